@@ -13,6 +13,7 @@ from rlrun.config import (
     Fraction,
     NonNegativeFloat,
     NonNegativeInt,
+    Plugins,
     PositiveFloat,
     PositiveInt,
     Schedule,
@@ -29,12 +30,20 @@ SAMPLING = (
     "num_cpus_per_worker",
     "worker_timeout_s",
     "max_worker_restarts",
+    "min_share_of_fragments",
 )
 """Names of the sampling settings, which all policies of a world share; all other settings belong to a single policy."""
 
 
+LoggedActions = Literal["learn", "mask", "refuse"]
+
+
 class AlgorithmConfig(ConfigModel):
     """Settings that all algorithms share; each algorithm adds further ones."""
+
+    of_logged_actions: ClassVar[LoggedActions] = "learn"
+    """Use of actions that a client took instead of the policy's: they are learned from (`learn`), left out of
+    the losses (`mask`), or an error (`refuse`)."""
 
     needed: ClassVar[Mapping[str, str]] = {}
     """Error messages for null values of required settings, by setting."""
@@ -55,6 +64,9 @@ class AlgorithmConfig(ConfigModel):
     """Reward clipping bound for learning, usually 1 for Atari; reported returns are unclipped. null for no clipping."""
     model: ModelConfig = ModelConfig()
     """Network architecture."""
+    before_learning: Plugins = ()
+    """Operators in front of the algorithm's learning, which may change its fragments: package.module:Class, or
+    {package.module:Class: SETTINGS}."""
     microbatch_size: PositiveInt | None = None
     """Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed, which saves memory
     and gives the same update; null for whole minibatches."""
@@ -92,6 +104,9 @@ class AlgorithmConfig(ConfigModel):
     learner process takes longer for a batch, or an env in the trial's own process for a step or its creation."""
     max_worker_restarts: NonNegativeInt = 100
     """Maximum number of rollout worker replacements in a run before the run fails."""
+    min_share_of_fragments: Annotated[float, Gt(0), Le(1)] = 1.0
+    """Share of the remote workers whose fragments complete a synchronous round. Fragments of slower workers are left
+    out, as by DD-PPO (arXiv:1911.00357): then results depend on the machine, and resumes are not exact."""
 
     @model_validator(mode="after")
     def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:

@@ -29,7 +29,7 @@ def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -
     for name in names:
         field = model.model_fields[name]
         yield from _comment_lines(field, indent)
-        yield f"{indent}{name}: {_flow_yaml(field.get_default(call_default_factory=True))}"
+        yield f"{indent}{name}: {flow_yaml(field.get_default(call_default_factory=True))}"
 
 
 def _field_lines(model: type[ConfigModel], indent: str, section: ConfigModel | None = None) -> Iterator[str]:
@@ -46,7 +46,7 @@ def _field_lines(model: type[ConfigModel], indent: str, section: ConfigModel | N
             yield f"{indent}{name}:"
             yield from _field_lines(type(value), indent + "  ", value)
         else:
-            yield f"{indent}{name}: {_flow_yaml(value)}"
+            yield f"{indent}{name}: {flow_yaml(value)}"
 
 
 def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
@@ -59,12 +59,12 @@ def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
         yield from (f"{indent}# {line}" for line in textwrap.wrap(f"({kind}{required})", 100 - len(indent)))
 
 
-def _flow_yaml(value: Any) -> str:
+def flow_yaml(value: Any) -> str:
     """Formats a value as one line of YAML 1.2; ambiguous texts are quoted."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_flow_yaml(key)}: {_flow_yaml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{flow_yaml(key)}: {flow_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_flow_yaml(item) for item in value) + "]"
+        return "[" + ", ".join(flow_yaml(item) for item in value) + "]"
     if (
         isinstance(value, str)
         and re.fullmatch(r"[A-Za-z_][\w./-]*", value)

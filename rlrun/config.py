@@ -21,8 +21,17 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeGuard, TypeVar, Union, cast, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, MinLen
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
+from annotated_types import Ge, Gt, Le, Len, MinLen
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from typing_extensions import override
 
@@ -69,6 +78,21 @@ Schedule = Annotated[
 ]
 """Type of a schedule over env steps: a constant, or points ``[[env_steps, value], ...]`` with linear interpolation
 between and constant values outside of them. Values are never negative."""
+
+
+def _with_settings(plugins: Any) -> Any:
+    """Settings of each class by its import path; a bare path has none."""
+    if not isinstance(plugins, list | tuple):
+        raise ValueError(f"must be a list of package.module:Class, each with or without settings, not {shown(plugins)}")
+    return tuple({plugin: {}} if isinstance(plugin, str) else plugin for plugin in plugins)
+
+
+Plugin = Annotated[dict[NonEmptyText, dict[str, Any]], Len(1, 1)]
+_PLUGIN_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]}
+Plugins = Annotated[
+    tuple[Plugin, ...], BeforeValidator(_with_settings), WithJsonSchema({"type": "array", "items": _PLUGIN_SCHEMA})
+]
+"""Type of a list of custom classes: settings of each by its import path, ``[my_lab.hooks:Plateau: {patience: 3}]``."""
 
 
 class _Explaining(ModelMetaclass):

@@ -143,6 +143,8 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
         demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
     if spec.get("output"):
         demands.append(f"output {spec['output']!s:.80} is a place to write to")
+    if spec.get("hooks"):
+        demands.append(f"hooks {spec['hooks']!s:.80} is code that would be run")
     if spec.get("loggers"):
         demands.append("loggers are services to send results to")
     return demands
@@ -166,6 +168,8 @@ def env_demands(env: EnvConfig, path: str) -> list[str]:
         path: Path of the env in the spec.
     """
     demands = []
+    if env.external is not None:
+        return [f"{path}.external opens port {env.external.port} on {env.external.host:.80} to other programs"]
     if env.has_many_agents:
         kwargs, evaluation_kwargs = _but_own_envs(env.kwargs), _but_own_envs(env.evaluation_kwargs)
         if not _is_known_world(env):
@@ -202,11 +206,13 @@ def text_demands(value: Any, path: str) -> list[str]:
 
 
 def _config_demands(config: Any, path: str) -> list[str]:
-    """Collects the demands of an algorithm's settings; any data set is a folder to read, whatever its name."""
+    """Collects the demands of an algorithm's settings; a data set is a folder to read, an operator is code."""
     if not isinstance(config, dict):
         return text_demands(config, path)
     others = {key: value for key, value in config.items() if key != "expert" or value not in harmless()["experts"]}
     reads = [f"{path}.{key} is a place to read from" for key in ("input", "expert") if others.get(key)]
+    if others.get("before_learning"):
+        reads.append(f"{path}.before_learning is code that would be run")
     return reads + text_demands(others, path)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.functional.episode_returns import Doubles
 from rlrun.functional.finite_mdp import FiniteMDP
-from rlrun.functional.returns import Doubles
 from rlrun.off_policy_evaluation.estimators import WeighedEpisodes, with_closing_values
 from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes
 

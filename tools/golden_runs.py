@@ -52,6 +52,8 @@ SETTINGS: tuple[tuple[frozenset[str], str, str], ...] = (
 
 A revision that does not know the old one is given the new one.
 """
+DATA = "golden-data"
+"""Data set that is recorded in the unpacked revision, for runs that name it as `input`."""
 RESULTS: Mapping[str, str] = {}
 """Former names of results and their present ones."""
 
@@ -111,13 +113,14 @@ def chosen_runs(which: str, names: Sequence[str] | None) -> dict[str, Record]:
     del entries["anchors"]
     chosen = {}
     for name, entry in entries.items():
-        env_steps = entry.pop("env_steps")
-        if which == "small" and len(env_steps) == 1:
+        clock = "sgd_steps" if "sgd_steps" in entry else "env_steps"
+        steps = entry.pop(clock)
+        if which == "small" and len(steps) == 1:
             continue
         if which == "full":
-            entry |= {"seeds": 2, "halfway": env_steps[-1] // 2}
+            entry |= {"seeds": 2, "halfway": steps[-1] // 2}
         evaluation = {"every": 4, "episodes": 2}
-        stop = {"env_steps": env_steps[-1 if which == "full" else 0]}
+        stop = {clock: steps[-1 if which == "full" else 0]}
         chosen[name] = {**entry, "stop": stop, "evaluation": evaluation, "checkpoint": {"at_end": True}}
     if unknown := set(names or ()) - set(chosen):
         sys.exit(f"no such runs in the {which} set: {', '.join(sorted(unknown))}; there are {', '.join(chosen)}")
@@ -205,6 +208,8 @@ def train_here(runs: Mapping[str, Record], store: Path) -> int:
     """Trains the runs with the rlrun that is imported here, and records each; returns 1 if one fails."""
     from rlrun.errors import Interrupted
 
+    if DATA in json.dumps(runs):
+        record_data(Path(DATA))
     failed = []
     for name, spec in runs.items():
         try:
@@ -226,19 +231,27 @@ def train_here(runs: Mapping[str, Record], store: Path) -> int:
     return 1 if failed else 0
 
 
+def record_data(folder: Path) -> None:
+    """Records three episodes of random actions in Pendulum, which runs that name `DATA` learn from."""
+    import rlrun
+
+    entry = {"algorithm": "random", "env": "Pendulum-v1", "output": str(folder), "stop": {"env_steps": 600}}
+    rlrun.run({"data": entry}, executor="local")
+
+
 def trained(name: str, spec: Record) -> list[Record]:
     """Trains a run, and resumes it if it is to stop halfway; returns its trials as they are recorded."""
     import rlrun
 
     entry = entry_here(spec)
-    end = entry["stop"]["env_steps"]
+    ((clock, end),) = entry["stop"].items()
     if "halfway" in spec:
-        entry["stop"] = {"env_steps": spec["halfway"]}
+        entry["stop"] = {clock: spec["halfway"]}
     needs_ray = any(entry.get("config", {}).get(key) for key in ("num_workers", "num_learners"))
     executor = None if needs_ray else "local"
     found = rlrun.run({name: entry}, executor=executor)
     if "halfway" in spec:
-        found = rlrun.resume(found[0].directory.parent, executor=executor, extend={"env_steps": end})
+        found = rlrun.resume(found[0].directory.parent, executor=executor, extend={clock: end})
     return [
         {
             "seed": trial.seed,

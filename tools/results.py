@@ -30,6 +30,7 @@ from rlrun.errors import Interrupted, RlrunError
 from rlrun.regression.suite import regress
 from rlrun.regression.verdicts import Case
 from rlrun.report.statistics import bootstrapped, iqm
+from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES
 from rlrun.spec.load import load_experiments
 from rlrun.trial.results import read_results
 
@@ -62,6 +63,7 @@ NO_NUMBERS = {
     "search",
     "cluster",
     "runs",
+    "translation",
     "errors.py",
     "explain.py",
     "foreign_names.py",
@@ -128,8 +130,10 @@ def confirm(former: list[Record], new: Sequence[Record], key: Mapping[str, str])
         new: The records of the seed that was trained anew.
         key: What they were trained with.
     """
-    numbers = ("experiment", "seed", "metric", "value", "env_steps", "curve")
-    same = [record for record in former for other in new if all(record[name] == other[name] for name in numbers)]
+    numbers = ("experiment", "seed", "metric", "value", ENV_STEPS, SGD_STEPS, "curve")
+    same = [
+        record for record in former for other in new if all(record.get(name) == other.get(name) for name in numbers)
+    ]
     if len(same) == len(new):
         others = [{**record, **key} for record in former if record["seed"] != new[0]["seed"]]
         add(others)
@@ -162,14 +166,14 @@ def measurements(case: Case) -> list[Record]:
     found = []
     for metric, least in case.expected.items():
         name = f"evaluation/{metric}" if any(f"evaluation/{metric}" in row for row in rows) else metric
-        curve = [[int(row["env_steps"]), round(float(row[name]), 2)] for row in rows if row.get(name) is not None]
+        curve = [[int(row[case.counter]), round(float(row[name]), 2)] for row in rows if row.get(name) is not None]
         kept = np.linspace(0, len(curve) - 1, min(len(curve), 2 * CURVE_POINTS)).astype(int).tolist() if curve else []
         found.append(
             {
                 "metric": metric,
                 "expected": least,
                 "value": case.values[metric],
-                "env_steps": case.env_steps,
+                case.counter: case.steps,
                 "seconds": round(case.seconds, 1),
                 "curve": [curve[i] for i in kept],
             }
@@ -302,14 +306,15 @@ def row(spec: str, seeds: Sequence[Record]) -> str:
     least = seeds[0]["expected"]
     seconds = float(np.median([record["seconds"] for record in seeds]))
     commits = ", ".join(dict.fromkeys(record["commit"] for record in seeds))
-    steps = max(record["env_steps"] for record in seeds)
+    counter = SGD_STEPS if SGD_STEPS in seeds[0] else ENV_STEPS
+    steps = max(record[counter] for record in seeds)
     metric = seeds[0]["metric"]
     digits = 3 if metric.endswith("_rate") else 1
     what = "" if metric == "episode_return_mean" else f" `{metric}`"
     verdict = "holds" if found.low >= least else "**missed**"
     interval = f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
     return (
-        f"| `{spec}`{what} | {least:g} in {steps:,} env steps | {interval} | "
+        f"| `{spec}`{what} | {least:g} in {steps:,} {STEP_NAMES[counter]} | {interval} | "
         f"{verdict} | {min(values):.{digits}f} | {len(seeds)} | {seconds:.0f} | "
         f"{sparkline(seeds)} | {commits} |"
     )

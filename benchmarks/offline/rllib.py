@@ -20,7 +20,7 @@ import ray
 from ray.rllib.algorithms.bc import BCConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
-from benchmarks.peers import Measurement, answer, between, cpu_seconds_of_tree, in_window
+from benchmarks.peers import Measurement, answer, between, in_window
 
 UPDATES = 100
 """Minibatches per iteration."""
@@ -65,7 +65,7 @@ def measured(work: Measurement) -> Measurement:
     with tempfile.TemporaryDirectory() as folder:
         write_parquet(np.load(f"{work['data']}/arrays.npz"), folder)
         algorithm = config_of(work, folder).build_algo()
-        results, clocks = in_window(work, algorithm.train, cpu_seconds_of_tree)
+        results, clocks = in_window(work, algorithm.train)
         updates = between(rows(results[0]), rows(results[-1]))["rows"] / work["batch"]
         return {"env_steps": updates, "updates": updates, **clocks}
 

@@ -11,8 +11,8 @@ Rates are minibatches per second, and env steps per second of `recording`. All s
 and arrays, 100,000 random transitions: what is learned from them does not matter here. d3rlpy and RLlib read them from
 memory, rlrun maps the files of a data set.
 
-What is not the same: RLlib's minibatches pass through Ray Data, as it has no other way. d3rlpy's losses are not
-compiled, as by default.
+What is not the same: RLlib's minibatches pass through Ray Data, as it has no other way; the CPU time of Ray Data's
+processes does not count. d3rlpy's losses are not compiled, as by default.
 
 `floor` is what exactly the matrix products of updates take: see `benchmarks.floor`.
 """

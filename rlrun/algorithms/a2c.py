@@ -36,6 +36,8 @@ class A2CConfig(OnPolicyConfig):
     With 8 envs, a batch of 40 is 5 steps of each.
     """
 
+    of_logged_actions = "mask"
+
     gae_lambda: Fraction = 1.0
     """Lambda of GAE, between one-step (0) and n-step (1) advantages; n is the number of steps left in the fragment."""
     standardize_advantages: bool = False

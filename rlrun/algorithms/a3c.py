@@ -19,6 +19,7 @@ from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
 from rlrun.flow.operators.value_estimates import VALUE_METRICS
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
 from rlrun.metric import Metric
@@ -74,11 +75,16 @@ class A3C(A2C):
             ComputeGradients(trainee.learner_factory, seq_len=config.steps_in_row),
         )
 
+    @property
+    @override
+    def mode(self) -> RolloutMode:
+        return "async"
+
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Stream of the workers' gradients, asynchronous."""
         in_flight = self.config.gradients_in_flight
-        return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
+        return trainee.workers.rollouts(*self.on_worker(trainee), mode=self.mode, in_flight=in_flight)
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:

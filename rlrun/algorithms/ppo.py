@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 class PPOConfig(OnPolicyConfig):
     """Settings of PPO; the defaults are near those of the paper's continuous control (arXiv:1707.06347, table 3)."""
 
+    of_logged_actions = "mask"
+
     num_epochs: PositiveInt = 10
     """Epochs (passes over each batch)."""
     minibatch_size: PositiveInt = 64

@@ -59,6 +59,7 @@ class Manifest:
         files: Entries of all other files by relative path.
         rlrun_version: Version of rlrun that wrote the checkpoint.
         created: Time of writing in UTC, as ISO 8601.
+        digest: SHA-256 digest of the manifest, which holds those of all other files.
         format_version: Version of the checkpoint format.
     """
 
@@ -66,6 +67,7 @@ class Manifest:
     files: dict[str, FileEntry]
     rlrun_version: str
     created: str
+    digest: str
     format_version: int = FORMAT_VERSION
 
 
@@ -172,5 +174,6 @@ def _parsed(directory: Path, data: dict[str, Any]) -> Manifest:
         files=files,
         rlrun_version=str(data["rlrun_version"]),
         created=str(data["created"]),
+        digest=str(data["manifest_sha256"]),
         format_version=data["format_version"],
     )

@@ -12,6 +12,7 @@ import click
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import axis_option, json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, stdout_width, table
+from rlrun.report.step_axis import STEP_NAMES
 
 if TYPE_CHECKING:
     from rlrun.report.comparison import Comparison, Side
@@ -34,7 +35,7 @@ def compare(
     targets: tuple[str, ...],
     metric: str | None,
     mode: Mode | None,
-    axis: str,
+    axis: str | None,
     pool: bool,
     runs_dir: Path,
 ) -> None:
@@ -47,12 +48,12 @@ def compare(
     from rlrun.cli.targets import run_or_trial_named
     from rlrun.report.comparison import compare as compared
     from rlrun.report.comparison import env_notes
-    from rlrun.report.reading import AXES, read_judged_runs
+    from rlrun.report.reading import axis_of, read_judged_runs
 
     named = [run_or_trial_named(target, runs_dir) for target in targets]
     chosen = list(dict.fromkeys((run.resolve(), trial) for run, trial in named))
     runs, metric, mode = read_judged_runs([run for run, _ in chosen], metric, mode)
-    comparison = compared(_groups(runs, chosen, pool=pool), metric, AXES[axis], mode)
+    comparison = compared(_groups(runs, chosen, pool=pool), metric, axis_of(runs, axis), mode)
     remarks = [*env_notes(runs), *(problem for run in runs for problem in run.problems)]
     data = {**asdict(comparison), "notes": [*comparison.notes, *remarks]}
     print_result(data, comparison_text(comparison, remarks))
@@ -60,7 +61,7 @@ def compare(
 
 def comparison_text(comparison: Comparison, remarks: Sequence[str] = ()) -> str:
     """Formats a comparison as text: tables of final values, areas under the curve and pairs, notes, and the verdict."""
-    axis = comparison.axis.replace("_", " ").replace("time total s", "s of training")
+    axis = STEP_NAMES.get(comparison.axis, "s of training")
     stretch = f"{cell_text(_whole(comparison.start))} to {cell_text(_whole(comparison.stop))} {axis}"
     parts = [
         f"{comparison.metric} at {cell_text(_whole(comparison.stop))} {axis}\n"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.tables import cell_text, listed
+from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
     from rlrun.report.summary import GroupSummary
@@ -28,18 +30,20 @@ def configurations_table(
     if all(summary.seeds == 1 for summary in summaries):
         return ""
     shown = summaries if whole else summaries[:MOST_ROWS]
+    counted = counted_metric(asdict(summary) for summary in summaries)
+    steps = STEP_NAMES[counted]
     columns: dict[str, Callable[[GroupSummary], Any]] = {
         "configuration": lambda one: one.label,
         "seeds": lambda one: one.seeds,
         "status": lambda one: one.status,
-        "env steps": lambda one: one.env_steps and round(one.env_steps),
+        steps: lambda one: (count := getattr(one, counted)) and round(count),
         "mean": lambda one: one.mean and one.mean.value,
         "95 % interval": lambda one: f"{cell_text(one.mean.low)} to {cell_text(one.mean.high)}" if one.mean else "-",
         "IQM": lambda one: one.iqm and one.iqm.value,
         "best": lambda one: one.best,
         counterpart_words(metric): lambda one: one.counterpart,
     }
-    rows = listed(shown, columns, ["status", "env steps"], drops_empty=True)
+    rows = listed(shown, columns, ["status", steps], drops_empty=True)
     return f"{metric} at the end, over seeds\n{rows}{left_out(len(summaries) - len(shown), more)}"
 
 

@@ -13,10 +13,10 @@ from rlrun.cli.json_document import print_result, wants_json
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text
 from rlrun.cli.terminal import echo
+from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
     from rlrun.report.diagnosis.evidence import Evidence
-    from rlrun.report.diagnosis.finding import Finding
     from rlrun.report.diagnosis.run_diagnosis import RunDiagnosis
 
 MOST_RETURNS = 5
@@ -56,7 +56,7 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool) -> None:
     trials = {trial.name: trial.status for trial in found.view.trials}
     random = None if found.random is None else found.random.to_dict()
     findings = [asdict(one) for one in found.findings]
-    lines = [*_heading(found), "", *_lines(found.findings, len(trials))]
+    lines = [*_heading(found), "", *_lines(found, len(trials))]
     if {"INTERRUPTED", "KILLED"} & set(trials.values()):
         lines.append(f"Resume it: {resume_command(found.view.path)}")
     data = {"run": str(path), "trials": trials, "random_policy": random, "findings": findings}
@@ -76,25 +76,27 @@ def _heading(found: RunDiagnosis) -> list[str]:
 
 def _returns_text(evidence: Sequence[Evidence]) -> str:
     """Sentence on a policy's last returns compared with those of a random policy."""
-    from rlrun.report.diagnosis.evidence import column_of
-    from rlrun.trial.results import RETURN
+    from rlrun.report.diagnosis.evidence import RETURNS, column_of
 
     if not any(one.trial.last_result for one in evidence):
         return "no results"
-    ends = [end for one in evidence if (end := one.trial.final(column_of(RETURN, one.policy))) is not None]
+    metric = RETURNS[all(one.is_of_data for one in evidence)]
+    ends = [end for one in evidence if (end := one.trial.final(column_of(metric, one.policy))) is not None]
     listed = ", ".join([*map(cell_text, ends[:MOST_RETURNS]), *(["..."] * (len(ends) > MOST_RETURNS))])
-    text = f"returns end at {listed}" if ends else "no episode ended"
+    whose, none = ("returns", "no episode ended") if metric == RETURNS[0] else ("evaluations", "not evaluated")
+    text = f"{whose} end at {listed}" if ends else none
     random = evidence[0].random
     if random is not None:
         text += f"; a random policy reaches {cell_text(random.mean)} (standard deviation {cell_text(random.std)})"
     return text
 
 
-def _lines(findings: Sequence[Finding], trials: int) -> list[str]:
-    if not findings:
-        return ["No metric is outside its usual range. If the run does not learn all the same, give it more env steps."]
+def _lines(found: RunDiagnosis, trials: int) -> list[str]:
+    if not found.findings:
+        more = STEP_NAMES[counted_metric(trial.last_result for trial in found.view.trials)]
+        return [f"No metric is outside its usual range. If the run does not learn all the same, give it more {more}."]
     lines = []
-    for number, one in enumerate(findings, 1):
+    for number, one in enumerate(found.findings, 1):
         who = f" ({len(one.trials)} of {trials} trials)" if one.trials and trials > 1 else ""
         lines.append(f"{number}. {one.name}: {' '.join(one.found.split())}{who}")
         lines += [f"   {label}: {text}" for label, text in (("why", one.reason), ("try", one.advice)) if text]

@@ -32,11 +32,15 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
         experiment: A validated experiment.
         width: Characters in a line of the table, None for as many as it takes.
     """
+    from rlrun.spec.titles import env_title
+
     members = experiment.mutated()
     seeds = counted(len(experiment.seeds), "population" if members else "seed")
     what = counted(experiment.num_configurations, "member" if members else "configuration")
     product = f"{seeds} of {what}" if members else f"{what} x {seeds}"
-    yield f"{experiment.name}: {experiment.algorithm} on {experiment.env.id}, {product}"
+    yield f"{experiment.name}: {experiment.algorithm} on {env_title(experiment.env.to_data())}, {product}"
+    if experiment.auto:
+        yield f"{', '.join(experiment.auto)}: measured before the run"
     trials = experiment.trials()
     yield from _overshoots(trials or [experiment.first_trial()])
     if experiment.scheduler is not None:
@@ -61,7 +65,7 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
 
 def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
     """Warning for trials that overshoot the stop criterion by far, since trials end only with a complete iteration."""
-    stop = trials[0].stop.get("env_steps")
+    stop = trials[0].stop.bounds.get("env_steps")
     end = 0 if stop is None else max(_end(trial.learns, stop) for trial in trials)
     if stop is None or end <= stop * (1 + MOST_OVERSHOOT):
         return []
@@ -87,10 +91,10 @@ def _scheduler_line(experiment: Experiment) -> str:
     settings = experiment.scheduler.settings
     known = settings.to_data()
     if isinstance(settings, AshaConfig | HyperBandConfig):
-        known["max_t"] = settings.limit(experiment.stop)
-        known["grace_period"] = settings.first_rung(experiment.stop)
+        known["max_t"] = settings.limit(experiment.stop.bounds)
+        known["grace_period"] = settings.first_rung(experiment.stop.bounds)
     if isinstance(settings, MedianConfig):
-        known["grace_period"] = settings.first_time(experiment.stop)
+        known["grace_period"] = settings.first_time(experiment.stop.bounds)
     return f"scheduler {experiment.scheduler.kind}: {_settings_text(known)}"
 
 
@@ -124,10 +128,12 @@ def _space_text(space: SearchSpace) -> str:
 
 
 def _described(experiment: Experiment) -> dict[str, Any]:
+    from rlrun.spec.titles import env_title
+
     return {
         "name": experiment.name,
         "algorithm": experiment.algorithm,
-        "env": experiment.env.id,
+        "env": env_title(experiment.env.to_data()),
         "configurations": experiment.num_configurations,
         "seeds": list(experiment.seeds),
         "num_trials": experiment.num_trials,

@@ -14,6 +14,7 @@ from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted
 
 if TYPE_CHECKING:
+    from rlrun.envs.env_config import EnvConfig
     from rlrun.rollout.evaluation import EvaluationResult
 
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
 @click.option("--env", help="Evaluate in this env, or world in YAML, instead of the one it was trained in.")
+@click.option("--port", type=click.IntRange(1, 65_535), help="Wait for clients on this port (env external).")
 @click.option("--against", help="Play against a CHECKPOINT, a RUN, random, one_ply, minimax, mcts or a script.")
 @click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
 @runs_dir_option
@@ -36,6 +38,7 @@ def evaluate(
     seed: int,
     stochastic: bool,
     env: str | None,
+    port: int | None,
     against: str | None,
     simulations: int | None,
     runs_dir: Path,
@@ -59,6 +62,8 @@ def evaluate(
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     other = None if env is None else EnvConfig.parse(env_written(env), path="--env")
+    if port is not None and (against is not None or other is not None):
+        raise click.UsageError("--port evaluates in episodes of clients: leave --env and --against out")
     if against is not None and other is not None:
         raise click.UsageError("--against plays in the world that the policy was trained in: leave --env out")
     saved = partial(restored, runs_dir=runs_dir, trust=trust)
@@ -75,10 +80,19 @@ def evaluate(
             found = Versus(str(checkpoint), str(opponent), sides)
             print_result(found.to_dict(), found.text())
             return
-        world = other or evaluation_env(checkpoint, training)
+        world = other or (
+            evaluation_env(checkpoint, training) if port is None else _clients_on(training.description.env, port)
+        )
         result = training.evaluate(episodes, seed=seed, explore=stochastic, env=world)
     data = {"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()}
     print_result(data, f"{checkpoint}\n{evaluation_text(result)}")
+
+
+def _clients_on(env: EnvConfig, port: int) -> EnvConfig:
+    """The external env of a training, with a server on another port."""
+    if env.external is None:
+        raise click.UsageError(f"--port is for policies that clients trained (env: {{external: ...}}), not in {env.id}")
+    return env.replace(external=env.external.replace(port=port))
 
 
 def evaluation_text(result: EvaluationResult) -> str:

@@ -63,7 +63,7 @@ def described_trainings(
     if algorithm is not None:
         return [(algorithm, Description(ANY_ENV, Policies.alone(algorithm_named(algorithm)())))]
     trials = [experiment.first_trial() for experiment in load_experiments(files, overrides)]
-    return [(trial.experiment, Description(trial.env, trial.learns, trial.seed)) for trial in trials]
+    return [(trial.experiment, Description(trial.env, trial.learns, trial.seed, hooks=trial.hooks)) for trial in trials]
 
 
 def named_experiments(
@@ -92,7 +92,7 @@ def named_experiments(
 
     most = MAX_TRIALS if max_trials is None else max_trials
     if files:
-        return load_experiments(files, overrides, max_trials=most)
+        return load_experiments(files, overrides, max_trials=most, tell=lambda text: echo(text, err=True))
     if algorithm is None or env is None:
         raise click.UsageError("--algorithm and --env go together")
     experiment = shipped_experiment(algorithm, env, overrides, max_trials=most)

@@ -16,7 +16,7 @@ TEMPLATE = """\
   algorithm: {algorithm}  # `rlrun algorithms` lists them
   env: {env}  # or my_module:MyEnv, from this file's folder
   seeds: 1  # 3 for a result that one can trust: a trial for each
-  stop: {{env_steps: 100_000}}
+  stop: {stop}
   # Other settings have their defaults: `rlrun config {algorithm}` prints all settings with their meaning.
   # `lr: {{grid_search: [1.0e-3, 3.0e-4]}}` tries several values, a trial for each.
   config:
@@ -26,7 +26,7 @@ TEMPLATE = """\
   # expect: {{episode_return_mean: GOAL}}  # the return that `rlrun regress` holds it to
 """
 
-SETTINGS = ("lr", "gamma", "num_workers", "num_envs_per_worker")
+SETTINGS = ("input", "lr", "gamma", "num_workers", "num_envs_per_worker")
 """The settings that are changed most often."""
 
 
@@ -56,6 +56,8 @@ def init(env: str, algorithm: str) -> None:
     needed = algorithm_class(algorithm).Config.needed if algorithm in BUILT_IN else {}
     to_come = dict.fromkeys(needed, "to come")
     entry = {"algorithm": algorithm, "env": env_written(written), "stop": {"env_steps": 1}, "config": to_come}
+    if "input" in needed:
+        entry["begins"] = {"after": "another", "recorded": [to_come["input"]]}  # a data set that is not there yet
     experiments = parse_experiments({name: entry})
     file = Path(f"{name}.yaml")
     tuned = tuned_spec(algorithm, env)
@@ -64,9 +66,10 @@ def init(env: str, algorithm: str) -> None:
     else:
         config = algorithm_class(algorithm).Config
         check_envs(experiments)
-        named = [*(one for one in SETTINGS if one in config.model_fields), *needed]
+        named = [*dict.fromkeys([*(one for one in SETTINGS if one in config.model_fields), *needed])]
+        stop = "{sgd_steps: 20_000}" if algorithm_class(algorithm).clock_unit == "sgd_steps" else "{env_steps: 100_000}"
         settings = "\n".join(setting_lines(config, named, "    "))
-        text = TEMPLATE.format(name=name, algorithm=algorithm, env=written, file=file, settings=settings)
+        text = TEMPLATE.format(name=name, algorithm=algorithm, env=written, file=file, stop=stop, settings=settings)
     try:
         with file.open("x") as stream:
             stream.write(text)

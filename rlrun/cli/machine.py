@@ -40,6 +40,9 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "marl": ("pettingzoo", "mpe2", "lbforaging"),
     "popgym": ("popgym",),
     "minari": ("h5py",),
+    "serve": ("starlette", "uvicorn"),
+    "openenv": ("websockets",),
+    "export": ("onnx", "onnxruntime"),
 }
 
 COMPILATION_TIMEOUT_S = 60.0

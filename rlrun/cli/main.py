@@ -21,13 +21,14 @@ from rlrun.errors import did_you_mean
 # Section of the help -> commands. `rlrun NAME` is the function NAME of the file cli/NAME.py, which imports click and
 # nothing heavier at import time.
 SECTIONS = {
-    "Train": ("train", "resume", "regress"),
+    "Train": ("train", "resume", "regress", "client", "import-sb3"),
     "Look at results": (
         "runs", "status", "show", "compare", "evaluate", "play", "league",
         "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
     ),
     "Look at data": ("dataset",),
-    "Write a spec": ("examples", "init", "validate", "config", "metrics", "schema", "plan", "profile"),
+    "Use a policy elsewhere": ("serve", "export"),
+    "Write a spec": ("examples", "init", "translate", "validate", "config", "metrics", "schema", "plan", "profile"),
     "Look at this installation": ("algorithms", "envs", "env", "doctor", "docs", "completion"),
 }  # fmt: skip
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
@@ -44,7 +45,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"rlrun.cli.{cmd_name}"), cmd_name)
+        module = cmd_name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f"rlrun.cli.{module}"), module)
         return command
 
     @override

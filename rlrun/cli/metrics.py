@@ -30,7 +30,8 @@ def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     from rlrun.spec.metric_checks import reported_metrics
 
     ((_, training),) = trainings
-    trained, measured = reported_metrics(training.policies, in_world=training.env.has_many_agents)
+    in_world = training.env.has_many_agents
+    trained, measured = reported_metrics(training.policies, in_world=in_world, hooks=training.hooks)
     reported = [*trained, *measured]
     rows = [[metric.name, metric.unit, metric.meaning] for metric in reported]
     listed = table(["metric", "unit", "meaning"], rows, stdout_width())

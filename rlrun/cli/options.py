@@ -53,13 +53,17 @@ set_option = click.option(
 )
 """Command decorator: option ``--set a.b=c``, which overrides values of the spec files."""
 
+machine_option = click.option(
+    "--machine", help="Take the settings of this one of the spec's machines, such as cluster: --set machine=cluster."
+)
+"""Command decorator: option ``--machine``, which chooses among the `machines` of a spec."""
+
 axis_option = click.option(
     "--x",
     "axis",
-    type=click.Choice(["env_steps", "time"]),
-    default="env_steps",
-    show_default=True,
-    help="Horizontal axis of curves: env steps, or seconds of training.",
+    type=click.Choice(["env_steps", "sgd_steps", "time"]),
+    help="Horizontal axis of curves: steps, or seconds of training. Default: env_steps, or sgd_steps where one of the "
+    "runs learns from data alone.",
 )
 """Command decorator: option ``--x``, the horizontal axis of curves."""
 

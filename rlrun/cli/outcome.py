@@ -12,8 +12,9 @@ from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.tables import cell_text, listed, metric_words
 from rlrun.cli.terminal import echo
-from rlrun.cli.trial_progress import counted_metric, training_time
+from rlrun.cli.trial_progress import training_time
 from rlrun.report.plain_json import fields_of
+from rlrun.report.step_axis import STEP_NAMES, counted_metric
 from rlrun.runs.outcome import failure_of, resume_command, shown_path
 from rlrun.runs.trial_status import is_complete
 
@@ -83,7 +84,7 @@ def results_table(trials: Sequence[TrialResult]) -> str:
     columns: dict[str, Callable[[TrialResult], Any]] = {
         "trial": lambda trial: trial.name if is_one_run else f"{trial.directory.parent.name}/{trial.name}",
         "status": lambda trial: trial.shown_status,
-        metric.replace("_", " "): lambda trial: trial.last_result.get(metric),
+        STEP_NAMES[metric]: lambda trial: trial.last_result.get(metric),
         "return": lambda trial: trial.last_result.get("episode_return_mean"),
         "evaluation": lambda trial: trial.last_result.get("evaluation/episode_return_mean"),
         best: lambda trial: trial.best_score,
@@ -107,11 +108,25 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
             if leader.best_score is not None:
                 by = f" by {leader.name}" if len(mine) > 1 else ""
                 lines.append(f"Best {metric_words(leader.judged_by)}: {cell_text(leader.best_score)}{by}")
-            lines.append(f"  rlrun evaluate {shlex.quote(shown_path(target))}{best} --episodes 20")
+            env = " --env ID" if _lacks_env(leader) else ""
+            lines.append(f"  rlrun evaluate {shlex.quote(shown_path(target))}{best}{env} --episodes 20")
         if not all(is_complete(trial.status) for trial in mine):
             failed = any(trial.status == "ERROR" for trial in mine)
             lines.append(f"  {resume_command(run, retry_failed=failed)}")
     return lines
+
+
+def _lacks_env(trial: TrialResult) -> bool:
+    """Whether a trial has learned from data or from simulators that asked, so that an env must be named to act in."""
+    from rlrun.envs.env_config import EXTERNAL
+    from rlrun.errors import RunDamaged
+    from rlrun.spec.titles import WITHOUT_ENV_TITLE, env_title
+    from rlrun.trial.trial_directory import TrialDirectory
+
+    try:
+        return env_title(TrialDirectory(trial.directory).read_spec().get("env")) in (WITHOUT_ENV_TITLE, EXTERNAL)
+    except RunDamaged:
+        return False
 
 
 def trial_data(trial: TrialResult) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import click
 from rlrun.cli.options import axis_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text
 from rlrun.cli.terminal import echo
+from rlrun.report.step_axis import STEP_NAMES
 
 if TYPE_CHECKING:
     from rlrun.report.curves import Curve
@@ -37,7 +38,7 @@ def plot(
     runs: tuple[str, ...],
     metric: str | None,
     mode: Mode | None,
-    axis: str,
+    axis: str | None,
     output: Path | None,
     terminal: bool,
     runs_dir: Path,
@@ -53,7 +54,7 @@ def plot(
     from rlrun.report.configurations import groups_of
     from rlrun.report.curves import curve_of
     from rlrun.report.picture import check_picture_name, draw_picture
-    from rlrun.report.reading import AXES, read_judged_runs
+    from rlrun.report.reading import axis_of, lacking, read_judged_runs
 
     if output is not None:
         check_picture_name(output)
@@ -61,18 +62,19 @@ def plot(
     for problem in (problem for view in views for problem in view.problems):
         echo(f"left out: {problem}", err=True)
     groups = [group for view in views for group in groups_of(view, several_runs=len(views) > 1)]
-    found = [curve_of(group, metric, AXES[axis], mode=mode) for group in groups]
+    column = axis_of(views, axis)
+    found = [curve_of(group, metric, column, mode=mode) for group in groups]
     curves = [curve for curve in found if curve is not None]
     if not curves:
-        raise UsageError(f"{', '.join(view.name for view in views)}: no '{metric}' to draw yet")
+        raise UsageError(f"{', '.join(view.name for view in views)}: no '{metric}' to draw yet{lacking(views, metric)}")
     if output is not None:
-        draw_picture(curves, metric, "seconds" if axis == "time" else axis, output, mode=mode)
+        draw_picture(curves, metric, STEP_NAMES.get(column, "seconds"), output, mode=mode)
         echo(f"Drawn: {output}")
     if output is None or terminal:
-        echo(_terminal_plot(curves, metric, axis, mode))
+        echo(_terminal_plot(curves, metric, STEP_NAMES.get(column, "seconds of training"), mode))
 
 
-def _terminal_plot(curves: Sequence[Curve], metric: str, axis: str, mode: Mode) -> str:
+def _terminal_plot(curves: Sequence[Curve], metric: str, x_name: str, mode: Mode) -> str:
     """Renders the best learning curves as text that fits the terminal."""
     from rlrun.errors import UsageError
     from rlrun.report.curves import ranked
@@ -88,7 +90,7 @@ def _terminal_plot(curves: Sequence[Curve], metric: str, axis: str, mode: Mode) 
     columns, lines = shutil.get_terminal_size((WIDTH, HEIGHT + OTHER_LINES))
     text = draw(
         [Line(_legend(curve), curve.xs, curve.mean) for curve in shown],
-        x_name="seconds of training" if axis == "time" else "env steps",
+        x_name=x_name,
         y_name=metric,
         width=min(columns, WIDTH),
         height=min(HEIGHT, lines - OTHER_LINES),

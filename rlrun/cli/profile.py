@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,7 @@ import click
 
 from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import OutputFile, json_option, set_option, spec_files_option
+from rlrun.cli.options import OutputFile, json_option, machine_option, set_option, spec_files_option
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 @spec_files_option(required=False)
 @algorithm_and_env_options
 @set_option
+@machine_option
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
@@ -41,6 +40,7 @@ def profile(
     algorithm: str | None,
     env: str | None,
     overrides: tuple[str, ...],
+    machine: str | None,
     seconds: float,
     trace: Path | None,
 ) -> None:
@@ -51,38 +51,30 @@ def profile(
     """
     from rlrun.cli.profile_tables import profile_data, profile_lines
     from rlrun.cli.profiling import profiled, warm_up
+    from rlrun.cli.remedy import remedy
     from rlrun.cli.trace import write_trace
+    from rlrun.cluster.resources import machine_cpus
     from rlrun.errors import Interrupted
     from rlrun.trial.trial_training import training_of
+    from rlrun.trial.user_code import user_code_explained
 
+    if machine is not None:
+        overrides = (*overrides, f"machine={machine}")
     trial = _first_trial(files, algorithm, env, overrides)
     running = training_of(trial, announce=lambda text: echo(text, err=True))
-    with running, _user_code_explained(*map(type, running.description.policies.algorithms.values())):
+    with running, user_code_explained(*map(type, running.description.policies.algorithms.values())):
         echo("starting, and compiling if need be, which is not measured", err=True)
         warm_up_s = warm_up(running)
         echo(f"measuring for {seconds:g} s", err=True)
         measured = profiled(running, seconds)
-        lines = profile_lines(trial, measured, warm_up_s)
-        print_result(profile_data(trial, measured, warm_up_s), "\n".join(lines))
+        advice = remedy(measured, trial.config, machine_cpus())
+        lines = [*profile_lines(trial, measured, warm_up_s), advice]
+        print_result({**profile_data(trial, measured, warm_up_s), "remedy": advice}, "\n".join(lines))
         if trace is not None:
             write_trace(measured, trace)
             echo(f"Trace: {trace}", err=True)
     if measured.was_interrupted:
         raise Interrupted(f"Interrupted after {measured.seconds:.1f} s; the profile above ends there.")
-
-
-@contextmanager
-def _user_code_explained(*plugins: type) -> Iterator[None]:
-    """Context manager that converts an exception in user code to a training failure with the traceback."""
-    from rlrun.trial.user_code import failure_of_user_code
-
-    try:
-        yield
-    except Exception as error:
-        failure = failure_of_user_code(error, *plugins)
-        if failure is None:
-            raise
-        raise failure from error
 
 
 def _first_trial(

@@ -10,6 +10,7 @@ from rlrun.cli.profiling import WARM_UP_ITERATIONS, Profile, WorkerTime
 from rlrun.cli.tables import counted, stdout_width, table
 from rlrun.cli.trace import worker_name
 from rlrun.report.plain_json import fields_of
+from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import TrialSpec
@@ -25,17 +26,21 @@ def profile_lines(trial: TrialSpec, profile: Profile, warm_up_s: float) -> Itera
         profile: Profile of the trial.
         warm_up_s: Seconds of the warm-up.
     """
-    yield f"{trial.experiment}, {trial.name}: {trial.algorithm} on {trial.env.id}"
+    from rlrun.spec.titles import env_title
+
+    counter = counted_metric([fields_of(profile, ENV_STEPS, SGD_STEPS)])
+    steps, name = getattr(profile, counter), STEP_NAMES[counter]
+    yield f"{trial.experiment}, {trial.name}: {trial.algorithm} on {env_title(trial.env.to_data())}"
     yield (
         f"{profile.seconds:.1f} s with {counted(profile.iterations, 'iteration')}, "
-        f"{counted(profile.env_steps, 'env step')}: {profile.env_steps / profile.seconds:,.0f} env steps/s"
+        f"{counted(steps, name.removesuffix('s'))}: {steps / profile.seconds:,.0f} {name}/s"
     )
     yield f"(not counted: {warm_up_s:.1f} s for {WARM_UP_ITERATIONS} iterations with the starts and compilation)"
     yield from ("", _operator_table(profile), "")
     if profile.workers:
         yield _worker_table(profile)
         yield from _travel_table(profile)
-    else:
+    elif counter == ENV_STEPS:
         yield "no fragment that was requested meanwhile has arrived"
     yield from ("", *_learner_lines(profile))
 
@@ -45,6 +50,8 @@ def _operator_table(profile: Profile) -> str:
         _operator_row(operator.path, operator.seconds, operator.items, profile) for operator in profile.operators
     ]
     rows.append(_operator_row("waiting", profile.waited_s, len(profile.waits), profile))
+    if profile.hooks_s is not None:
+        rows.append(_operator_row("hooks of the trial", profile.hooks_s, None, profile))
     rows.append(_operator_row("between operators", profile.between_s, None, profile))
     rows.append(_operator_row("in all", profile.seconds, None, profile))
     return table(["operator", "share %", "seconds", "items", "ms per item"], rows, stdout_width())
@@ -128,14 +135,17 @@ def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[s
         profile: Profile of the trial.
         warm_up_s: Seconds of the warm-up.
     """
+    from rlrun.spec.titles import env_title
+
     return {
         **fields_of(trial, "experiment", "algorithm"),
-        **fields_of(profile, "seconds", "iterations", "env_steps", "policy_lag_mean", "policy_lag_max"),
+        **fields_of(profile, "seconds", "iterations", ENV_STEPS, SGD_STEPS, "policy_lag_mean", "policy_lag_max"),
         "trial": trial.name,
-        "env": trial.env.id,
+        "env": env_title(trial.env.to_data()),
         "interrupted": profile.was_interrupted,
         "warm_up": {"iterations": WARM_UP_ITERATIONS, "seconds": warm_up_s},
         "env_steps_per_s": profile.env_steps / profile.seconds,
+        "sgd_steps_per_s": profile.sgd_steps / profile.seconds,
         "learner_wait_share": profile.waited_s / profile.seconds,
         "operators": [
             {
@@ -146,6 +156,7 @@ def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[s
         ],
         "waiting_s": profile.waited_s,
         "between_operators_s": profile.between_s,
+        "hooks_s": profile.hooks_s,
         "workers": [asdict(worker) for worker in profile.workers],
         "learner": fields_of(profile, "sgd_s", "sgd_steps"),
     }

@@ -62,6 +62,7 @@ class Profile:
         iterations: Number of iterations.
         env_steps: Number of env steps that arrived.
         sgd_steps: Number of minibatches learned from.
+        hooks_s: Seconds of the trial's hooks; None without hooks.
         operators: Operators of the dataflow with time spans.
         waits: Idle spans, in which no operator of the dataflow was ready.
         fragments: The measured fragments, in the order of their arrival.
@@ -76,6 +77,7 @@ class Profile:
     iterations: int
     env_steps: int
     sgd_steps: int
+    hooks_s: float | None
     operators: tuple[OperatorTiming, ...]
     waits: tuple[Span, ...]
     fragments: tuple[MeasuredFragment, ...]
@@ -102,7 +104,8 @@ class Profile:
     @property
     def between_s(self) -> float:
         """Overhead between operators in seconds: scheduling of the dataflow, and results."""
-        return self.seconds - self.waited_s - sum(operator.seconds for operator in self.operators)
+        spent = self.waited_s + sum(operator.seconds for operator in self.operators) + (self.hooks_s or 0.0)
+        return self.seconds - spent
 
 
 def warm_up(training: Training) -> float:
@@ -128,6 +131,8 @@ def profiled(training: Training, seconds: float) -> Profile:
     before = {timing.path: timing for timing in flow.timings()}
     env_steps, sgd_steps = workers.counts.env_steps, _sgd_steps(training)
     measured = workers.counts.measured = []
+    hooks = training.running.hooks
+    hooks_s = None if hooks is None else hooks.seconds
     flow.keep_spans()
     began = time.perf_counter()
     lags: list[tuple[float, int]] = []
@@ -160,6 +165,7 @@ def profiled(training: Training, seconds: float) -> Profile:
         iterations=iterations,
         env_steps=workers.counts.env_steps - env_steps,
         sgd_steps=_sgd_steps(training) - sgd_steps,
+        hooks_s=None if hooks is None or hooks_s is None else hooks.seconds - hooks_s,
         operators=operators,
         waits=waits,
         fragments=fragments,

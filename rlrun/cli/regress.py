@@ -12,6 +12,7 @@ from rlrun.cli.json_document import print_result
 from rlrun.cli.options import executor_option, json_option, runs_dir_option, set_option, spec_files_option
 from rlrun.cli.tables import duration, stdout_width, table
 from rlrun.cli.terminal import echo
+from rlrun.report.step_axis import STEP_NAMES
 
 if TYPE_CHECKING:
     from rlrun.regression.baseline import Baseline
@@ -124,7 +125,7 @@ def cases_table(verdicts: Sequence[Verdict]) -> str:
         [
             verdict.experiment,
             case.trial,
-            case.env_steps,
+            case.steps,
             duration(case.seconds),
             metric,
             case.values.get(metric),
@@ -135,8 +136,14 @@ def cases_table(verdicts: Sequence[Verdict]) -> str:
         for case in verdict.cases
         for metric, least in case.expected.items()
     ]
-    headings = ["experiment", "trial", "env steps", "training", "metric", "reached", "expected", "outcome"]
-    return table(headings, rows, stdout_width(), expendable=["training", "env steps"])
+    steps = _steps_name(verdicts)
+    headings = ["experiment", "trial", steps, "training", "metric", "reached", "expected", "outcome"]
+    return table(headings, rows, stdout_width(), expendable=["training", steps])
+
+
+def _steps_name(verdicts: Sequence[Verdict]) -> str:
+    counters = {case.counter for verdict in verdicts for case in verdict.cases}
+    return STEP_NAMES[counters.pop()] if len(counters) == 1 else "steps"
 
 
 def comparisons_table(verdicts: Sequence[Verdict]) -> str:
@@ -144,7 +151,7 @@ def comparisons_table(verdicts: Sequence[Verdict]) -> str:
     rows = [
         [verdict.experiment, what, found.judgement, str(found)]
         for verdict in verdicts
-        for what, found in (("mean return of the curve", verdict.area), ("env steps/s", verdict.speed))
+        for what, found in (("mean return of the curve", verdict.area), (f"{_steps_name([verdict])}/s", verdict.speed))
         if found is not None
     ]
     return table(["experiment", "against the baseline", "verdict", "by how much, with 95 % interval"], rows)

@@ -73,8 +73,11 @@ def runs(sort: str, status: str | None, limit: int | None, delete: str | None, y
         "best": lambda run: run["best"],
         "by": lambda run: None if run["best"] is None else metric_words(run["judged_by"]),
         "env steps": lambda run: run["env_steps"],
+        "SGD steps": lambda run: None if run["env_steps"] else run["sgd_steps"] or None,
         "last change": lambda run: f"{duration(run['age_s'])} ago",
     }
+    if all(columns["SGD steps"](run) is None for run in found):  # none learns from data alone
+        del columns["SGD steps"]
     echo(listed(found, columns, ["trials"]))
     for run in found:
         for problem in filter(None, (run["problem"], *(trial["problem"] for trial in run["trials"]))):
@@ -165,6 +168,7 @@ def _run_data(run: RunState, directory: Path) -> dict[str, Any]:
         "best": max((trial.best_score for trial in scored if trial.best_score is not None), default=None),
         "judged_by": next((trial.judged_by for trial in [*scored, *run.trials]), None),  # all have the same
         "env_steps": sum(trial.env_steps for trial in run.trials),
+        "sgd_steps": sum(trial.last_result.get("sgd_steps") or 0 for trial in run.trials),
         "age_s": max(0.0, time.time() - run.changed),
         "trials": trials,
         "problem": run.problem,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,9 @@ from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, listed
-from rlrun.cli.trial_progress import counted_metric, training_time
+from rlrun.cli.trial_progress import training_time
 from rlrun.report.plain_json import fields_of
+from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
     from rlrun.report.reading import RunView
@@ -51,11 +52,13 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
         _heading(view),
         configurations_table(summaries, metric, whole=whole),
         _trials_table(view, metric, mode, whole=whole),
+        _switch_table(view),
         _policies_table(view, best),
         _errors(view),
         _ended(view),
+        _early_ends(view),
         _stops(view),
-        _best(best, metric),
+        _best(best, metric, view),
         _problems([*view.problems, *damaged]),
     ]
     print_result(_data(view, metric, mode, summaries, best, damaged), "\n\n".join(filter(None, parts)))
@@ -64,14 +67,14 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
 
 def _heading(run: RunView) -> str:
     from rlrun.envs.presets import preset_text
-    from rlrun.report.reading import kind_of
     from rlrun.report.summary import shape_text, status_text, varied_text
+    from rlrun.spec.tuning import kind_of
 
     table = run.table
     lines = {
         "": f"{run.algorithm} on {run.env}, {shape_text(run)}",
         "status": status_text(run.trials) or "no trials yet",
-        "stop": ", ".join(f"{name} {value:,.10g}" for name, value in (run.spec.get("stop") or {}).items()),
+        "stop": _stop_text(run.spec.get("stop") or {}),
         "preset": preset_text(run.spec.get("env"), run.spec.get("config") or {}),
         "scheduler": kind_of(run.spec.get("scheduler")),
         "searcher": kind_of(run.spec.get("searcher")),
@@ -84,6 +87,13 @@ def _heading(run: RunView) -> str:
     details = [f"  {label:<12}{text}" for label, text in lines.items() if label and text]
     details += ["  varies", *varied] if varied else []
     return "\n".join([f"{run.name}: {lines['']}", *details, *_network(run)])
+
+
+def _stop_text(stop: Mapping[str, Any]) -> str:
+    words = [f"{name} {value:,.10g}" for name, value in stop.items() if name != "plateau"]
+    if plateau := stop.get("plateau"):
+        words.append(f"a plateau of {plateau['metric']} over {plateau['patience']} evaluations")
+    return ", ".join(words)
 
 
 def _network(run: RunView) -> list[str]:
@@ -107,7 +117,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     columns: dict[str, Callable[[TrialResult], Any]] = {
         "trial": lambda trial: trial.name,
         "status": lambda trial: trial.shown_status,
-        counted.replace("_", " "): lambda trial: trial.last_result.get(counted),
+        STEP_NAMES[counted]: lambda trial: trial.last_result.get(counted),
         "last": lambda trial: trial.final(metric),
         "best": lambda trial: trial.best(metric, mode),
         words: lambda trial: None if other is None else trial.final(other),
@@ -117,6 +127,24 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     rows = listed(shown, columns, ["stopped by", "time", words], drops_empty=True)
     heading = "" if metric == DEFAULT_METRIC else f"{metric}, last and best\n"
     return heading + rows + left_out(len(ordered) - len(shown))
+
+
+def _switch_table(run: RunView) -> str:
+    """Table of what each seed loses at the switch from the stage before; "" without evaluations on both sides."""
+    from rlrun.report.reading import axis_of
+    from rlrun.report.switch import FIRST, Switch, switches
+
+    found = switches(run)
+    if not found:
+        return ""
+    columns: dict[str, Callable[[Switch], Any]] = {
+        "switch": lambda one: one.trial,
+        "before": lambda one: one.before,
+        f"lowest of the first {FIRST}": lambda one: one.lowest,
+        "drop": lambda one: one.drop,
+        f"regained at {STEP_NAMES[axis_of([run], None)]}": lambda one: one.regained_at and round(one.regained_at),
+    }
+    return f"evaluations after {run.table.after}\n" + listed(found, columns, [])
 
 
 def _policies_table(run: RunView, best: BestTrial | None) -> str:
@@ -153,8 +181,13 @@ def _ended(run: RunView) -> str:
     return "\n".join([f"{trial.name}: {trial.ended_in}" for trial in run.trials if trial.ended_in][:MOST_ROWS])
 
 
+def _early_ends(run: RunView) -> str:
+    """Reasons of the trials that a hook or a plateau stopped."""
+    return "\n".join([trial.early_end for trial in run.trials if trial.early_end][:MOST_ROWS])
+
+
 def _stops(run: RunView) -> str:
-    from rlrun.report.reading import kind_of
+    from rlrun.spec.tuning import kind_of
 
     if not run.stops:
         return ""
@@ -162,12 +195,12 @@ def _stops(run: RunView) -> str:
     return f"{scheduler} stopped {len(run.stops)} of {len(run.trials)} trials"
 
 
-def _best(best: BestTrial | None, metric: str) -> str:
-    from rlrun.report.reading import DEFAULT_METRIC
+def _best(best: BestTrial | None, metric: str, run: RunView) -> str:
+    from rlrun.report.reading import DEFAULT_METRIC, lacking
     from rlrun.runs.outcome import shown_path
 
     if best is None:
-        return f"no trial has a value of {metric} yet"
+        return f"no trial has a value of {metric} yet{lacking([run], metric)}"
     what = "best" if metric == DEFAULT_METRIC else f"best {metric}"
     lines = [f"{what}: {cell_text(best.value)} by {best.trial}"]
     if best.checkpoint is not None:
@@ -197,6 +230,8 @@ def _rank(trial: TrialResult, metric: str, mode: Mode) -> float:
 def _data(
     run: RunView, metric: str, mode: Mode, summaries: list[GroupSummary], best: BestTrial | None, damaged: list[str]
 ) -> dict[str, Any]:
+    from rlrun.report.switch import switches
+
     return {
         "directory": run.path,
         **fields_of(run, "name", "spec"),
@@ -215,6 +250,7 @@ def _data(
             for trial in run.trials
         ],
         "stops": [asdict(stop) for stop in run.stops],
+        "switches": [{**asdict(one), "drop": one.drop} for one in switches(run)],
         "best": best and asdict(best),
         "problems": [*run.problems, *damaged],
     }

@@ -132,6 +132,7 @@ def _notes(state: RunState) -> list[str]:
     lines += _first([f"{trial.name}: {trial.short_error}" for trial in wrong], "has the error of each")
     altered = [text for trial in state.trials if not trial.is_damaged for text in trial.glaring_problems]
     lines += _first(altered, "names each")
+    lines += _first([trial.early_end for trial in state.trials if trial.early_end], "has the reason of each")
     lines += [f"{trial.name}: {trial.ended_in}" for trial in state.trials if trial.ended_in][:MOST_ERRORS]
     command = _resume_command(state)
     return [*lines, *([f"Resume it: {command}"] if command else [])]

@@ -12,6 +12,7 @@ from rlrun.cli.options import (
     address_option,
     executor_option,
     json_option,
+    machine_option,
     max_trials_option,
     runs_dir_option,
     set_option,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @spec_files_option(required=False)
 @algorithm_and_env_options
 @set_option
+@machine_option
 @click.option("--seed", type=click.IntRange(min=0), help="Run this one seed instead of the spec's.")
 @click.option("--name", help="Name the run; the default is the experiment's name.")
 @executor_option
@@ -48,6 +50,7 @@ def train(
     algorithm: str | None,
     env: str | None,
     overrides: tuple[str, ...],
+    machine: str | None,
     seed: int | None,
     name: str | None,
     executor: Executor | None,
@@ -66,6 +69,8 @@ def train(
     rlrun train cartpole/ppo
     rlrun train --algorithm ppo --env CartPole-v1
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    if machine is not None:
+        overrides = (*overrides, f"machine={machine}")
     if seed is not None:
         overrides = (*overrides, f"seeds=[{seed}]")
     experiments = named_experiments((*specs, *files), algorithm, env, overrides, max_trials)

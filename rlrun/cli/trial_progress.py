@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from rlrun.cli.tables import cell_text, duration
+from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
     from rlrun.runs.events import TrialEvent
     from rlrun.spec.experiment import TrialSpec
 
 Result = Mapping[str, Any]
-
-ENV_STEPS, SGD_STEPS = "env_steps", "sgd_steps"
 
 # Stop criteria that grow steadily, so that a fraction of them is a fraction of the work. A return is none of these.
 STEADY_METRICS = (ENV_STEPS, "agent_steps", SGD_STEPS, "iteration", "episodes", "time_total_s")
@@ -73,7 +72,7 @@ class TrialProgress:
         """Creates the progress of a trial that has not started."""
         seed = trial.seed if trial.population is None else trial.population
         group = trial.configuration if trial.population is None else None
-        return cls(trial.name, trial.stop, trial.params, seed, group, judged_by=trial.judged_by)
+        return cls(trial.name, trial.stop.bounds, trial.params, seed, group, judged_by=trial.judged_by)
 
     def observe(self, event: TrialEvent, now: float) -> None:
         """Updates the progress with an event from the trial.
@@ -171,7 +170,7 @@ class TrialProgress:
 
     def steps_text(self) -> str:
         """Text with the number of steps, and the stop criterion if there is one."""
-        steps, words = cell_text(self.result.get(self.metric) if self.result else 0), self.metric.replace("_", " ")
+        steps, words = cell_text(self.result.get(self.metric) if self.result else 0), STEP_NAMES[self.metric]
         limit = self.stop.get(self.metric)
         return f"{steps} {words}" if limit is None else f"{steps} of {int(limit):,} {words}"
 
@@ -206,20 +205,6 @@ class TrialProgress:
             return None
         total = self.result.get("time_total_s")
         return total / self.share if total and self.share > 0 else None
-
-
-def counted_metric(results: Iterable[Result]) -> str:
-    """Metric that counts the steps of results: env steps, or SGD steps in training without env steps.
-
-    Examples:
-        >>> counted_metric([{"env_steps": 0, "sgd_steps": 30}])
-        'sgd_steps'
-        >>> counted_metric([{"env_steps": 64, "sgd_steps": 30}, {}])
-        'env_steps'
-    """
-    results = list(results)
-    steps_no_env = not any(result.get(ENV_STEPS) for result in results)
-    return SGD_STEPS if steps_no_env and any(result.get(SGD_STEPS) for result in results) else ENV_STEPS
 
 
 def training_time(last: Result) -> str | None:

@@ -12,7 +12,8 @@ from rich.text import Text
 from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.tables import GAP, aligned, cell_text
 from rlrun.cli.terminal import plain
-from rlrun.cli.trial_progress import TrialProgress, counted_metric, shown_first, whole_seconds
+from rlrun.cli.trial_progress import TrialProgress, shown_first, whole_seconds
+from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
 BAR_WIDTH = 12
 LONGEST_SETTING = 24
@@ -71,7 +72,7 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
         ),
         Column("seed", [cell_text(trial.seed) for trial in trials] if len(seeds) > 1 else [], 20),
         Column("iter", [cell_text(result.get("iteration")) for result in results], 60),
-        Column(metric.replace("_", " "), [cell_text(result.get(metric)) for result in results], 10),
+        Column(STEP_NAMES[metric], [cell_text(result.get(metric)) for result in results], 10),
         Column("of", [_limit_text(trial, metric) for trial in trials], 80),
         Column("done", [f"{trial.share:.0%}" if trial.share > 0 else "" for trial in trials], 25),
         Column("", [f"{bar * round(trial.share * BAR_WIDTH):<{BAR_WIDTH}}" for trial in trials], 100, False),

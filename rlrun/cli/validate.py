@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import json_option, max_trials_option, set_option
+from rlrun.cli.options import json_option, machine_option, max_trials_option, set_option
 from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import Experiment
@@ -18,10 +20,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @set_option
+@machine_option
 @max_trials_option
 @click.option("--env", "make_envs", is_flag=True, help="Construct each env once, and the policies that learn in it.")
 @json_option("the experiments")
-def validate(files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: int | None, make_envs: bool) -> None:
+def validate(
+    files: tuple[Path, ...], overrides: tuple[str, ...], machine: str | None, max_trials: int | None, make_envs: bool
+) -> None:
     """Check spec files and list all their mistakes.
 
     Whether an algorithm can learn in an env depends on the env's spaces, which are
@@ -30,8 +35,10 @@ def validate(files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: in
     from rlrun.spec.experiment import MAX_TRIALS
     from rlrun.spec.load import load_experiments
 
+    if machine is not None:
+        overrides = (*overrides, f"machine={machine}")
     most = MAX_TRIALS if max_trials is None else max_trials
-    loaded = load_experiments(files, overrides, max_trials=most)
+    loaded = load_experiments(files, overrides, max_trials=most, tell=lambda text: echo(text, err=True))
     if make_envs:
         from rlrun.launch.checks import check_envs
 
@@ -40,14 +47,32 @@ def validate(files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: in
     tuned = [key for key in ("scheduler", "searcher") if any(experiment[key] for experiment in experiments)]
     rows = [[experiment[key] for key in ("name", "algorithm", "env", "trials", *tuned)] for experiment in experiments]
     listed = table(["experiment", "algorithm", "env", "trials", *tuned], rows, stdout_width())
-    print_result({"experiments": experiments}, listed)
+    print_result({"experiments": experiments}, "\n".join([listed, *_notes(loaded)]))
+
+
+def _notes(experiments: Sequence[Experiment]) -> list[str]:
+    """Lines on experiments whose results or numbers depend on the machine."""
+    measured = [
+        f"{experiment.name}: {' and '.join(experiment.auto)} will be measured before the run, so that the numbers of "
+        "its spec depend on the machine"
+        for experiment in experiments
+        if experiment.auto
+    ]
+    return measured + [
+        f"{experiment.name}: min_share_of_fragments {share:g} leaves out fragments of slow workers, so that results "
+        "depend on the machine, and resumes are not exact from the first one on"
+        for experiment in experiments
+        if (share := experiment.config.min_share_of_fragments) < 1 and experiment.config.num_workers > 1
+    ]
 
 
 def _described(experiment: Experiment) -> dict[str, Any]:
+    from rlrun.spec.titles import env_title
+
     return {
         "name": experiment.name,
         "algorithm": experiment.algorithm,
-        "env": experiment.env.id,
+        "env": env_title(experiment.env.to_data()),
         "trials": experiment.num_trials,
         "scheduler": None if experiment.scheduler is None else experiment.scheduler.kind,
         "searcher": None if experiment.searcher is None else experiment.searcher.kind,

@@ -17,6 +17,8 @@ from rlrun.cli.trial_progress import TrialProgress
 from rlrun.runs.events import (
     RunEvent,
     RunFinished,
+    RunMeasured,
+    RunMeasuring,
     RunResources,
     RunStarted,
     RunStopping,
@@ -76,6 +78,10 @@ class RunWatcher:
     def __call__(self, event: RunEvent) -> None:
         """Updates the display by one event of the run."""
         match event:
+            case RunMeasuring():
+                self._write_line(f"{event.experiment}: measuring {' and '.join(event.settings)}, a minute or two")
+            case RunMeasured():
+                self._write_line(_measured_text(event))
             case RunStarted():
                 trials = {trial.name: TrialProgress.of(trial) for trial in event.trials}
                 self._run = RunProgress(event.experiment, trials, event.expected, uses_ray=event.uses_ray)
@@ -123,6 +129,15 @@ class RunWatcher:
         if self._view is not None:
             self._view.close()
             self._view = None
+
+
+def _measured_text(event: RunMeasured) -> str:
+    numbers = ", ".join(f"{name} {number}" for name, number in event.numbers.items())
+    timed = f"{event.timed} of {event.possible}" if event.timed < event.possible else str(event.timed)
+    return (
+        f"{event.experiment}: {numbers} ({event.env_steps_per_s:,.0f} env steps/s; {timed} settings timed): the "
+        "numbers of this run's spec now depend on the machine"
+    )
 
 
 def copy_of_stderr() -> TextIO:

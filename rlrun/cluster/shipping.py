@@ -82,8 +82,8 @@ def _texts(data: Any) -> Iterator[str]:
     if isinstance(data, str):
         yield data
     elif isinstance(data, Mapping):
-        for value in data.values():
-            yield from _texts(value)
+        for key, value in data.items():  # hooks and opponents are named by keys
+            yield from _texts([key, value])
     elif isinstance(data, list | tuple):
         for value in data:
             yield from _texts(value)

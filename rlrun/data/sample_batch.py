@@ -25,6 +25,11 @@ PREV_REWARDS = "prev_rewards"
 HISTORY = "history"
 """Column of a fragment with views: the rows before its first one, leaves [1 + rows, B, ...]."""
 
+TAKEN_LOGP = "taken_logp"
+"""Column of a fragment that is recorded for a data set: log-probability of each action in the env's units, [T, B]."""
+LOGGED = "logged"
+"""Column of a fragment: whether the action was not the policy's, but one that a client took by itself, [T, B]."""
+
 CLOSING_COLUMNS = (
     "obs",
     "values",
@@ -42,6 +47,8 @@ OWN_COLUMNS = frozenset(
     {
         *CLOSING_COLUMNS,
         HISTORY,
+        TAKEN_LOGP,
+        LOGGED,
         "actions",
         "advantages",
         "cost_advantages",

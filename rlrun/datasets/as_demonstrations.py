@@ -24,10 +24,16 @@ def demonstrations_at(path: str) -> Demonstrations:
         DataSetError: A file of the data set cannot be read.
     """
     found = data_at(path)
-    return load_demonstrations(path) if found is None else _of_set(found)
+    return load_demonstrations(path) if found is None else demonstrations_of(found)
 
 
-def _of_set(found: DataSet) -> Demonstrations:
+def demonstrations_of(found: DataSet) -> Demonstrations:
+    """Demonstrations of all episodes of a data set, without seeds, agents, versions and further columns.
+
+    Raises:
+        UsageError: The set holds no steps, or nested actions.
+        DataSetError: A file of the data set cannot be read.
+    """
     if not found.num_steps:
         raise UsageError(f"{found.folder} holds no steps to learn from")
     rows = found.rows(np.arange(found.num_rows))
@@ -35,5 +41,5 @@ def _of_set(found: DataSet) -> Demonstrations:
         raise UsageError(f"{found.folder} holds nested actions, and demonstrations hold single numbers or vectors")
     names = ("actions", "rewards", "terminateds", "truncateds", "valid")
     start = int(found.action_space.start) if isinstance(found.action_space, gymnasium.spaces.Discrete) else 0
-    about = {"first_action": start} if start else {}
+    about = {**found.manifest.about, **({"first_action": start} if start else {})}
     return Demonstrations({name: rows[name] for name in names}, dict(named_leaves(rows["obs"])), about)

@@ -15,10 +15,9 @@ from rlrun.checkpoint.durable import is_leftover
 from rlrun.data.space_kinds import known_kind, space_tree
 from rlrun.data.tree import named_leaves
 from rlrun.datasets.arrow_file import mapped_columns
-from rlrun.datasets.layout import Columns
+from rlrun.datasets.layout import Columns, episode_rows
 from rlrun.datasets.manifest import MANIFEST_FILE, FileEntry, Manifest, demand_files, lengths_of, read_manifest
 from rlrun.errors import DataSetError
-from rlrun.functional.moments import Moments
 
 IGNORED = frozenset({MANIFEST_FILE, ".DS_Store"})
 
@@ -160,11 +159,8 @@ class AcrossFiles:
 
     def compare(self, entry: FileEntry, columns: Columns) -> Iterator[Finding]:
         """Yields the gaps before a file's episodes, and the episodes that were in the set before."""
-        valid = columns["valid"]
-        ends = np.flatnonzero(~valid)
-        starts = np.append(0, ends[:-1] + 1)
         content = [column for name, column in columns.items() if name.partition("/")[0] in ("obs", "actions")]
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        for start, end in episode_rows(columns["valid"]):
             number, place = int(columns["episode"][start]), f"{entry.name}: episode {columns['episode'][start]}"
             if number in self._seen:
                 yield Finding(f"{place}, row {start}", "another episode has this number")
@@ -184,12 +180,9 @@ class AcrossFiles:
 
 def _scale(manifest: Manifest) -> Iterator[Finding]:
     """Yields a note if the rewards' scale is unusual."""
-    own = [entry.moments["rewards"] for entry in manifest.files if "rewards" in entry.moments]
-    if not own:
+    moments = manifest.moments().get("rewards")
+    if moments is None:
         return
-    moments = own[0]
-    for other in own[1:]:
-        moments = Moments.merged(moments, other)
     deviation = float(np.sqrt(moments.squares / max(moments.count, 1)))
     if deviation == 0:
         yield Finding("", f"all rewards are {float(moments.mean):g}", is_wrong=False)

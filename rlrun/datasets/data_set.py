@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -220,9 +220,4 @@ class DataSet:
 
     def moments(self) -> dict[str, Moments]:
         """Moments of the numbers in the set over all files, by column; see `moments_of`."""
-        names = [name for name in self.manifest.columns if all(name in entry.moments for entry in self.manifest.files)]
-        return {
-            name: reduce(Moments.merged, [entry.moments[name] for entry in self.manifest.files])
-            for name in names
-            if self.manifest.files
-        }
+        return self.manifest.moments()

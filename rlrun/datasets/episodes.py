@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlrun.checkpoint.durable import partial_name
 from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.layout import ColumnForm, SetSpaces
+from rlrun.datasets.layout import ColumnForm, SetSpaces, episode_rows
 from rlrun.datasets.writer import SetWriter
 from rlrun.errors import UsageError
 
@@ -74,9 +74,7 @@ def episodes_of(found: DataSet, chosen: Mask | None = None) -> Iterator[Episode]
     """
     number = 0
     for columns in found.files():
-        ends = np.flatnonzero(~columns["valid"])
-        starts = np.append(0, ends[:-1] + 1)
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        for start, end in episode_rows(columns["valid"]):
             if chosen is None or chosen[number]:
                 rows = found.batch({name: column[start : end + 1] for name, column in columns.items()})
                 agent = found.agents[rows["agent"][0]]

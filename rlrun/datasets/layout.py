@@ -6,7 +6,7 @@ per episode holds its final observation. Its `valid` is false, and its actions, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -68,6 +68,22 @@ class SetSpaces(NamedTuple):
             ValueError: A space is malformed.
         """
         return cls(*(space_from_json(data[name]) for name in cls._fields))
+
+
+def episode_rows(valid: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Yields the first row of each episode in a file, and the row of its final observation.
+
+    Args:
+        valid: Whether a row holds a step, [N]. Rows after the last final observation belong to no whole episode.
+
+    Examples:
+        >>> list(episode_rows(np.array([True, True, False, True, False, True])))
+        [(0, 2), (3, 4)]
+    """
+    start = 0
+    for end in np.flatnonzero(~valid).tolist():
+        yield start, end
+        start = end + 1
 
 
 def column_forms(spaces: SetSpaces, further: Mapping[str, ColumnForm]) -> dict[str, ColumnForm]:

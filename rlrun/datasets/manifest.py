@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,12 @@ class Manifest:
         """Columns besides those of every data set, by name."""
         own = column_forms(self.spaces, {})
         return {name: form for name, form in self.columns.items() if name not in own}
+
+    def moments(self) -> dict[str, Moments]:
+        """Moments of the numbers in the set over all files, by column; see `moments_of`."""
+        every = [entry.moments for entry in self.files]
+        names = [name for name in self.columns if every and all(name in own for own in every)]
+        return {name: reduce(Moments.merged, [own[name] for own in every]) for name in names}
 
     def save(self, folder: Path) -> None:
         """Writes the manifest to a data set's folder, atomically."""

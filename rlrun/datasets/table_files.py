@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.checkpoint.plain_json import load_json
-from rlrun.data.demonstrations import Demonstrations, load_demonstrations
-from rlrun.data.tree import named_leaves
+from rlrun.data.demonstrations import load_demonstrations
 from rlrun.datasets.arrow_file import arrow_batch
+from rlrun.datasets.as_demonstrations import demonstrations_of
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.layout import LOGP, Columns, SetSpaces
 from rlrun.errors import UsageError
@@ -163,15 +163,9 @@ def write_npz(found: DataSet, path: Path) -> None:
     """Writes a data set to a file of demonstrations, without seeds, agents, versions and further columns.
 
     Raises:
-        UsageError: Actions are nested.
+        UsageError: The set holds no steps, or nested actions.
     """
-    rows = found.rows(np.arange(found.num_rows))
-    if isinstance(rows["actions"], dict | tuple):
-        raise UsageError(f"{found.folder} holds nested actions, which a file of demonstrations cannot")
-    names = ("actions", "rewards", "terminateds", "truncateds", "valid")
-    start = int(getattr(found.action_space, "start", 0)) if np.ndim(rows["actions"]) == 1 else 0
-    about = {**found.manifest.about, **({"first_action": start} if start else {})}
-    Demonstrations({name: rows[name] for name in names}, dict(named_leaves(rows["obs"])), about).save(path)
+    demonstrations_of(found).save(path)
 
 
 def read_rllib_json(path: Path) -> Columns:

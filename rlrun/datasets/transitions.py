@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.data_set import DataSet, Indices
-from rlrun.functional.returns import discounted_returns
+from rlrun.functional.episode_returns import discounted_returns
 
 
 class DataView(Protocol):

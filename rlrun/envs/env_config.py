@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
+from annotated_types import Ge, Le
 from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     SerializerFunctionWrapHandler,
     ValidationError,
+    field_validator,
     model_serializer,
     model_validator,
 )
 from pydantic_core import InitErrorDetails
 from typing_extensions import override
 
-from rlrun.config import ConfigModel, NonEmptyText, PositiveFloat, PositiveInt
+from rlrun.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlrun.data.sample_batch import OWN_COLUMNS
 from rlrun.explain import UnknownKey
 from rlrun.foreign_names import unknown_key
 
 Backend = Literal["auto", "vector", "loop", "envpool"]
+
+WITHOUT_ENV = "rlrun.envs.without_env:WithoutEnv"
+"""Id of the env of runs that learn from data without an env."""
 
 Preset = Literal["atari"]
 
@@ -29,16 +36,36 @@ WorldClock = Literal["parallel", "per_agent"]
 """Time axis of experience. `parallel`: one row per world step, in which all living agents act. `per_agent`: one row per
 decision of an agent, for turn-based worlds or agents that act at different rates."""
 
+EXTERNAL = "external"
+"""Id of every external env, in messages and records."""
+OPENENV = "rlrun.envs.openenv:OpenEnv"
+"""Env of an OpenEnv server, which `openenv` stands for."""
+
 OF_ONE_AGENT = ("id", "preset", "reset_options", "backend")
 """Names of the settings valid only for single-agent envs."""
 
-OF_MANY_AGENTS = ("world", "pettingzoo", "clock")
+OF_MANY_AGENTS = ("world", "pettingzoo", "external", "clock")
 """Names of the settings valid only for multi-agent worlds."""
 
 
 def _id_alone(data: Any) -> Any:
     """Expands a bare id to the mapping {id: ...}; returns other data unchanged."""
     return {"id": data} if isinstance(data, str) else data
+
+
+def _openenv_in_full(data: Any) -> Any:
+    """Expands `openenv: {url: URL, ...}` to the env that plays on that server; returns other data unchanged.
+
+    A resume plays no logged actions into the server, unless `max_replay_s` is given.
+    """
+    if not isinstance(data, Mapping) or "openenv" not in data:
+        return data
+    further = {key: value for key, value in data.items() if key != "openenv"}
+    if taken := further.keys() & {"id", "kwargs"}:
+        raise ValueError(f"openenv stands for an env and its arguments: leave out {', '.join(sorted(taken))}")
+    if not isinstance(data["openenv"], Mapping):
+        raise ValueError("openenv takes the server's `url` and its `spaces`")
+    return {"id": OPENENV, "kwargs": dict(data["openenv"]), "max_replay_s": 0.0, **further}
 
 
 class WrapperConfig(ConfigModel):
@@ -104,10 +131,73 @@ def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str 
     return tuple({**kwargs, **task.kwargs} for task in listed)
 
 
+class TlsConfig(ConfigModel):
+    """Certificate of a server, for encrypted connections."""
+
+    cert: NonEmptyText
+    """File of the certificate in PEM format."""
+
+    key: NonEmptyText
+    """File of its private key."""
+
+
+class ExternalConfig(ConfigModel):
+    """Server to which simulators connect as clients; see docs/external.md for the protocol."""
+
+    port: Annotated[int, Ge(0), Le(65_535)] = 9900
+    """Port of the server; a rollout worker's is `port` + its index, which is 0 without worker processes."""
+
+    host: NonEmptyText = "127.0.0.1"
+    """Address of the network interface, such as 0.0.0.0 for all. Any but this machine's own needs a token, from the
+    environment variable RLRUN_TOKEN or from `token_file`."""
+
+    spaces: dict[str, Any]
+    """Spaces as JSON, `{observation: ..., action: ...}`, or those of several agents by id, `{buyer: {observation: ...,
+    action: ...}, ...}`; or the name of a JSON file that holds them."""
+
+    token_file: NonEmptyText | None = None
+    """File that holds the token; null for the environment variable RLRUN_TOKEN."""
+
+    tls: TlsConfig | None = None
+    """Certificate for encrypted connections; null for none."""
+
+    logged_actions: Literal["refuse", "mask", "learn"] | None = None
+    """Use of actions that clients chose by themselves (`log_action`). `refuse`: they are an error. `mask`:
+    their steps are in returns and advantages but not in the losses of an on-policy algorithm. `learn`: they are learned
+    from. Null for refuse where the algorithm is on-policy, else learn."""
+
+    client_timeout_s: PositiveFloat = 30.0
+    """Silence in seconds after which a client counts as dead, so that its episodes end as truncated."""
+
+    gather_ms: NonNegativeFloat = 5.0
+    """Longest time in milliseconds for which a request waits, so that those of other running episodes are answered with
+    it. A simulator that needs longer for a step is not waited for."""
+
+    max_message_bytes: Annotated[int, Ge(1_000)] = 8_000_000
+    """Maximum length of a message in bytes."""
+
+    max_requests_per_s: PositiveFloat = 10_000.0
+    """Maximum mean rate of requests of one address."""
+
+    @field_validator("spaces", mode="before")
+    @classmethod
+    def _read(cls, spaces: Any) -> Any:
+        """Reads the spaces of a file, so that a saved run does not need it."""
+        if not isinstance(spaces, str):
+            return spaces
+        try:
+            if not Path(spaces).is_file():
+                raise ValueError("there is no such file")
+            return json.loads(Path(spaces).read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise ValueError(f"{spaces} cannot be read: {error}") from None
+
+
 class EnvConfig(ConfigModel):
     """Config of a single-agent env or a multi-agent world, with its backend; a bare string in YAML is the id.
 
-    `world` or `pettingzoo` selects a multi-agent world, `id` a single-agent env.
+    `world` or `pettingzoo` selects a multi-agent world, `external` simulators that connect as clients, and `id` a
+    single-agent env.
     """
 
     id: str = ""
@@ -121,6 +211,10 @@ class EnvConfig(ConfigModel):
     pettingzoo: str | None = None
     """Module of a PettingZoo env, such as mpe2.simple_spread_v3. The env is created by the module's `parallel_env`, or
     by `env` (turn-based) if there is no parallel form."""
+
+    external: ExternalConfig | None = None
+    """Server to which simulators connect as clients and ask for actions; see docs/external.md. Each running episode is
+    a world of its own, so that `num_envs_per_worker` is the number of episodes at a time."""
 
     preset: Preset | None = None
     """Preset of a family of envs: default settings, which explicit settings override. `atari` sets `evaluation_kwargs`
@@ -171,14 +265,15 @@ class EnvConfig(ConfigModel):
     """Time limit: steps after which an episode is truncated, in a world for all agents; null for the env's own
     limit."""
 
-    max_replay_s: PositiveFloat = 60.0
-    """Time limit in seconds, at a resume, for replaying the actions of one worker's current episodes."""
+    max_replay_s: NonNegativeFloat = 60.0
+    """Time limit in seconds, at a resume, for replaying the actions of one worker's current episodes; 0 to begin new
+    ones instead."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _has_settings_of_its_kind(cls, data: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
         """Expands a bare id, and rejects settings of the other kind of env (single- or multi-agent)."""
-        data = _id_alone(data)
+        data = _openenv_in_full(_id_alone(data))
         if not isinstance(data, Mapping):
             return build(data)
         foreign = OF_ONE_AGENT if names_world(data) else OF_MANY_AGENTS
@@ -186,7 +281,7 @@ class EnvConfig(ConfigModel):
         own = {key: value for key, value in data.items() if key not in foreign}
         if names_world(data):
             named = (data.get("world"), data.get("pettingzoo"))
-            own["id"] = next((name for name in named if isinstance(name, str)), "")
+            own["id"] = next((name for name in named if isinstance(name, str)), EXTERNAL if "external" in data else "")
         elif "id" not in data:
             wrong.append({"type": "missing", "loc": ("id",), "input": data})
         try:
@@ -212,11 +307,25 @@ class EnvConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _one_world(self) -> Self:
-        if names_world(self.model_fields_set) and (self.world is None) == (self.pettingzoo is None):
+        worlds = (self.world, self.pettingzoo, self.external)
+        if names_world(self.model_fields_set) and sum(world is not None for world in worlds) != 1:
             raise ValueError(
-                "say which world, by one of the two: `world`, a factory of one's own (package.module:factory), or "
-                "`pettingzoo`, a module such as mpe2.simple_spread_v3"
+                "say which world, by one of the three: `world`, a factory of one's own (package.module:factory), "
+                "`pettingzoo`, a module such as mpe2.simple_spread_v3, or `external`, a server for simulators"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _clients_make_the_episodes(self) -> Self:
+        if self.external is not None:
+            fields = {name: field for name, field in type(self).model_fields.items() if name not in ("id", "external")}
+            changed = [
+                name
+                for name, field in fields.items()
+                if name in self.model_fields_set and getattr(self, name) != field.get_default(call_default_factory=True)
+            ]
+            if changed:
+                raise ValueError(f"the clients of an external env make its episodes: leave out {', '.join(changed)}")
         return self
 
     @model_validator(mode="after")
@@ -244,7 +353,7 @@ class EnvConfig(ConfigModel):
     @property
     def has_many_agents(self) -> bool:
         """Whether this config describes a multi-agent world."""
-        return self.world is not None or self.pettingzoo is not None
+        return self.world is not None or self.pettingzoo is not None or self.external is not None
 
     @property
     def varies(self) -> bool:
@@ -258,7 +367,7 @@ class EnvConfig(ConfigModel):
 
 def names_world(data: Any) -> bool:
     """Whether raw config data, or a set of its keys, describes a multi-agent world."""
-    return isinstance(data, Mapping | set) and ("world" in data or "pettingzoo" in data)
+    return isinstance(data, Mapping | set) and any(kind in data for kind in ("world", "pettingzoo", "external"))
 
 
 def _foreign_settings(

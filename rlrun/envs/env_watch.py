@@ -18,6 +18,8 @@ from contextvars import ContextVar
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from typing_extensions import override
+
 from rlrun.errors import Interrupted, TrainingFailed
 from rlrun.process_end import end_process
 
@@ -197,6 +199,20 @@ def waits_for(frame: FrameType | None) -> str:
             return _tellers[frame.f_code](frame.f_locals)
         frame = frame.f_back
     return ""
+
+
+class Waiting(Watched):
+    """Watch over a wait for another program, such as a client, which is no hang however long it takes.
+
+    As the innermost watch it takes the place of the one around it, which begins again afterwards.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("waiting")
+
+    @override
+    def look(self) -> None:
+        return
 
 
 def _end_step(number: int, frame: FrameType | None) -> None:

@@ -183,7 +183,7 @@ def _element(space: Space[Any], kind: SpaceKind, observation: Any, at: str) -> N
         array = kind.array(space, observation)
     except ValueError as error:
         raise Misfit(f"the observation{at} is {error}, and its space is {space}") from None
-    if array.dtype == object:
+    if array.dtype.kind not in "biuf":  # texts, None, ragged lists, complex numbers
         shape, _ = kind.form(space)
         raise Misfit(f"the observation{at} must be an array of shape {shape}, not {_shown(observation)}")
     if reason := _form_misfit(space, kind, array, at) or _value_misfit(space, array, at):

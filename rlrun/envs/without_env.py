@@ -9,12 +9,9 @@ import gymnasium
 from typing_extensions import override
 
 from rlrun.data.space_json import space_from_json, space_to_json
-from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_config import WITHOUT_ENV, EnvConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
-
-WITHOUT_ENV = "rlrun.envs.without_env:WithoutEnv"
-"""Id of the env of runs without an env."""
 
 
 class WithoutEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked

@@ -16,6 +16,7 @@ class CollectedSteps(Protocol):
     """Protocol of the rollout counters, updated by the receiver of each fragment."""
 
     env_steps: int
+    fragments_left_out: int
 
     def count(self, rollout: Rollout) -> None:
         """Adds a received fragment to the counters."""
@@ -33,11 +34,13 @@ class CollectingWorkers(Protocol):
         num_workers: Remote workers; 0 for the local one alone.
         indices: The workers' indices: 0 for the local one, else from 1.
         deliverers: Indices of the recipients of requests: the workers, or aggregators, from 1.
+        fragments_per_round: Number of fragments that complete a synchronous round.
     """
 
     num_workers: int
     indices: Sequence[int]
     deliverers: Sequence[int]
+    fragments_per_round: int
 
     @property
     def counts(self) -> CollectedSteps:

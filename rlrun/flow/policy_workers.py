@@ -98,6 +98,8 @@ class PolicyWorkers:
         if operators:
             self._workers.postprocess(self.policy, chain)
         if mode == "sync":
+            if self.learns_on_workers and self._workers.fragments_per_round < len(self.indices):
+                raise UsageError("min_share_of_fragments: workers that learn wait for each other; leave it out")
             if not self.learns_on_workers:  # its state would be as large as the learner, in every fragment
                 self._workers.keep_states()
             return Flow(SyncRollouts(self._workers, self.policy, chain.described()))

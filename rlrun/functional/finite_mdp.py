@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.functional.returns import Doubles
+from rlrun.functional.episode_returns import Doubles
 
 TOLERANCE = 1e-10
 """Convergence tolerance of value iteration, relative to the largest value."""

@@ -41,14 +41,15 @@ def begin_after(run: RunDirectory, trials: list[TrialSpec]) -> None:
     ends = {trial.seed: trial for trial in earlier.results()}
     for trial in list(trials):
         record, end = run.record(trial.name), ends[trial.seed]
+        takes_weights = trial.begins is None or trial.begins.weights
         if record.from_checkpoint is not None:  # it has begun before
             continue
         if end.status == "ERROR":
             run.mark(trial.name, "ERROR", f"it begins with the end of {earlier.path / end.name}, which failed")
             trials.remove(trial)
-        elif end.status != "TERMINATED" or end.checkpoint is None:
+        elif end.status != "TERMINATED" or (end.checkpoint is None and takes_weights):
             lacks = f"has not ended: `rlrun resume {earlier.path}`" if end.checkpoint else "has no checkpoint"
             raise UsageError(f"{run.path / trial.name} begins with the end of {earlier.path / end.name}, which {lacks}")
-        else:
+        elif takes_weights:
             begun = replace(record, from_checkpoint=str(end.checkpoint))
             run.trial_directory(trial.name).write_record(begun)

@@ -52,7 +52,10 @@ def check_chains(experiments: Sequence[Experiment]) -> None:
                 raise UsageError(
                     f"{experiment.name} begins after {experiment.begins.after}, which does not run before it{hint}"
                 )
-            if earlier.num_configurations > 1 or not set(experiment.seeds) <= set(earlier.seeds):
+            has_all = set(experiment.seeds) <= set(earlier.seeds)
+            if experiment.begins.recorded:  # by trials of the same names
+                has_all = experiment.seeds == earlier.seeds
+            if earlier.num_configurations > 1 or not has_all:
                 raise UsageError(
                     f"{experiment.name} begins after {earlier.name}, which must have one trial for each of its seeds"
                 )
@@ -105,6 +108,8 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
     wrong: list[tuple[Problem, RlrunError]] = []
     for experiment in experiments:
         trials = experiment.trials() or [experiment.first_trial()]
+        if experiment.begins is not None and experiment.begins.recorded:
+            continue  # its data is not there yet
         for trial in {repr(trial.env): trial for trial in reversed(trials)}.values():
             try:
                 described = Description(trial.env, trial.learns, trial.seed)

@@ -15,6 +15,7 @@ from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.errors import UsageError
 from rlrun.launch.chain import following
 from rlrun.launch.checks import check_chains, check_compiler, check_name, check_packages, check_place, choose_executor
+from rlrun.launch.measured import with_measured_settings
 from rlrun.launch.parts import Part, run_all, still_to_suggest
 from rlrun.runs.events import Watcher
 from rlrun.runs.run_directory import Executor, RunDirectory, default_runs_dir, follow_import_paths
@@ -83,13 +84,12 @@ def run(
     start = None if from_checkpoint is None else Path(from_checkpoint)
     if start is not None:
         verify_checkpoint(start)
-    plans = []
-    for experiment in found:
-        trials = experiment.trials()
-        plans.append((experiment, trials, choose_executor(experiment, trials, executor, address)))
-        demand_loggers(experiment.loggers)
-    check_place([trial for experiment, trials, _ in plans for trial in trials or [experiment.first_trial()]], address)
+    plans = _plans(found, executor, address)
     check_packages(found)
+    if any(experiment.auto for experiment in found):
+        plans = _plans(
+            [with_measured_settings(experiment, executor, address, watch) for experiment in found], executor, address
+        )
     folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
     parts: list[Part] = []
     for experiment, trials, chosen in plans:
@@ -157,6 +157,19 @@ def resume(
     if not parts:
         return opened.results()
     return run_all(parts, address=address, eager=eager, watch=watch)
+
+
+def _plans(
+    experiments: Sequence[Experiment], executor: Executor | None, address: str | None
+) -> list[tuple[Experiment, list[TrialSpec], Executor]]:
+    """Trials and executor of each experiment, checked."""
+    plans = []
+    for experiment in experiments:
+        trials = experiment.trials()
+        plans.append((experiment, trials, choose_executor(experiment, trials, executor, address)))
+        demand_loggers(experiment.loggers)
+    check_place([trial for experiment, trials, _ in plans for trial in trials or [experiment.first_trial()]], address)
+    return plans
 
 
 def _left_to_do(

@@ -186,6 +186,10 @@ class SeatBehavior:
         """Converts recorded actions [N, ...] to the world's action space."""
         return self._space.to_env(actions)
 
+    def own_actions(self, actions: Any) -> Any:
+        """Converts the world's actions [N, ...] to actions as they are recorded."""
+        return self._space.from_env(actions)
+
     def observation_moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
         """Returns no moments: opponents' observation filters are frozen."""
         return {}

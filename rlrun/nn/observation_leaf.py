@@ -132,7 +132,7 @@ class ObservationLeaf:
             one_hot: NDArray[np.float32] = found.reshape(len(observations), self.width).astype(np.float32)
             return one_hot
         indices = observations.reshape(len(observations), -1) - np.asarray(self.starts)
-        encoded = np.zeros((len(observations), self.width), np.float32)
+        encoded = np.zeros_like(indices, np.float32, shape=(len(observations), self.width))
         firsts = np.cumsum((0, *self.sizes[:-1]))
         np.put_along_axis(encoded, indices + firsts, 1.0, -1)
         return encoded

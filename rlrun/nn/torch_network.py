@@ -101,15 +101,42 @@ class TorchActingNetwork:
         noise: Floats | None = None,
     ) -> tuple[dict[str, Floats], Floats | None]:
         """Forward pass of one env step, as in `NumpyNetwork`, without gSDE noise."""
-        starts: NDArray[np.bool_] | None = None
-        if state is not None:
-            starts = np.zeros(len(state), np.bool_) if episode_starts is None else episode_starts
         with torch.inference_mode():
-            heads, after = self.network(
-                None,
-                {name: map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], tree) for name, tree in inputs.items()},
+            heads, after = self.forward(
+                {name: map_tree(torch.as_tensor, tree) for name, tree in inputs.items()},
                 None if state is None else torch.from_numpy(state),
-                None if starts is None else torch.from_numpy(starts)[:, None],
+                None if episode_starts is None else torch.from_numpy(episode_starts),
             )
-        found = {name: outputs[:, 0].numpy() for name, outputs in heads.items()}
+        found = {name: outputs.numpy() for name, outputs in heads.items()}
         return found, None if after is None else after.numpy()
+
+    def forward(
+        self, inputs: Mapping[str, Any], state: Tensor | None = None, episode_starts: Tensor | None = None
+    ) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Forward pass of one env step on tensors; see `ActingNetwork`."""
+        if state is not None and episode_starts is None:
+            episode_starts = torch.zeros(len(state), dtype=torch.bool)
+        heads, after = self.network(
+            None,
+            {name: map_tree(lambda leaf: leaf[:, None], tree) for name, tree in inputs.items()},
+            state,
+            None if state is None or episode_starts is None else episode_starts[:, None],
+        )
+        return {name: outputs[:, 0] for name, outputs in heads.items()}, after
+
+
+class TorchModule:
+    """Module in torch on the CPU that maps arrays to an array, without gradients.
+
+    Args:
+        module: Module to copy.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = copy.deepcopy(module).cpu().requires_grad_(False)
+
+    def __call__(self, *arrays: NDArray[Any]) -> Floats:
+        """Runs the module."""
+        with torch.inference_mode():
+            found: Floats = self.module(*map(torch.from_numpy, arrays)).numpy()
+        return found

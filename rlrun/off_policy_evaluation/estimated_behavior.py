@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rlrun.data.action_masks import ACTION_MASK, mask_of
-from rlrun.functional.returns import Doubles
+from rlrun.functional.episode_returns import Doubles
 from rlrun.functional.seeding import child_seed, generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded

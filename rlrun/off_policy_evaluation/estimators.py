@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.functional.returns import Doubles
+from rlrun.functional.episode_returns import Doubles
 from rlrun.functional.student_t import t_quantile
 
 LARGEST_LOG_WEIGHT = 300.0

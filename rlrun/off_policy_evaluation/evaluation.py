@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlrun.functional.returns import Doubles
+from rlrun.functional.episode_returns import Doubles
 from rlrun.functional.seeding import generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.off_policy_evaluation.action_value_inputs import DiscreteInputs, SampledInputs, plain_model

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.functional.returns import Doubles
+from rlrun.functional.episode_returns import Doubles
 from rlrun.functional.seeding import generator
 from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows, blocks
 from rlrun.policy.action_spaces.action_space import Actions, Floats

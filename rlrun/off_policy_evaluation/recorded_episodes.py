@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
-from rlrun.functional.returns import Doubles, discounted_returns
+from rlrun.functional.episode_returns import Doubles, discounted_returns
 
 Rows = NDArray[np.int64]
 

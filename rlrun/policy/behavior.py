@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import mask_of
-from rlrun.data.sample_batch import HISTORY, SampleBatch
+from rlrun.data.sample_batch import HISTORY, TAKEN_LOGP, SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.data.views import is_viewed, shown, viewed, with_shown
 from rlrun.errors import UsageError
@@ -27,6 +27,10 @@ from rlrun.policy.weights import Weights
 
 Execution = Callable[[ActingNetwork], ActingNetwork]
 """Wraps an acting network in another way to execute it."""
+
+
+LogProbs = Callable[[Floats, Any], Floats]
+"""Log-probabilities [B] in the env's units of actions that were taken by network outputs [B, K]."""
 
 
 class Recording(Protocol):
@@ -117,6 +121,7 @@ class BehaviorPolicy:
         self._collecting = network if parameter_noise is None else copy.deepcopy(network)
         self._state: Floats = np.zeros((0, network.state_size), np.float32)
         self._runs_always = bool(network.state_size) or (recording is not None and recording.reads_heads)
+        self._log_probs: LogProbs | None = None
 
     @property
     def schedules(self) -> tuple[str, ...]:
@@ -174,6 +179,10 @@ class BehaviorPolicy:
         if self.recording is not None:
             self.recording.collect_by(execution)
 
+    def record_log_probs(self, log_probs: LogProbs) -> None:
+        """Records the log-probabilities of the actions taken in fragments as `TAKEN_LOGP`, for data sets."""
+        self._log_probs, self._runs_always = log_probs, True
+
     def _completed(self, network: ActingNetwork) -> ActingNetwork:
         """The network with masked outputs, and with what the exploration adds."""
         return self.exploration.around(MaskedOutputs(network) if self._is_masked else network)
@@ -197,6 +206,8 @@ class BehaviorPolicy:
             batch["state"] = np.empty((length, slots, self.network.state_size), np.float32)
         if self.views is not None:
             batch.update(self.views.allocate(length, slots))
+        if self._log_probs is not None:
+            batch[TAKEN_LOGP] = np.empty((length, slots), np.float32)
         return batch
 
     def act(
@@ -241,6 +252,9 @@ class BehaviorPolicy:
         if self._runs_always:
             heads = self._run_and_record(observations, network_noise, record, where, episode_starts, acts)
             actions = self.exploration.explore(lambda: heads, noise, episode_starts, acts, mask)
+            if self._log_probs is not None:
+                log_probs = self._log_probs(heads["outputs"], actions)
+                record[TAKEN_LOGP][where] = log_probs if acts is None else log_probs[acts]
         else:
             actions = self.exploration.explore(
                 lambda: self._run(observations, network_noise, acts), noise, episode_starts, acts, mask
@@ -345,16 +359,29 @@ class BehaviorPolicy:
             chosen = self.action_space.mode(self.outputs(observations, acts))
         else:
             chosen, _ = self.sampled(observations, generator, acts)
-        if self.views is not None:
-            self.views.act(chosen, acts)
+        self.remember(chosen, acts)
         return chosen
+
+    def remember(self, actions: Any, acts: NDArray[np.bool_] | None) -> None:
+        """Adds the policy's own actions [B, ...], just chosen, to the memory of the slots that act.
+
+        Args:
+            actions: The actions.
+            acts: Mask of the slots that act, [B]; None for all.
+        """
+        if self.views is not None:
+            self.views.act(actions, acts)
+
+    def state_after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
+        """Recurrent state [B, state_size] after the rewards [B] of the last step; by default it takes none."""
+        return state
 
     def sampled(
         self, observations: Any, generator: np.random.Generator, acts: NDArray[np.bool_] | None = None
     ) -> tuple[Any, Floats]:
         """The policy's own exploratory actions [B, *action_shape], and the network outputs [B, K] that gave them.
 
-        The memory of views does not learn of the actions; `chosen` does both.
+        `remember` adds the actions to the memory; `chosen` does both.
         """
         slots = len(leaves(observations)[0])
         heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
@@ -398,6 +425,10 @@ class BehaviorPolicy:
     def env_actions(self, actions: Any) -> Any:
         """Converts recorded actions [N, ...] to env actions."""
         return self.action_space.to_env(actions)
+
+    def own_actions(self, actions: Any) -> Any:
+        """Converts env actions [N, ...] to actions as they are recorded."""
+        return self.action_space.from_env(actions)
 
     def observation_moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
         """Moments of raw observations for the observation filter, by the filter's names.

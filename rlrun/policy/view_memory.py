@@ -38,12 +38,15 @@ class ViewMemory:
     Args:
         leaves_of: The tree of `ObservationLeaf` of the view.
         action_space: The policy's own actions.
+
+    Attributes:
+        has_frames: Whether the view stacks observations.
     """
 
     def __init__(self, leaves_of: ObservationTree, action_space: ActionSpace) -> None:
         self._leaves = leaves_of
         self._action_space = action_space
-        self._has_frames = VIEW_FRAMES in leaves_of
+        self.has_frames = VIEW_FRAMES in leaves_of
         self._steps = np.zeros(0, np.int32)
         self._given = np.zeros(0)
         self._rewards = np.zeros(0)
@@ -73,10 +76,10 @@ class ViewMemory:
             observations: A tree of [B, ...].
             acts: Mask of the slots that act, [B]; None for all.
         """
-        name = VIEW_FRAMES if self._has_frames else VIEW_OBS
+        name = VIEW_FRAMES if self.has_frames else VIEW_OBS
         parts = split(observations, name)
         if not self._seen:
-            self._nothing = self._what_is_before(parts[name])
+            self._nothing = self.before_episode(parts[name])
             self._seen = map_tree(lambda leaf: np.repeat(leaf[None], len(self._steps), axis=0), self._nothing)
         slots: Any = slice(None) if acts is None else acts
         self._steps[slots] += 1
@@ -85,7 +88,7 @@ class ViewMemory:
         if VIEW_PREV_REWARDS in self._seen:
             _push(self._seen[VIEW_PREV_REWARDS], rewards, slots)
         self._rewards = rewards
-        if self._has_frames:
+        if self.has_frames:
             map_tree(lambda kept, latest: _push(kept, latest, slots), self._seen[VIEW_FRAMES], parts[VIEW_FRAMES])
         return {**parts, **self._seen}
 
@@ -139,27 +142,9 @@ class ViewMemory:
         batch[HISTORY] = self._history
         self._history = history_after(self._history, batch)
 
-    def _what_is_before(self, observed: Any) -> dict[str, Any]:
-        """Padding of each part of a view before an episode's start, [K, ...].
-
-        Args:
-            observed: A tree of observations, for their types, without the action mask.
-        """
-        found: dict[str, Any] = {}
-
-        def stack(leaf: ObservationLeaf, dtype: Any) -> NDArray[Any]:
-            return np.repeat(nothing_before(leaf, np.dtype(dtype))[None], leaf.shape[0], axis=0)
-
-        if self._has_frames:
-            found[VIEW_FRAMES] = map_tree(
-                lambda leaf, part: stack(leaf, part.dtype), self._leaves[VIEW_FRAMES], observed
-            )
-        if VIEW_PREV_ACTIONS in self._leaves:
-            nothing = stack(self._leaves[VIEW_PREV_ACTIONS], self._action_space.action_dtype)
-            found[VIEW_PREV_ACTIONS] = nothing.reshape(len(nothing), *self._action_space.action_shape)
-        if VIEW_PREV_REWARDS in self._leaves:
-            found[VIEW_PREV_REWARDS] = stack(self._leaves[VIEW_PREV_REWARDS], np.float32)
-        return found
+    def before_episode(self, observed: Any) -> dict[str, Any]:
+        """Padding of each part of a view before an episode's start, [K, ...]; see `padding_of`."""
+        return padding_of(self._leaves, self._action_space, observed)
 
     def _empty_history(self, batch: SampleBatch) -> dict[str, Any]:
         """History before the first fragment: only the padding before an episode's start."""
@@ -169,7 +154,7 @@ class ViewMemory:
             return np.repeat(leaf[:, None], slots, axis=1)
 
         # A row's own observation and reward are no history, and row 0 is the padding before an episode's start.
-        nothing = self._nothing or self._what_is_before(split(batch["obs"], VIEW_OBS)[VIEW_OBS])
+        nothing = self._nothing or self.before_episode(split(batch["obs"], VIEW_OBS)[VIEW_OBS])
         history = {COLUMNS[name]: map_tree(rows, tree) for name, tree in nothing.items()}
         if "actions" in history:
             history["actions"] = np.concatenate([history["actions"][:1], history["actions"]])
@@ -188,7 +173,30 @@ class ViewMemory:
         """Restores the view memory from `state()`."""
         self._steps, self._given = np.array(state["steps"], np.int32), np.array(state["given"], np.float64)
         self._seen, self._history = map_tree(np.array, dict(state["seen"])), map_tree(np.array, dict(state["history"]))
-        self._nothing = self._what_is_before(self._seen.get(VIEW_FRAMES)) if self._seen else {}
+        self._nothing = self.before_episode(self._seen.get(VIEW_FRAMES)) if self._seen else {}
+
+
+def padding_of(leaves_of: ObservationTree, action_space: ActionSpace, observed: Any) -> dict[str, Any]:
+    """Padding of each part of a view before an episode's start, [K, ...].
+
+    Args:
+        leaves_of: The tree of `ObservationLeaf` of the view.
+        action_space: The policy's own actions.
+        observed: A tree of observations, for their types, without the action mask.
+    """
+    found: dict[str, Any] = {}
+
+    def stack(leaf: ObservationLeaf, dtype: Any) -> NDArray[Any]:
+        return np.repeat(nothing_before(leaf, np.dtype(dtype))[None], leaf.shape[0], axis=0)
+
+    if VIEW_FRAMES in leaves_of:
+        found[VIEW_FRAMES] = map_tree(lambda leaf, part: stack(leaf, part.dtype), leaves_of[VIEW_FRAMES], observed)
+    if VIEW_PREV_ACTIONS in leaves_of:
+        nothing = stack(leaves_of[VIEW_PREV_ACTIONS], action_space.action_dtype)
+        found[VIEW_PREV_ACTIONS] = nothing.reshape(len(nothing), *action_space.action_shape)
+    if VIEW_PREV_REWARDS in leaves_of:
+        found[VIEW_PREV_REWARDS] = stack(leaves_of[VIEW_PREV_REWARDS], np.float32)
+    return found
 
 
 def _push(kept: NDArray[Any], latest: NDArray[Any], slots: Any) -> None:

@@ -18,8 +18,10 @@ from rlrun.config import ConfigModel, NonNegativeFloat, NonNegativeInt, Positive
 from rlrun.errors import SpecError, UsageError
 from rlrun.regression.judgement import Comparison, compare_differences, compare_ratios
 from rlrun.regression.verdicts import Case, Verdict
+from rlrun.report.reading import EVALUATION_METRIC
+from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, counted_metric
 from rlrun.runs.run_directory import RunDirectory
-from rlrun.trial.results import read_results
+from rlrun.trial.results import RETURN, Row, read_results
 
 FORMAT = 1
 POINTS = 101
@@ -51,11 +53,25 @@ class SeedRecord(ConfigModel):
     outcome: str
     """Outcome of the seed: reached or missed."""
     env_steps: tuple[NonNegativeFloat, ...]
-    """Env steps at the points of the learning curve."""
+    """Env steps at the points of the learning curve; () in training from data alone."""
+    sgd_steps: tuple[NonNegativeFloat, ...] = ()
+    """SGD steps at the points of the learning curve in training from data alone."""
     returns: tuple[float, ...]
-    """`episode_return_mean` at each point of the learning curve."""
+    """`episode_return_mean` at each point of the learning curve, of evaluations in training from data alone."""
     env_steps_per_s: PositiveFloat | None
     """Median over iterations of the env steps per second; null if not measured."""
+    sgd_steps_per_s: PositiveFloat | None = None
+    """Median over iterations of the SGD steps per second in training from data alone."""
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """Steps at the points of the learning curve, of the unit that the training counts."""
+        return self.sgd_steps or self.env_steps
+
+    @property
+    def steps_per_s(self) -> float | None:
+        """Median over iterations of these steps per second."""
+        return self.env_steps_per_s if self.sgd_steps_per_s is None else self.sgd_steps_per_s
 
 
 class ExperimentRecord(ConfigModel):
@@ -169,20 +185,20 @@ def this_machine() -> Machine:
 
 
 def _compare_areas(now: ExperimentRecord, before: ExperimentRecord | None) -> Comparison:
-    """Compares the mean heights of learning curves, over the env steps that both runs cover.
+    """Compares the mean heights of learning curves, over the steps that both runs cover.
 
     The range begins where all curves have a value, and ends at the farthest point that both runs reached. A seed that
     ended earlier keeps its last value, since it had reached its stop criterion.
     """
     if before is None:
         return Comparison("not judged", note="the baseline does not have it")
-    sides = [[record for record in side.seeds if record.env_steps] for side in (now, before)]
+    sides = [[record for record in side.seeds if record.steps] for side in (now, before)]
     if not all(sides):
         return Comparison("not judged", note="there is no learning curve")
-    begin = max(record.env_steps[0] for side in sides for record in side)
-    end = min(max(record.env_steps[-1] for record in side) for side in sides)
+    begin = max(record.steps[0] for side in sides for record in side)
+    end = min(max(record.steps[-1] for record in side) for side in sides)
     if end <= begin:
-        return Comparison("not judged", note="the curves have no env steps in common")
+        return Comparison("not judged", note="the curves have no steps in common")
     changed = [key for key in _COMPARED_KEYS if now.spec.get(key) != before.spec.get(key)]
     note = f"{' and '.join(changed)} of the spec changed since" if changed else ""
     return compare_differences(_areas(now, begin, end), _areas(before, begin, end), note=note)
@@ -205,8 +221,8 @@ def _areas(experiment: ExperimentRecord, begin: float, end: float) -> dict[str, 
     grid = np.linspace(begin, end, 2 * POINTS)
     areas: dict[str, list[float]] = {}
     for record in experiment.seeds:
-        if record.env_steps:
-            heights = np.interp(grid, record.env_steps, record.returns)
+        if record.steps:
+            heights = np.interp(grid, record.steps, record.returns)
             areas.setdefault(record.configuration, []).append(float((heights[1:] + heights[:-1]).mean() / 2))
     return areas
 
@@ -214,31 +230,46 @@ def _areas(experiment: ExperimentRecord, begin: float, end: float) -> dict[str, 
 def _speeds(experiment: ExperimentRecord) -> dict[str, list[float]]:
     speeds: dict[str, list[float]] = {}
     for record in experiment.seeds:
-        if record.env_steps_per_s is not None:
-            speeds.setdefault(record.configuration, []).append(record.env_steps_per_s)
+        if record.steps_per_s is not None:
+            speeds.setdefault(record.configuration, []).append(record.steps_per_s)
     return speeds
 
 
 def _seed_record(case: Case) -> SeedRecord:
     rows = read_results(case.directory)
+    counter = counted_metric(rows)
+    metric = RETURN if counter == ENV_STEPS else EVALUATION_METRIC
     points = {
-        float(row["env_steps"]): float(row["episode_return_mean"])
+        float(row[counter]): float(row[metric])
         for row in rows
-        if row.get("env_steps") is not None and row.get("episode_return_mean") is not None
+        if row.get(counter) is not None and row.get(metric) is not None
     }
-    env_steps, returns = list(points), list(points.values())
+    steps, returns = list(points), list(points.values())
     if len(points) > POINTS:
-        grid = np.linspace(env_steps[0], env_steps[-1], POINTS)
-        env_steps, returns = grid.tolist(), np.interp(grid, env_steps, returns).tolist()
-    speeds = [row["env_steps_per_s"] for row in rows if row.get("env_steps_per_s")]
+        grid = np.linspace(steps[0], steps[-1], POINTS)
+        steps, returns = grid.tolist(), np.interp(grid, steps, returns).tolist()
+    rate = _rate(rows, counter)
+    is_of_data = counter == SGD_STEPS
     return SeedRecord(
         seed=case.seed,
         configuration=case.configuration,
         outcome=case.outcome,
-        env_steps=tuple(env_steps),
+        env_steps=() if is_of_data else tuple(steps),
+        sgd_steps=tuple(steps) if is_of_data else (),
         returns=tuple(float(f"{value:.6g}") for value in returns),
-        env_steps_per_s=float(np.median(speeds)) if speeds else None,
+        env_steps_per_s=None if is_of_data else rate,
+        sgd_steps_per_s=rate if is_of_data else None,
     )
+
+
+def _rate(rows: Sequence[Row], counter: str) -> float | None:
+    """Median over iterations of the steps per second, None if not measured."""
+    if counter == ENV_STEPS:
+        rates = [row["env_steps_per_s"] for row in rows if row.get("env_steps_per_s")]
+    else:
+        counts = np.diff([row[counter] for row in rows])
+        rates = [count / row["time_this_iter_s"] for count, row in zip(counts, rows[1:], strict=True)]
+    return float(np.median(rates)) if rates else None
 
 
 def _processor() -> str:

@@ -34,7 +34,7 @@ def frozen(experiment: Experiment) -> Experiment:
         {(*place, name): value for place, own in still.items() for name, value in own.items()},
     )
     draws = any(not space.is_grid for space in find_spaces(template)[0].values())
-    stop = dict(experiment.stop)
+    stop = experiment.stop.bounds
     evaluated = evaluated_metrics(experiment.learns.told_apart(experiment.env)) | {
         metric.name for metric in AGAINST_METRICS
     }
@@ -48,7 +48,7 @@ def frozen(experiment: Experiment) -> Experiment:
             name: policy.replace(config=policy.config.replace(**still["policies", name, "config"]))
             for name, policy in experiment.policies.items()
         },
-        stop=stop,
+        stop=experiment.stop.replace(**stop),
         num_samples=experiment.num_samples if draws else 1,
         scheduler=None,
         loggers=LoggersConfig(),

@@ -58,14 +58,14 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
     needed = expect.needed_passes(number)
     if needed > number:
         raise UsageError(f"{experiment.name} runs {number} seeds and expects {needed} passes: add `seeds` to `expect`")
-    stop = dict(experiment.stop)
+    stop = experiment.stop.bounds
     limits: dict[str, float | None] = {**expect.within_steps, "time_total_s": expect.within_seconds}
     for metric, limit in limits.items():
         if limit is not None:
             stop[metric] = min(stop.get(metric, limit), limit)
     held = experiment.replace(
         seeds=tuple(range(number)) if seeds or expect.seeds else experiment.seeds,
-        stop=stop,
+        stop=experiment.stop.replace(**stop),
         checkpoint=experiment.checkpoint.replace(at_end=True),
     )
     if control:  # a policy that does not learn is the same in all evaluations

@@ -18,6 +18,7 @@ from rlrun.launch.run import run
 from rlrun.regression.control import metrics_of
 from rlrun.regression.gates import Gate, gates_of
 from rlrun.regression.verdicts import Case, Verdict
+from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS
 from rlrun.runs.events import RunEvent, RunFinished, Watcher
 from rlrun.runs.run_directory import Executor, RunDirectory
 from rlrun.runs.trial_result import TrialResult
@@ -157,7 +158,8 @@ def _case(expect: ExpectConfig, trial: TrialResult, spec: TrialSpec, cut_short: 
         seed=spec.seed if spec.population is None else spec.population,
         configuration="" if in_population else ", ".join(f"{name}={value}" for name, value in spec.params.items()),
         directory=trial.directory,
-        env_steps=int(trial.last_result.get("env_steps") or 0),
+        env_steps=int(trial.last_result.get(ENV_STEPS) or 0),
+        sgd_steps=int(trial.last_result.get(SGD_STEPS) or 0),
         seconds=float(trial.last_result.get("time_total_s") or 0.0),
         values=values,
         expected=expect.metrics,

@@ -10,6 +10,7 @@ from typing import Any
 from rlrun.regression.judgement import Comparison
 from rlrun.report.plain_json import fields_of
 from rlrun.report.statistics import interquartile_mean
+from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES, counted_metric
 
 ROOM = 0.1
 """Tolerance below the floor without a warning, as a fraction of the distance from the target to the floor.
@@ -33,6 +34,7 @@ class Case:
         values: Reached value by metric, None without a value.
         expected: Target by metric: the smallest value that passes.
         error: Reason why the case cannot be judged, "" if it can.
+        sgd_steps: SGD steps of the training.
     """
 
     trial: str
@@ -44,6 +46,17 @@ class Case:
     values: dict[str, float | None]
     expected: dict[str, float]
     error: str = ""
+    sgd_steps: int = 0
+
+    @property
+    def counter(self) -> str:
+        """Metric that counts the steps of the training (see `counted_metric`)."""
+        return counted_metric([fields_of(self, ENV_STEPS, SGD_STEPS)])
+
+    @property
+    def steps(self) -> int:
+        """Steps of the training that this metric counts."""
+        return self.env_steps if self.counter == ENV_STEPS else self.sgd_steps
 
     @property
     def reached(self) -> bool:
@@ -66,7 +79,8 @@ class Case:
             for metric, least in self.expected.items()
             for value in (self.values.get(metric),)
         ]
-        return f"{'; '.join(found)} (seed {self.seed}, {self.env_steps:,} env steps, {self.seconds:.1f} s of training)"
+        steps = f"{self.steps:,} {STEP_NAMES[self.counter]}"
+        return f"{'; '.join(found)} (seed {self.seed}, {steps}, {self.seconds:.1f} s of training)"
 
 
 @dataclass(frozen=True)

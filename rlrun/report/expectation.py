@@ -14,6 +14,7 @@ import numpy as np
 from rlrun.errors import SpecError
 from rlrun.report.configurations import Group
 from rlrun.report.reading import RunView
+from rlrun.report.step_axis import ENV_STEPS, STEP_NAMES
 from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_complete
 from rlrun.spec.experiment import ExpectConfig
@@ -75,9 +76,7 @@ def reached_by(run: RunView, groups: Sequence[Group]) -> list[Reached]:
 
 
 def _counter(stop: dict[str, Any], expect: ExpectConfig) -> str:
-    return next(
-        (metric for metric in (*expect.within_steps, *stop) if metric in ("env_steps", "sgd_steps")), "env_steps"
-    )
+    return next((metric for metric in (*expect.within_steps, *stop) if metric in STEP_NAMES), ENV_STEPS)
 
 
 def _reached(group: Group, expect: ExpectConfig, budget: int | None, counter: str) -> Reached:
@@ -99,7 +98,7 @@ def _budget(stop: dict[str, Any], expect: ExpectConfig, counter: str) -> int | N
 
 
 def _steps(trial: TrialResult, counter: str) -> int:
-    return trial.env_steps if counter == "env_steps" else int(trial.last_result.get(counter) or 0)
+    return trial.env_steps if counter == ENV_STEPS else int(trial.last_result.get(counter) or 0)
 
 
 def _is_under_way(trial: TrialResult, expect: ExpectConfig) -> bool:
@@ -114,8 +113,7 @@ def _is_under_way(trial: TrialResult, expect: ExpectConfig) -> bool:
 
 def expectation_text(expect: ExpectConfig) -> str:
     """Formats targets as text: "episode_return_mean >= 450 within 150,000 env steps"."""
-    names = {"env_steps": "env steps", "sgd_steps": "SGD steps"}
-    limits = [f"within {limit:,} {names[counter]}" for counter, limit in expect.within_steps.items()]
+    limits = [f"within {limit:,} {STEP_NAMES[counter]}" for counter, limit in expect.within_steps.items()]
     if expect.within_seconds is not None:
         limits.append(f"within {expect.within_seconds:g} s of training")
     wanted = " and ".join(f"{metric} >= {least:g}" for metric, least in expect.metrics.items())

@@ -30,17 +30,18 @@ from rlrun.report.reading import (
     DEFAULT_METRIC,
     EVALUATION_METRIC,
     RunView,
+    axis_of,
     counterpart,
-    kind_of,
-    kind_settings,
 )
+from rlrun.report.step_axis import ENV_STEPS, STEP_NAMES
 from rlrun.report.summary import best_trial, shape_text, status_text, summarise, varied_text
+from rlrun.report.switch import switches
 from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_over
 from rlrun.spec.search_space import find_spaces
 from rlrun.spec.seats import SEAT_KEYS
 from rlrun.spec.trial_names import short_names
-from rlrun.spec.tuning import Mode
+from rlrun.spec.tuning import Mode, kind_of, kind_settings
 from rlrun.trial.trial_directory import PICTURES
 
 FEATURED = 8
@@ -75,6 +76,7 @@ def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequenc
     """
     reported = {name for run in runs for name in run.reported}
     shown = [name for name in dict.fromkeys([metric, *metrics]) if name in reported] or [metric]
+    steps = axis_of(runs, None)
     groups = [group for run in runs for group in groups_of(run, several_runs=len(runs) > 1)]
     ranking = {summary.label: place for place, summary in enumerate(summarise(groups, metric, mode))}
     if len(groups) > FEATURED:
@@ -88,11 +90,12 @@ def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequenc
         "mode": mode,
         "counterpart": counterpart(metric),
         "metrics": shown,
-        "groups": [_group_data(group, shown, mode, featured=ranking[group.label] < FEATURED) for group in groups]
-        + [_group_data(group, shown, mode, featured=False) for group in members],
-        "configurations": _configurations_data(groups, metric, mode),
-        "comparison": _comparison_data(runs, groups, metric, mode),
-        "trials": [_trial_data(run, trial, metric, mode) for run in runs for trial in run.trials],
+        "steps": STEP_NAMES[steps],
+        "groups": [_group_data(group, shown, steps, mode, featured=ranking[group.label] < FEATURED) for group in groups]
+        + [_group_data(group, shown, steps, mode, featured=False) for group in members],
+        "configurations": _configurations_data(groups, metric, steps, mode),
+        "comparison": _comparison_data(runs, groups, metric, steps, mode),
+        "trials": [_trial_data(run, trial, metric, steps, mode) for run in runs for trial in run.trials],
         "runs": [_run_data(run, metric, mode) for run in runs],
     }
 
@@ -119,9 +122,10 @@ def _member_groups(run: RunView) -> list[Group]:
     return [Group(f"{run.name}: {trial.name}", run.name, {}, (((trial,),),)) for trial in members]
 
 
-def _group_data(group: Group, metrics: Sequence[str], mode: Mode, *, featured: bool) -> dict[str, Any]:
+def _group_data(group: Group, metrics: Sequence[str], steps: str, mode: Mode, *, featured: bool) -> dict[str, Any]:
+    axes = {"steps": steps, "time": AXES["time"]}
     curves = {
-        metric: {name: _curve_data(group, metric, axis, mode, featured=featured) for name, axis in AXES.items()}
+        metric: {name: _curve_data(group, metric, axis, mode, featured=featured) for name, axis in axes.items()}
         for metric in metrics
     }
     return {
@@ -149,11 +153,12 @@ def _curve_data(group: Group, metric: str, axis: str, mode: Mode, *, featured: b
     return data
 
 
-def _configurations_data(groups: Sequence[Group], metric: str, mode: Mode) -> list[dict[str, Any]]:
+def _configurations_data(groups: Sequence[Group], metric: str, steps: str, mode: Mode) -> list[dict[str, Any]]:
     runs = {group.label: group.run for group in groups}
     return [
         {
             **asdict(summary),
+            "steps": getattr(summary, steps),
             "run": runs[summary.label],
             "params": params_text(summary.params),
             "values": _plain(summary.params),
@@ -163,26 +168,26 @@ def _configurations_data(groups: Sequence[Group], metric: str, mode: Mode) -> li
 
 
 def _comparison_data(
-    runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode: Mode
+    runs: Sequence[RunView], groups: Sequence[Group], metric: str, steps: str, mode: Mode
 ) -> dict[str, Any] | None:
     """Data of the comparison of groups; None if all are single trials, or if there are too many groups."""
     if not 2 <= len(groups) <= MOST_COMPARED or all(len(group.samples) < 2 for group in groups):
         return None
     try:
-        found: Comparison = compare(groups, metric, AXES["env_steps"], mode)
+        found: Comparison = compare(groups, metric, steps, mode)
     except UsageError as error:
         return {"verdict": str(error), "notes": [], "pairs": [], "sides": []}
     return {**asdict(found), "notes": [*found.notes, *env_notes(runs)]}
 
 
-def _trial_data(run: RunView, trial: TrialResult, metric: str, mode: Mode) -> dict[str, Any]:
+def _trial_data(run: RunView, trial: TrialResult, metric: str, steps: str, mode: Mode) -> dict[str, Any]:
     other = counterpart(metric)
     return {
         **fields_of(trial, "name", "seed", "error"),
         "run": run.name,
         "params": _plain(trial.params),
         "status": trial.status.lower(),
-        "env_steps": trial.last_result.get("env_steps"),
+        "steps": trial.last_result.get(steps),
         "last": trial.final(metric),
         "best": trial.best(metric, mode),
         "counterpart": None if other is None else trial.final(other),
@@ -209,8 +214,10 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         "sweep": _sweep_data(groups, metric, mode, _logarithmic(run.spec)),
         "families": [_family_data(family, _logarithmic(run.spec)) for family in families(run, metric, mode)],
         "stops": [asdict(stop) for stop in run.stops],
+        "switches": [{**asdict(one), "drop": one.drop} for one in switches(run)],
+        "after": run.table.after,
         "scheduler": kind_of(run.spec.get("scheduler")),
-        "time_attr": str(kind_settings(run.spec.get("scheduler")).get("time_attr") or "env_steps"),
+        "time_attr": str(kind_settings(run.spec.get("scheduler")).get("time_attr") or ENV_STEPS),
     }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlrun.errors import RunDamaged, UsageError, did_you_mean
+from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, common_axis, counted_metric
 from rlrun.runs.run_directory import RunDirectory, RunTable
 from rlrun.runs.run_state import read_run_state
 from rlrun.runs.trial_result import TrialResult
@@ -20,11 +21,12 @@ from rlrun.search.decisions import StopDecision, read_stops
 from rlrun.search.lineage import Generation, read_generations
 from rlrun.spec.experiment import judged_by
 from rlrun.spec.titles import algorithm_title, env_title
-from rlrun.spec.tuning import Mode
+from rlrun.spec.tuning import Mode, kind_settings
+from rlrun.trial.results import RETURN
 
-DEFAULT_METRIC = "episode_return_mean"
+DEFAULT_METRIC = RETURN
 EVALUATION_METRIC = "evaluation/episode_return_mean"
-AXES = {"env_steps": "env_steps", "time": "time_total_s"}
+AXES = {ENV_STEPS: ENV_STEPS, SGD_STEPS: SGD_STEPS, "time": "time_total_s"}
 """Horizontal axes of curves: name on the command line -> column of result.json."""
 
 
@@ -190,6 +192,26 @@ def _common_goal(runs: Sequence[RunView]) -> str:
     return next((goal for goal in [*goals, DEFAULT_METRIC] if all(goal in names for names in reported)), goals[0])
 
 
+def axis_of(runs: Iterable[RunView], name: str | None) -> str:
+    """Column of the horizontal axis of curves of runs.
+
+    Args:
+        runs: The runs.
+        name: One of `AXES`, None for the steps that the trainings count (see `common_axis`).
+    """
+    return common_axis(trial.last_result for run in runs for trial in run.trials) if name is None else AXES[name]
+
+
+def lacking(runs: Iterable[RunView], metric: str) -> str:
+    """Remark that runs lack returns because they learn from data alone, and what has values instead; else ""."""
+    for run in runs:
+        if metric.endswith(RETURN) and counted_metric(trial.last_result for trial in run.trials) == SGD_STEPS:
+            last = next(trial.last_result for trial in run.trials if trial.last_result)
+            other = next((name for name in last if name.startswith("learner/")), "time_total_s")
+            return f"; it learns from data and is not evaluated: --metric names another value, such as {other}"
+    return ""
+
+
 def require_reported(runs: Sequence[RunView], names: Iterable[str]) -> None:
     """Validates that each metric is reported by at least one of the runs.
 
@@ -213,17 +235,6 @@ def _read_spec(run: RunDirectory, problems: list[str]) -> tuple[dict[str, Any], 
 
 
 def _expected(spec: Mapping[str, Any]) -> list[str]:
-    """Keys of the spec's `expect` (metrics, and other settings, which have no column), and the counter of SGD steps."""
+    """Keys of the spec's `expect`: metrics, and other settings, which have no column."""
     expect = spec.get("expect")
-    return [*expect, "sgd_steps"] if isinstance(expect, dict) else []
-
-
-def kind_of(written: Any) -> str:
-    """Name of a scheduler or searcher in a spec, written as the name or as ``{name: settings}``."""
-    return next(iter(written), "") if isinstance(written, dict) else str(written or "")
-
-
-def kind_settings(written: Any) -> dict[str, Any]:
-    """Settings of a scheduler or searcher in a spec, written as ``{name: settings}``; {} for a bare name."""
-    values = list(written.values()) if isinstance(written, dict) else []
-    return next((value for value in values if isinstance(value, dict)), {})
+    return [*expect] if isinstance(expect, dict) else []

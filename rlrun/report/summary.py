@@ -14,8 +14,9 @@ from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.errors import CheckpointError
 from rlrun.report.configurations import Group, groups_of, is_number, value_text
 from rlrun.report.curves import sample_points
-from rlrun.report.reading import AXES, RunView, counterpart
+from rlrun.report.reading import RunView, counterpart
 from rlrun.report.statistics import Estimate, bootstrapped, iqm, mean
+from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, common_axis
 from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.tuning import Mode
 
@@ -33,6 +34,7 @@ class GroupSummary:
         seeds: Number of trials or populations.
         status: Number of trials by status, such as "3 terminated".
         env_steps: Mean env steps over the trials.
+        sgd_steps: Mean SGD steps over the trials.
         mean: Mean of the metric's last values with its interval, None without values.
         iqm: Interquartile mean of the last values with its interval, None without values.
         best: Best value of the metric over all trials and iterations.
@@ -44,6 +46,7 @@ class GroupSummary:
     seeds: int
     status: str
     env_steps: float | None
+    sgd_steps: float | None
     mean: Estimate | None
     iqm: Estimate | None
     best: float | None
@@ -131,14 +134,8 @@ def _values_text(found: list[tuple[str, Any]]) -> str:
 
 
 def _summary(group: Group, metric: str, mode: Mode) -> GroupSummary:
-    steps = [
-        float(trial.last_result["env_steps"])
-        for trial in group.trials
-        if isinstance(trial.last_result.get("env_steps"), int)
-    ]
-    strata = [
-        [_last_value(sample_points(sample, metric, AXES["env_steps"], mode)[1]) for sample in s] for s in group.strata
-    ]
+    axis = common_axis(trial.last_result for trial in group.trials)
+    strata = [[_last_value(sample_points(sample, metric, axis, mode)[1]) for sample in s] for s in group.strata]
     ends = [kept for stratum in strata if (kept := np.array([value for value in stratum if value is not None])).size]
     bests = [best for trial in group.trials if (best := trial.best(metric, mode)) is not None]
     other = counterpart(metric)
@@ -148,12 +145,18 @@ def _summary(group: Group, metric: str, mode: Mode) -> GroupSummary:
         params=group.params,
         seeds=len(group.samples),
         status=status_text(group.trials),
-        env_steps=float(np.mean(steps)) if steps else None,
+        env_steps=_mean_count(group, ENV_STEPS),
+        sgd_steps=_mean_count(group, SGD_STEPS),
         mean=bootstrapped(mean, ends) if ends else None,
         iqm=bootstrapped(iqm, ends) if ends else None,
         best=None if not bests else max(bests) if mode == "max" else min(bests),
         counterpart=float(np.mean(others)) if others else None,
     )
+
+
+def _mean_count(group: Group, counter: str) -> float | None:
+    counts = [count for trial in group.trials if isinstance(count := trial.last_result.get(counter), int)]
+    return float(np.mean(counts)) if counts else None
 
 
 def _last_value(values: Any) -> float | None:

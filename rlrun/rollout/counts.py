@@ -12,6 +12,7 @@ from typing import Any
 from rlrun.functional.moments import Moments
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.endless_episodes import EndlessEpisodes
+from rlrun.rollout.hook_answers import HookAnswers
 from rlrun.rollout.phases import FragmentTimes
 from rlrun.rollout.rollout import Episode, Rollout
 
@@ -43,8 +44,10 @@ class RolloutCounts:
         dropped_rewards: Number of rewards for agents that had ended, or were never born.
         sample_s: Seconds of sampling, summed over the workers.
         env_slots_restarted: Env slots of restarted workers that began a new episode, in this session.
+        fragments_left_out: Number of fragments of slow workers that were dropped, in this session.
         endless: Called after each rollout, to warn if no episode ends; None for no warning.
         measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
+        hooks: Answers of the workers' hooks; None without hooks.
         record: Called with each rollout, to record its raw rows; None for no data set.
     """
 
@@ -52,8 +55,10 @@ class RolloutCounts:
         self.env_steps = 0
         self.sample_s = 0.0
         self.env_slots_restarted = 0
+        self.fragments_left_out = 0
         self.endless: EndlessEpisodes | None = None
         self.measured: list[MeasuredFragment] | None = None
+        self.hooks: HookAnswers | None = None
         self.record: Callable[[Rollout], None] | None = None
         self.agent_steps: Counter[str] = Counter()
         self.missing_finals = self.dropped_rewards = 0
@@ -65,6 +70,8 @@ class RolloutCounts:
         """Adds a fragment's steps, episodes and filter statistics to the counters, and records its raw rows."""
         if self.record is not None:
             self.record(rollout)
+        if self.hooks is not None and rollout.hooks is not None:
+            self.hooks.merge(rollout.hooks)
         self.env_steps += rollout.env_steps
         self.sample_s += rollout.sample_s
         self.env_slots_restarted += rollout.env_slots_restarted

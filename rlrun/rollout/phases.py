@@ -1,4 +1,4 @@
-"""Time profile of a rollout fragment: env steps, inference, recording, postprocessing, SGD."""
+"""Time profile of a rollout fragment: env steps, inference, recording, postprocessing, hooks, SGD."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ ENV_STEP = "env_step"
 INFERENCE = "inference"
 RECORDING = "recording"
 POSTPROCESS = "postprocess"
+HOOKS = "hooks"
 SGD = "sgd"
 
 

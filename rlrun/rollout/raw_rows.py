@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.sample_batch import TAKEN_LOGP, SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.datasets.layout import LOGP
 from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
@@ -77,19 +77,22 @@ class RawRows:
             begun.add(slot)
 
 
-def raw_columns(behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str]) -> SampleBatch:
-    """Raw columns of a recorded fragment, before it is postprocessed.
+def raw_columns(
+    behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str], *, has_log_probs: bool = True
+) -> SampleBatch:
+    """Raw columns of a recorded fragment, before it is postprocessed; removes those that are for a data set alone.
 
     Args:
         behavior: The behavior policy that acted.
         batch: The fragment as recorded.
         further: Names of further columns to keep.
+        has_log_probs: Whether the log-probabilities of the actions are included, where they are known.
     """
     own, valid = batch["actions"], batch["valid"]
     with np.errstate(all="ignore"):  # rows without a step are undefined
         taken = behavior.env_actions(own.reshape(valid.size, *own.shape[2:]))
         actions = map_tree(lambda leaf: leaf.reshape(*valid.shape, *leaf.shape[1:]), taken)
-        log_probs = _log_probs(behavior, batch)
+        log_probs = _log_probs(behavior, batch) if has_log_probs else None
     names = ("obs", "rewards", "terminateds", "truncateds", "valid", *further)
     columns = SampleBatch({name: batch[name] for name in names}, actions=actions)
     columns["weights_version"] = batch.get("weights_version", np.full(valid.shape, behavior.weights_version, np.int32))
@@ -103,9 +106,23 @@ def _log_probs(behavior: WorkerBehavior, batch: SampleBatch) -> NDArray[np.float
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.policy.log_probs_in_env import behavior_log_probs
 
+    if TAKEN_LOGP in batch:
+        found: NDArray[np.float32] = batch.pop(TAKEN_LOGP)
+        return found
     if "outputs" not in batch or not isinstance(behavior, BehaviorPolicy):
         return None
     return behavior_log_probs(behavior, batch["outputs"], batch["actions"])
+
+
+def record_log_probs(behavior: WorkerBehavior) -> None:
+    """Has a behavior policy record log-probabilities of its actions, if they are known and it records no outputs."""
+    from rlrun.policy.behavior import BehaviorPolicy
+    from rlrun.policy.log_probs_in_env import taken_log_probs
+
+    if isinstance(behavior, BehaviorPolicy) and "outputs" not in behavior.allocate_fragment(1, 1):
+        log_probs = taken_log_probs(behavior)
+        if log_probs is not None:
+            behavior.record_log_probs(log_probs)
 
 
 def episode_seeds(seeds: EpisodeSeeds, began: Sequence[EpisodePlace], valid: Flags) -> NDArray[np.int64]:

@@ -53,6 +53,7 @@ class Rollout:
         weights_versions: By policy, version of the weights of the behavior policy.
         sample_s: Duration of the collection in seconds.
         raw: By policy, the `RawRows` for a data set; empty if the run writes none.
+        hooks: Answers of the worker's hooks (`HookAnswers`); None without hooks.
         times: Time profile of the collection; None from a worker that does not measure phases.
         place: Sampler state after the fragment, from which a restarted sampler resumes; None if not requested.
         env_slots_restarted: Env slots of a restarted sampler that began a new episode instead of resuming.
@@ -71,6 +72,7 @@ class Rollout:
     weights_versions: dict[str, int] = field(default_factory=dict)
     sample_s: float = 0.0
     raw: dict[str, Any] = field(default_factory=dict)
+    hooks: Any = None
     times: FragmentTimes | None = None
     place: Any = None
     env_slots_restarted: int = 0

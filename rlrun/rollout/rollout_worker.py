@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,15 +22,20 @@ from rlrun.functional.moments import Moments
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.fragment_noise import FragmentNoise
 from rlrun.rollout.lockstep_recorder import LockstepRecorder
-from rlrun.rollout.phases import ENV_STEP, INFERENCE, POSTPROCESS, RECORDING, FragmentTimes, machine_clock
-from rlrun.rollout.raw_rows import RawRows, episode_seeds, raw_columns
+from rlrun.rollout.phases import ENV_STEP, HOOKS, INFERENCE, POSTPROCESS, RECORDING, FragmentTimes, machine_clock
+from rlrun.rollout.raw_rows import RawRows, episode_seeds, raw_columns, record_log_probs
 from rlrun.rollout.recorder import Recorded, Recorder, place_finals
 from rlrun.rollout.rewards import RETURNS, RewardTransform
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.rollout.worker_hooks import WorkerHooks
 from rlrun.worlds.make import make_vector_world
+
+if TYPE_CHECKING:
+    from rlrun.worlds.client_worlds import ClientWorlds
+    from rlrun.worlds.vector_world import VectorWorld
 
 _NO_RETURNS = Moments.empty(())
 
@@ -47,10 +53,16 @@ class RolloutWorker:
         self.behaviors = config.behaviors
         self._fragment = config.first_fragment
         self._lessons = None if config.env.curriculum is None else Lessons(config.num_envs)
-        self._recorder, self._watched = _recorder_for(config, self._lessons)
+        self._hooks = WorkerHooks(config) if config.hooks else None
+        self._needs_rows = self._hooks is not None and self._hooks.needs_rows
+        self._recorder, self._watched, self._clients = _recorder_for(
+            config, self._lessons, names_agents=self._has_raw_rows
+        )
         self._rewards: dict[str, RewardTransform] = {}
         self._noise: dict[str, FragmentNoise] = {}
         for policy, slots in self._recorder.slots.items():
+            if config.records:
+                record_log_probs(self.behaviors[policy])
             self.behaviors[policy].assign_envs(max(config.worker_index - 1, 0) * slots, config.num_workers * slots)
             self._rewards[policy] = RewardTransform(slots, config.rewards[policy])
             self._noise[policy] = FragmentNoise(
@@ -62,11 +74,19 @@ class RolloutWorker:
                 policy=policy if len(self.behaviors) > 1 else "",
             )
 
+    @property
+    def _has_raw_rows(self) -> bool:
+        return self.config.records or self._needs_rows
+
     def follow(self, orders: Orders) -> None:
         """Loads new weights and filter statistics by policy, and env arguments of a curriculum."""
         for policy, latest in orders.weights.items():
             self.behaviors[policy].load(latest)
             self._rewards[policy].moments = latest.filters.get(RETURNS, _NO_RETURNS)
+            if self._clients is not None:
+                from rlrun.rollout.client_weights import policy_in_json
+
+                self._clients.publish(policy, latest.version, partial(policy_in_json, self.behaviors[policy], latest))
         if self._lessons is not None and orders.env_kwargs is not None:
             self._lessons.latest = dict(orders.env_kwargs)
 
@@ -95,8 +115,10 @@ class RolloutWorker:
         drawn = time.perf_counter()
         with self._watched:
             recorded = self._recorder.record(noise)
-        raw = {policy: self._raw(policy, recorded) for policy in recorded.batches} if self.config.records else {}
+        raw = {policy: self._raw(policy, recorded) for policy in recorded.batches} if self._has_raw_rows else {}
         ended_recording = time.perf_counter()
+        hooks = None if self._hooks is None else self._hooks.take(self._fragment, recorded, raw)
+        ended_hooks = ended_recording if hooks is None else time.perf_counter()
         seen = {policy: self._postprocess(policy, recorded) for policy in recorded.batches}
         agents = recorded.agent_episodes
         ended = time.perf_counter()
@@ -104,8 +126,10 @@ class RolloutWorker:
             ENV_STEP: recorded.env_step_s,
             INFERENCE: drawn - began + recorded.inference_s,
             RECORDING: ended_recording - drawn - recorded.env_step_s - recorded.inference_s,
-            POSTPROCESS: ended - ended_recording,
+            POSTPROCESS: ended - ended_hooks,
         }
+        if self._hooks is not None:
+            seconds[HOOKS] = ended_hooks - ended_recording
         rollout = Rollout(
             worker_index=self.config.worker_index,
             fragment=self._fragment,
@@ -119,7 +143,8 @@ class RolloutWorker:
             env_steps=recorded.env_steps,
             weights_versions={policy: behavior.weights_version for policy, behavior in self.behaviors.items()},
             sample_s=ended - began,
-            raw=raw,
+            raw=raw if self.config.records else {},
+            hooks=hooks,
             times=FragmentTimes(machine_clock(), began, ended, seconds),
         )
         self._fragment += 1
@@ -128,7 +153,7 @@ class RolloutWorker:
     def _raw(self, policy: str, recorded: Recorded) -> RawRows:
         """Returns the raw rows of a recorded batch, before it is postprocessed."""
         config, batch = self.config, recorded.batches[policy]
-        columns = raw_columns(self.behaviors[policy], batch, config.env.columns)
+        columns = raw_columns(self.behaviors[policy], batch, config.env.columns, has_log_probs=config.records)
         if policy in recorded.agent_rows:
             return RawRows(columns, recorded.begins[policy], recorded.agent_rows[policy], recorded.closes[policy])
         seeds = EpisodeSeeds(config.seed, config.worker_index)
@@ -164,6 +189,7 @@ class RolloutWorker:
             "behaviors": {policy: behavior.state() for policy, behavior in self.behaviors.items()},
             "slots": slots,
             **({} if self._lessons is None else {"lessons": self._lessons.state()}),
+            **({} if self._hooks is None else {"hooks": self._hooks.state()}),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
@@ -181,6 +207,8 @@ class RolloutWorker:
             behavior.load_state(state["behaviors"][policy])
         if self._lessons is not None:
             self._lessons.load_state(state["lessons"])
+        if self._hooks is not None and "hooks" in state:
+            self._hooks.load_state(state["hooks"])
         with self._watched:
             began_anew = self._recorder.load_state(state["slots"])
         for policy, slots in began_anew.items():
@@ -192,8 +220,10 @@ class RolloutWorker:
         self._recorder.close()
 
 
-def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Recorder, Watched]:
-    """Creates the recorder for single-agent envs or multi-agent worlds, and the watchdog over env steps."""
+def _recorder_for(
+    config: WorkerConfig, lessons: Lessons | None, *, names_agents: bool
+) -> tuple[Recorder, Watched, ClientWorlds | None]:
+    """Creates the recorder for single-agent envs or worlds, the watchdog over env steps, and the clients' worlds."""
     seeds = EpisodeSeeds(config.seed, config.worker_index)
     firsts = [config.first_fragment * config.fragment_length] * config.num_envs
     name, length = f"env {config.env.id}: worker {config.worker_index}", config.fragment_length
@@ -209,12 +239,22 @@ def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Record
             name=name,
             length=length,
             max_replay_s=config.env.max_replay_s,
-            names_agents=config.records,
+            names_agents=names_agents,
+            marks_logged=config.env.external is not None and config.env.external.logged_actions == "mask",
         )
-        return of_worlds, Watched(name, worlds.places)
+        return of_worlds, Watched(name, worlds.places), _clients_of(config, worlds)
     ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots
     env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=firsts, lessons=lessons)
     in_lockstep = LockstepRecorder(
         env, policy, behavior, seeds=seeds, env_name=name, length=length, max_replay_s=config.env.max_replay_s
     )
-    return in_lockstep, Watched(name, env.places)
+    return in_lockstep, Watched(name, env.places), None
+
+
+def _clients_of(config: WorkerConfig, worlds: VectorWorld) -> ClientWorlds | None:
+    """The worlds as those of clients; None in other envs, which import no server."""
+    if config.env.external is None:
+        return None
+    from rlrun.worlds.client_worlds import ClientWorlds
+
+    return worlds if isinstance(worlds, ClientWorlds) else None

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.sample_batch import ACTS, CLOSING_COLUMNS, EPISODE_STEPS, SampleBatch
+from rlrun.data.sample_batch import ACTS, CLOSING_COLUMNS, EPISODE_STEPS, LOGGED, SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.data.views import NOT_SHOWN
 from rlrun.rollout.slot_owners import SlotOwners
@@ -133,6 +133,26 @@ class SlotFragment(ABC):
             row alone.
         """
 
+    @abstractmethod
+    def row_of(self, t: int, slot: int) -> int:
+        """Returns the row of the decision that a slot's agent took at a world step."""
+
+    def replace_actions(self, t: int, taken: Mapping[int, tuple[Any, int | None]]) -> None:
+        """Records the actions that agents took by themselves at a world step, instead of the policy's.
+
+        Actions by the present weights are the policy's own.
+
+        Args:
+            t: The world step.
+            taken: Env actions by slot, each with the version of the weights that chose it; None for others.
+        """
+        for slot, (action, version) in taken.items():
+            row = self.row_of(t, slot)
+            own = self._behavior.own_actions(map_tree(lambda leaf: np.asarray(leaf)[None], action))
+            self._buffers.batch["actions"][row, slot] = own[0]
+            if LOGGED in self._buffers.batch and version != self._behavior.weights_version:
+                self._buffers.batch[LOGGED][row, slot] = True
+
     def _show_closing_row(self, rows: SlotRows, states: NDArray[Any] | None) -> Flags:
         """Records the observations after the last step; returns the mask [B] of slots that have one."""
         shown: Flags = rows.acts | self.owners.just_ended
@@ -172,6 +192,10 @@ class StepFragment(SlotFragment):
     @override
     def step_of(self, row: int, slot: int) -> int:
         return row
+
+    @override
+    def row_of(self, t: int, slot: int) -> int:
+        return t
 
     @override
     def actions_by_step(self) -> NDArray[Any]:
@@ -220,8 +244,9 @@ class DecisionFragment(SlotFragment):
         slots = carried.slots.nonzero()[0]
         self._next[slots], self._open[slots] = 1, 0
         self._valid[0, slots] = self._buffers.filled[0, slots] = True
-        for name, column in self._recorded().items():
-            for leaf, kept in zip(leaves(column), leaves(carried.columns[name]), strict=True):
+        recorded = self._recorded()
+        for name, column in carried.columns.items():
+            for leaf, kept in zip(leaves(recorded[name]), leaves(column), strict=True):
                 leaf[0, slots] = kept
 
     def _recorded(self) -> dict[str, Any]:
@@ -269,6 +294,10 @@ class DecisionFragment(SlotFragment):
         began = self.step_of(row - 1, slot) if row else NO_ROW
         ends = self.ends[:, slot]
         return next((t + 1 for t in range(max(began, 0), len(ends)) if row and ends[t]), 0)
+
+    @override
+    def row_of(self, t: int, slot: int) -> int:
+        return int(self._open_at[t, slot])
 
     @override
     def actions_by_step(self) -> NDArray[Any]:

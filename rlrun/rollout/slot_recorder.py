@@ -45,6 +45,7 @@ class SlotRecorder:
         length: T, steps of the worlds in a fragment.
         max_replay_s: Timeout of the replay of episodes at a resume.
         names_agents: Whether fragments name the agent and the seed of each row.
+        marks_logged: Whether fragments have a column `LOGGED`, for actions that were not the policy's.
 
     Attributes:
         slots: B, slots in a batch, by policy.
@@ -60,6 +61,7 @@ class SlotRecorder:
         length: int,
         max_replay_s: float,
         names_agents: bool = False,
+        marks_logged: bool = False,
     ) -> None:
         self.slots: Mapping[str, int] = dict(worlds.slots)
         self._worlds = worlds
@@ -67,7 +69,9 @@ class SlotRecorder:
         self._name = name
         self._length = length
         self._max_replay_s = max_replay_s
-        self._policies = {policy: PolicySlots(behaviors[policy], worlds, policy, length) for policy in worlds.slots}
+        self._policies = {
+            policy: PolicySlots(behaviors[policy], worlds, policy, length, marks_logged) for policy in worlds.slots
+        }
         self._names_agents = names_agents
         self._anew = {policy: np.ones(slots, np.bool_) for policy, slots in worlds.slots.items()}
         self._rows: WorldRows | None = None
@@ -94,6 +98,8 @@ class SlotRecorder:
             acted = now()
             rows = worlds.step(actions)
             env_step_s += now() - acted
+            for policy, taken in rows.taken.items():
+                fragments[policy].replace_actions(t, taken)
             stepped[t], ended[t] = rows.stepped, rows.ended
             missing_finals += rows.missing_finals
             dropped_rewards += rows.dropped_rewards
@@ -283,19 +289,24 @@ class PolicySlots:
         worlds: The worlds.
         policy: Name of the policy.
         length: T, steps in a fragment.
+        marks_logged: Whether fragments have a column `LOGGED`.
 
     Attributes:
         behavior: The behavior policy.
         owners: Owners of the slots.
     """
 
-    def __init__(self, behavior: WorkerBehavior, worlds: VectorWorld, policy: str, length: int) -> None:
+    def __init__(
+        self, behavior: WorkerBehavior, worlds: VectorWorld, policy: str, length: int, marks_logged: bool
+    ) -> None:
         self.behavior = behavior
         self.owners = SlotOwners(worlds.slots[policy], worlds.columns)
-        self._form = RowForm(behavior, worlds.spaces[policy].observation, length, worlds.slots[policy], worlds.columns)
+        self._form = RowForm(
+            behavior, worlds.spaces[policy].observation, length, worlds.slots[policy], worlds.columns, marks_logged
+        )
         self._fragment = StepFragment if worlds.clock == "parallel" else DecisionFragment
         self._carried = CarriedSteps.none(self._form.slots)
-        self._log = ActionLog()
+        self._log = ActionLog() if worlds.replays else None
 
     def begin(self, states: NDArray[Any] | None) -> SlotFragment:
         """Begins a fragment; worlds with global states pass their states before the first step, [W, ...]."""
@@ -309,14 +320,18 @@ class PolicySlots:
             lengths: Length so far of each world's episode, [W].
         """
         self._carried = closed.carried
+        if self._log is None:
+            return
         self._log.append(closed.actions_by_step())
         if self._log.is_full:
             self._log.trim(max(lengths))
 
     def state(self, lengths: Sequence[int], *, tails: bool) -> dict[str, Any]:
         """Returns the slots' running episode sums, logged actions since the worlds' resets, and open steps."""
-        of_slots = np.repeat(lengths, self._form.slots // len(lengths)).tolist()
-        state = {"actions": self._log.tails(of_slots) if tails else self._log.latest(of_slots), **self.owners.state()}
+        state = self.owners.state()
+        if self._log is not None:
+            of_slots = np.repeat(lengths, self._form.slots // len(lengths)).tolist()
+            state["actions"] = self._log.tails(of_slots) if tails else self._log.latest(of_slots)
         if self._fragment is DecisionFragment:
             carries = self._carried.slots
             state |= {"carries": carries.copy(), "carried": self._carried.columns if carries.any() else {}}
@@ -328,6 +343,8 @@ class PolicySlots:
         Raises:
             ValueError: The state does not fit the slots, places or action space.
         """
+        if self._log is None:
+            return [{}] * len(places)
         saved = [np.asarray(own) for own in state["actions"]]
         if len(saved) != self._form.slots:
             raise ValueError(f"there are {self._form.slots} slots, not {len(saved)}")
@@ -350,7 +367,8 @@ class PolicySlots:
             kept: Mask [B] of slots whose worlds were restored; the others start new episodes.
         """
         self.owners.load_state(state, kept)
-        self._log.load([np.asarray(own) for own in state["actions"]])
+        if self._log is not None:
+            self._log.load([np.asarray(own) for own in state["actions"]])
         if self._fragment is DecisionFragment:
             carries = np.array(state["carries"], np.bool_)
             still = kept[carries]

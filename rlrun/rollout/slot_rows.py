@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import CLOSING_COLUMNS, WORLD_STATE, SampleBatch
+from rlrun.data.sample_batch import CLOSING_COLUMNS, LOGGED, WORLD_STATE, SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.spaces import empty_batch
 from rlrun.rollout.recorder import record_row
@@ -30,6 +30,7 @@ class RowForm:
         length: T, steps in a fragment.
         slots: B, number of slots.
         columns: Names of the info entries recorded as columns.
+        marks_logged: Whether there is a column `LOGGED`.
     """
 
     behavior: WorkerBehavior
@@ -37,6 +38,7 @@ class RowForm:
     length: int
     slots: int
     columns: Sequence[str]
+    marks_logged: bool = False
 
     @cached_property
     def idle(self) -> Any:
@@ -50,6 +52,8 @@ class RowForm:
             if name not in CLOSING_COLUMNS:
                 for leaf in leaves(column):
                     leaf.fill(0)
+        if self.marks_logged:
+            batch[LOGGED] = np.zeros((self.length, self.slots), np.bool_)
         return batch
 
 

@@ -93,6 +93,10 @@ class WorkerBehavior(Protocol):
         """Maps recorded actions [N, ...] to the env's actions."""
         ...
 
+    def own_actions(self, actions: Any) -> Any:
+        """Maps the env's actions [N, ...] to actions as they are recorded."""
+        ...
+
     def observation_moments(self, observations: Any, filled: NDArray[np.bool_]) -> Mapping[str, Moments]:
         """Returns moments of raw observations [T, B, ...] for the observation filter, by name."""
         ...

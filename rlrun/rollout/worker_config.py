@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from rlrun.envs.env_config import EnvConfig
     from rlrun.rollout.rewards import RewardSettings
@@ -35,6 +36,7 @@ class WorkerConfig:
         first_fragment: Number of the worker's first fragment; above 0 for a restarted worker, so that its noise and
             episodes do not repeat those of the lost worker.
         records: Whether rollouts include the raw rows for a data set.
+        hooks: Settings of each hook by its import path.
     """
 
     env: EnvConfig
@@ -49,3 +51,4 @@ class WorkerConfig:
     num_workers: int = 1
     first_fragment: int = 0
     records: bool = False
+    hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()

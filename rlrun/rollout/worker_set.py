@@ -82,11 +82,13 @@ class WorkerSet:
         worker_timeout_s: Timeout of a fragment, after which its remote worker is restarted.
         max_worker_restarts: Restarts of remote workers; with one more failure the trial fails.
         factory: `module:Name` of a `Worker` class, instantiated with its config.
+        min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
 
     Attributes:
         config: Config that all workers share.
         indices: The workers' indices.
         deliverers: Indices of the recipients of requests: the workers, or their aggregators, from 1.
+        fragments_per_round: Number of fragments that complete a synchronous round.
         counts: Counts of the received rollouts; the receiver of a rollout counts it.
     """
 
@@ -99,11 +101,13 @@ class WorkerSet:
         worker_timeout_s: float = 300.0,
         max_worker_restarts: int = 10,
         factory: str = ROLLOUT_WORKER,
+        min_share_of_fragments: float = 1.0,
     ) -> None:
         self.config = config
         self.num_workers = num_workers
         self.indices: Sequence[int] = tuple(range(1, num_workers + 1)) or (LOCAL_INDEX,)
         self.deliverers: Sequence[int] = self.indices
+        self.fragments_per_round = math.ceil(min_share_of_fragments * len(self.indices) - 1e-9)
         self.counts = RolloutCounts()
         self._factory = factory
         self._num_cpus = num_cpus_per_worker
@@ -163,7 +167,9 @@ class WorkerSet:
 
     @property
     def lost_nothing(self) -> bool:
-        """Whether all worker restarts of this session were exact, bit for bit."""
+        """Whether no fragment was left out, and all worker restarts of this session were exact, bit for bit."""
+        if self.counts.fragments_left_out:
+            return False
         return not self._restarts_now or (self._keeps_states and not self.counts.env_slots_restarted)
 
     def start(self) -> None:

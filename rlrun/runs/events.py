@@ -3,8 +3,9 @@
 A watcher is a function of one event. It is called in the process and thread that called `rlrun.run`, in this order:
 `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded` and
 `RunResources`, `RunStopping` as soon as the user interrupts, `RunFinished`. A file with several experiments gives one
-such sequence for each, one after another. `RunStopping` is sent from a signal handler of that thread. If Ray has lost
-its gcs_server, `RunFinished` is sent from another thread.
+such sequence for each, one after another. `RunMeasuring` and `RunMeasured` of experiments with settings ``auto`` come
+before all sequences. `RunStopping` is sent from a signal handler of that thread. If Ray has lost its gcs_server,
+`RunFinished` is sent from another thread.
 """
 
 from __future__ import annotations
@@ -20,6 +21,38 @@ if TYPE_CHECKING:
     from rlrun.runs.run_directory import Executor
     from rlrun.runs.trial_result import TrialResult
     from rlrun.spec.experiment import TrialSpec
+
+
+@dataclass(frozen=True)
+class RunMeasuring:
+    """Event: settings ``auto`` of an experiment are about to be measured, which takes up to a minute or two.
+
+    Attributes:
+        experiment: Name of the experiment.
+        settings: Names of the settings.
+    """
+
+    experiment: str
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunMeasured:
+    """Event: settings ``auto`` have been measured, so that the numbers of the spec depend on the machine.
+
+    Attributes:
+        experiment: Name of the experiment.
+        numbers: Chosen numbers by setting.
+        env_steps_per_s: Speed with these, learning included.
+        timed: Number of timed settings.
+        possible: Number of settings that could be timed; more than `timed` if the time was up.
+    """
+
+    experiment: str
+    numbers: Mapping[str, int]
+    env_steps_per_s: float
+    timed: int
+    possible: int
 
 
 @dataclass(frozen=True)
@@ -138,5 +171,15 @@ class RunFinished:
     seconds: float
 
 
-RunEvent = RunStarted | TrialAdded | TrialEvent | TrialNote | RunResources | RunStopping | RunFinished
+RunEvent = (
+    RunMeasuring
+    | RunMeasured
+    | RunStarted
+    | TrialAdded
+    | TrialEvent
+    | TrialNote
+    | RunResources
+    | RunStopping
+    | RunFinished
+)
 Watcher = Callable[[RunEvent], None]

@@ -230,18 +230,17 @@ class RunDirectory:
             UsageError: The experiment does not stop by such a metric, or stops later already.
         """
         experiment = self.experiment()
+        bounds = experiment.stop.bounds
         for metric, value in stop.items():
-            if metric not in experiment.stop:
-                hint = did_you_mean(metric, experiment.stop)
-                raise UsageError(f"the run does not stop by {metric}{hint}; it stops by {', '.join(experiment.stop)}")
-            if value <= experiment.stop[metric]:
-                raise UsageError(
-                    f"{metric} is {experiment.stop[metric]:g} already; extend it to more, not to {value:g}"
-                )
-        changed = experiment.replace(stop={**experiment.stop, **stop})
+            if metric not in bounds:
+                hint = did_you_mean(metric, bounds)
+                raise UsageError(f"the run does not stop by {metric}{hint}; it stops by {', '.join(bounds)}")
+            if value <= bounds[metric]:
+                raise UsageError(f"{metric} is {bounds[metric]:g} already; extend it to more, not to {value:g}")
+        changed = experiment.replace(stop=experiment.stop.replace(**stop))
         for name in self.table.trials:
             trial, record = self.trial(name), self.record(name)
-            self.trial_directory(name).write_spec(trial.replace(stop={**trial.stop, **stop}).to_data())
+            self.trial_directory(name).write_spec(trial.replace(stop=trial.stop.replace(**stop)).to_data())
             if record.status == "TERMINATED" and record.stop_reason.partition(" ")[0] in stop:
                 self.trial_directory(name).write_record(replace(record, status="INTERRUPTED", stop_reason=""))
         # Last, so that the same call can be repeated if this one is interrupted.

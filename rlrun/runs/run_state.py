@@ -13,6 +13,7 @@ from rlrun.errors import RlrunError
 from rlrun.runs.run_directory import LOCK_FILE, RUN_FILE, RunDirectory
 from rlrun.runs.trial_result import TrialResult, changed_at, read_trial
 from rlrun.runs.trial_status import is_over
+from rlrun.spec.stop_config import PLATEAU
 from rlrun.trial.results import RESULT_FILE
 from rlrun.trial.trial_directory import TRIAL_FILE, TrialDirectory
 
@@ -104,6 +105,6 @@ def _stop(trials: tuple[TrialResult, ...]) -> dict[str, float]:
     first = next((trial for trial in trials if not is_over(trial.status)), next(iter(trials), None))
     try:
         stop = {} if first is None else TrialDirectory(first.directory).read_spec().get("stop")
-        return {str(metric): float(value) for metric, value in (stop or {}).items()}
+        return {str(metric): float(value) for metric, value in (stop or {}).items() if metric != PLATEAU}
     except (RlrunError, OSError, ValueError, TypeError, AttributeError):
         return {}

@@ -23,7 +23,7 @@ from rlrun.checkpoint.store import CheckpointStore, Scan
 from rlrun.envs.step_marks import stepped_env
 from rlrun.errors import RlrunError, RunDamaged
 from rlrun.runs.trial_status import Status, is_complete, status_of
-from rlrun.spec.tuning import Mode
+from rlrun.spec.tuning import Mode, SchedulerConfig
 from rlrun.trial.checked_results import CheckedResults, check_results
 from rlrun.trial.results import (
     RESULT_FILE,
@@ -121,12 +121,18 @@ class TrialResult:
 
     @property
     def is_stopped_early(self) -> bool:
-        """Whether a scheduler stopped the trial early: its stop reason begins with the scheduler's name, as `asha:`."""
+        """Whether a scheduler, a hook or a plateau stopped the trial: its reason begins with a name, as `asha:`."""
         return is_complete(self.status) and self.stop_reason.partition(" ")[0].endswith(":")
 
     @property
+    def early_end(self) -> str:
+        """Trial and reason if a hook or a plateau stopped it, "" else."""
+        by_scheduler = self.stop_reason.partition(":")[0] in SchedulerConfig.kinds()
+        return f"{self.name} was stopped: {self.stop_reason}" if self.is_stopped_early and not by_scheduler else ""
+
+    @property
     def shown_status(self) -> str:
-        """Status of the trial as shown in tables, where "stopped" means early stopping by a scheduler."""
+        """Status of the trial as shown in tables, where "stopped" means early stopping."""
         return "stopped" if self.is_stopped_early else self.status.lower()
 
     @property

@@ -28,7 +28,7 @@ def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
     _leave_out(run, {trial.name for trial in run.trials if run.directory.record(trial.name).status == "TERMINATED"})
     if scheduler.population is not None:
         return _populations(run), []
-    rule = make_rule(scheduler, run.experiment.stop, run.experiment.num_trials)
+    rule = make_rule(scheduler, run.experiment.stop.bounds, run.experiment.num_trials)
     return rule, _replay(rule, run) if run.resumed else []
 
 

@@ -9,23 +9,27 @@ from functools import partial
 from typing import Any
 
 from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import ConfigModel
-from rlrun.envs.env_config import EnvConfig, lacking_column, names_world
+from rlrun.config import ConfigModel, Plugin
+from rlrun.envs.env_config import WITHOUT_ENV, EnvConfig, lacking_column, names_world
 from rlrun.envs.env_model import finite_mdp
-from rlrun.envs.without_env import WITHOUT_ENV
 from rlrun.explain import Location, Mistake, dotted, shown
 from rlrun.foreign_names import unknown_key
+from rlrun.hook import HOOKS, TRIAL_EVENTS, declared_by, make_hook, worker_hooks
 from rlrun.league.scripted_opponent import ScriptedOpponent
+from rlrun.rollout.worker import ROLLOUT_WORKER
+from rlrun.spec.auto_settings import auto_mistakes, without_auto
 from rlrun.spec.expansion import filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings, judged_by
 from rlrun.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
 from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of, place_of
+from rlrun.spec.machines import on_machine
 from rlrun.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.seats import SEAT_KEYS, opponent_mistakes
 from rlrun.spec.section import Section, check_section, concerns, refusals, validate
 from rlrun.spec.stages import STAGES
+from rlrun.spec.tuning import kind_of, kind_settings
 from rlrun.spec.tuning_checks import check_tuning
 from rlrun.training.policies import Policies, from_data_alone
 from rlrun.worlds.make import check_world
@@ -65,12 +69,18 @@ def check_entry(
     if not isinstance(data, Mapping):
         return None, [Mistake((), f"must be a mapping with algorithm, env, config and stop, not {shown(data)}")]
     keys = foreign_entry_keys(data, ENTRY_KEYS, NEEDED_KEYS)
-    entry = in_our_keys(data, keys)
+    on = on_machine(in_our_keys(data, keys))
+    found = without_auto(on.entry)
+    entry = found.entry
     experiment, mistakes, learning = _check(name, entry, origin, max_trials)
+    mistakes = [*mistakes, *found.mistakes]
+    if found.auto and learning.learns is not None:
+        mistakes += auto_mistakes(found.auto, entry, learning.learns.first, experiment)
+        experiment = experiment and experiment.replace(auto=found.auto)
     inside = foreign_keys(entry, {**learning.models, (): RunSettings, ("env",): EnvConfig})
     if inside:
         mistakes = in_one_round(mistakes, _check(name, in_our_keys(entry, inside), origin, max_trials)[1], inside)
-    mistakes = _unknown_keys(data, learning) + as_written(mistakes, keys)
+    mistakes = _unknown_keys(data, learning) + on.mistakes + as_written(on.as_written(mistakes), keys)
     return (None if mistakes else experiment), mistakes
 
 
@@ -80,14 +90,18 @@ def _check(
     """Validates all known keys of a spec entry."""
     settings, wrong = _check_settings(data)
     learning = check_learning(data)
-    mistakes = [*wrong, *learning.mistakes]
+    hooks, wrong_hooks = _check_hooks(settings)
+    mistakes = [*wrong, *wrong_hooks, *learning.mistakes]
     data = learning.entry
     if learning.learns is not None:
-        mistakes += check_metrics(data, learning.learns)
+        unknown = check_metrics(data, learning.learns, hooks)
+        mistakes += [mistake for mistake in unknown if not (wrong_hooks and f"'{HOOKS}" in mistake.message)]
+        mistakes += _hooks_without_events(hooks, learning.learns)
         mistakes += check_mutations(data, learning.parts)
     elif learning.candidates:
         mistakes += check_metrics_of_any(data, [Policies.alone(each(each.Config())) for each in learning.candidates])
-    env = _check_env(data, may_be_missing=learning.learns is not None and from_data_alone(learning.learns.first.config))
+    learns = learning.learns
+    env = _check_env(data, may_be_missing=learns is not None and learns.is_alone and learns.data_alone)
     mistakes += env.mistakes
     if settings is not None and settings.evaluation is not None and settings.evaluation.env is None:
         mistakes += _evaluation_without_env(env.value)
@@ -127,7 +141,7 @@ def _check(
 
 def env_mistakes(config: EnvConfig) -> list[Mistake]:
     """Validates that an env, its arguments and its wrappers exist and are installed, without instantiating the env."""
-    named = next((name,) for name in ("world", "pettingzoo", "id") if getattr(config, name) is not None)
+    named = next((name,) for name in ("world", "pettingzoo", "external", "id") if getattr(config, name) is not None)
     bare = config.replace(wrappers=(), **({} if config.preset is None else {"preset": None}))
     mistakes = _mistakes_at(named, bare)
     if mistakes and config.kwargs and not _mistakes_at(named, bare.replace(kwargs={})):
@@ -148,6 +162,10 @@ def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
 def _check_env(data: Mapping[str, Any], *, may_be_missing: bool) -> Section[EnvConfig]:
     """Validates the env; one that may be missing lacks only where the data to learn from is wrong."""
     if "env" not in data:
+        begins = data.get("begins")
+        if may_be_missing and isinstance(begins, Mapping) and begins.get("recorded"):
+            wrong = "is missing: the spaces of data that an earlier stage records are not known before, so name it"
+            return Section(("env",), EnvConfig, None, None, {}, [Mistake(("env",), wrong)])
         missing = [] if may_be_missing else [Mistake(("env",), "is missing: add for instance env: CartPole-v1")]
         return Section(("env",), EnvConfig, None, None, {}, missing)
     return _env_section(data["env"], ("env",))
@@ -203,12 +221,14 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     mutations = [mistake for mistake in wrong_spaces if _is_mutation(mistake.location)]
     misplaced = [*spaces, *(mistake.location for mistake in wrong_spaces)]
     misplaced = [location for location in misplaced if not _is_mutation(location)]
-    written = _with_best(written, data)
+    written = _with_defaults_of_data(_with_best(written, data), data)
     written, in_evaluation = _with_evaluation_env(written)
     settings, mistakes = validate(RunSettings, written)
     mistakes = _with_misplaced(mistakes, misplaced) + in_evaluation
     if settings is not None and settings.evaluation is not None and settings.evaluation.against is not None:
         mistakes += _against_mistakes(settings.evaluation.against, data.get("env"))
+    if settings is not None and settings.evaluation is not None and settings.evaluation.env is None:
+        mistakes += _clients_evaluation_mistakes(data.get("env"))
     if settings is not None and settings.evaluation is not None and settings.evaluation.oracle:
         mistakes += _oracle_mistakes(data.get("env"))
     worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # reported at the exact value
@@ -219,6 +239,31 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
             Mistake(("stop",), "is missing: say when a trial ends, for instance stop: {env_steps: 100_000}")
         )
     return settings, mistakes
+
+
+def _check_hooks(settings: RunSettings | None) -> tuple[Sequence[Plugin], list[Mistake]]:
+    """Makes each hook once; returns the hooks, none if one is wrong, and the mistakes."""
+    mistakes = []
+    for number, hook in enumerate([] if settings is None else settings.hooks):
+        for path, own in hook.items():
+            mistakes += refusals(("hooks", number), partial(make_hook, path, own))
+    if settings is None or mistakes:
+        return (), mistakes
+    wrong = refusals(("hooks",), partial(declared_by, settings.hooks))
+    return (() if wrong else settings.hooks), wrong
+
+
+def _hooks_without_events(hooks: Sequence[Plugin], learns: Policies) -> list[Mistake]:
+    """Mistakes for hooks on steps and fragments of an algorithm whose workers collect in another way."""
+    in_workers = worker_hooks(hooks)
+    for algorithm in learns.algorithms.values() if in_workers else ():
+        if algorithm.worker_factory != ROLLOUT_WORKER or from_data_alone(algorithm.config):
+            message = (
+                f"{algorithm.name()} collects no fragments of env steps, which {', '.join(in_workers[0])} needs: "
+                f"use {', '.join(TRIAL_EVENTS)}"
+            )
+            return [Mistake(("hooks", hooks.index(in_workers[0])), message)]
+    return []
 
 
 def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> list[Mistake]:
@@ -245,6 +290,20 @@ def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, An
     return {**written, "checkpoint": {**checkpoint, "best": judged_by(data)}}
 
 
+def _with_defaults_of_data(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Sets defaults of the schedulers and searchers of trials that learn from data alone: SGD steps and evaluations."""
+    config, stop = data.get("config"), data.get("stop")
+    names_data = isinstance(config, Mapping) and config.get("input") is not None
+    if not names_data or not isinstance(stop, Mapping) or "sgd_steps" not in stop or "env_steps" in stop:
+        return written
+    tuned = {}
+    for key, clock in (("scheduler", {"time_attr": "sgd_steps"}), ("searcher", {})):
+        kind, settings = kind_of(written.get(key)), kind_settings(written.get(key))
+        if kind not in ("", "random", "pbt", "pb2"):
+            tuned[key] = {kind: {"metric": judged_by(data), **clock, **settings}}
+    return {**written, **tuned}
+
+
 def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:
     """Settings whose evaluation env is parsed into its config class, and the mistakes in that env."""
     evaluation = written.get("evaluation")
@@ -260,6 +319,17 @@ def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:
     if not names_world(env):
         return [Mistake(where, "is for worlds of many agents: an env with one has no sides")]
     return refusals(where, partial(ScriptedOpponent, opponent))
+
+
+def _clients_evaluation_mistakes(env: Any) -> list[Mistake]:
+    """Mistakes of evaluations in an external env, whose clients are busy with episodes to learn from."""
+    if not isinstance(env, Mapping) or "external" not in env:
+        return []
+    message = (
+        "is missing: the clients of env.external run episodes to learn from. Name an env such as CartPole-v1, or a "
+        "server of its own for clients that evaluate, {external: {port: 9950, spaces: ...}}"
+    )
+    return [Mistake(("evaluation", "env"), message)]
 
 
 def _oracle_mistakes(env: Any) -> list[Mistake]:

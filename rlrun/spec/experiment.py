@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Seriali
 from typing_extensions import override
 
 from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
-from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
+from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, Plugins, PositiveFloat, PositiveInt
+from rlrun.datasets.input_config import DataSettings
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
 from rlrun.explain import Location, shown
@@ -36,9 +37,10 @@ from rlrun.spec.expansion import (
 from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import SearchSpace, find_spaces
 from rlrun.spec.stages import BeginsConfig
+from rlrun.spec.stop_config import StopConfig
 from rlrun.spec.trial_names import member_name, short_names, trial_name
 from rlrun.spec.tuning import FailureConfig, Pb2Config, PbtConfig, SchedulerConfig, SearcherConfig
-from rlrun.training.policies import Policies, from_data_alone
+from rlrun.training.policies import Policies
 from rlrun.training.policy_spec import PolicySpec
 
 EVALUATION_METRICS = (
@@ -79,6 +81,9 @@ ORACLE_METRICS = (
     Metric("evaluation/oracle/policy_gap", "", "Optimality gap of the greedy policy at the initial states"),
 )
 """Evaluation metrics of `evaluation.oracle`: errors relative to the optimal values."""
+
+AUTO = "auto"
+"""Value of a setting that is measured before the trials of a run."""
 
 MAX_TRIALS = 10_000
 """Default maximum number of trials of an experiment."""
@@ -159,14 +164,7 @@ def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
     return seeds
 
 
-def _stops_at_all(stop: dict[str, float]) -> dict[str, float]:
-    if not stop:
-        raise ValueError("needs at least one metric; add for instance env_steps: 100_000")
-    return stop
-
-
 Seeds = Annotated[tuple[NonNegativeInt, ...], BeforeValidator(_counted), AfterValidator(_distinct)]
-Stop = Annotated[dict[str, float], AfterValidator(_stops_at_all)]
 
 
 class CheckpointConfig(ConfigModel):
@@ -267,8 +265,8 @@ class RunSettings(ConfigModel):
     """Seeds of the trials: a list, or a number n for 0 to n - 1; each seed is a trial."""
     num_samples: PositiveInt = 1
     """Number of samples from random search spaces, at each point of the grid."""
-    stop: Stop
-    """Stop criteria of a trial: bounds by metric; the trial stops at the first one that is reached."""
+    stop: StopConfig
+    """Stop criteria of a trial: bounds by metric, or a plateau; the trial stops at the first one that is reached."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """Settings of checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None = None
@@ -293,6 +291,8 @@ class RunSettings(ConfigModel):
     several trials each has a set of its own in that folder, and of several policies each has one as well."""
     loggers: LoggersConfig = LoggersConfig()
     """Logging services (Weights & Biases, MLflow) that also receive the results."""
+    hooks: Plugins = ()
+    """Hooks, which measure a run and may stop it: package.module:Class, or {package.module:Class: SETTINGS}."""
 
     @property
     def searches(self) -> bool:
@@ -382,8 +382,8 @@ class TrialSpec(Learning):
     """Values of the settings that vary between the experiment's trials, by shortest unique name."""
     experiment: str
     """Name of the experiment."""
-    stop: Stop
-    """Stop criteria of the trial: bounds by metric; the trial stops at the first one that is reached."""
+    stop: StopConfig
+    """Stop criteria of the trial: bounds by metric, or a plateau; the trial stops at the first one that is reached."""
     checkpoint: CheckpointConfig
     """Settings of checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None
@@ -404,6 +404,8 @@ class TrialSpec(Learning):
     """Path of the data set that receives the collected steps; null for none."""
     loggers: LoggersConfig = LoggersConfig()
     """Logging services that receive the results of the trial."""
+    hooks: Plugins = ()
+    """Hooks, which measure the trial and may stop it: settings by import path."""
     trials_sharing_update: PositiveInt = 1
     """Number of the experiment's trials that share one compiled update, this trial included. They differ only in seeds
     and scheduled settings; `compile: auto` takes this number into account."""
@@ -452,12 +454,14 @@ class Experiment(RunSettings, Learning):
     search spaces. In the other fields, search spaces are replaced by their first values."""
     origin: str = ""
     """Source of the experiment for messages: a file, or the defaults that were used."""
+    auto: tuple[str, ...] = ()
+    """Names of the settings that are measured before the run; until then they have their defaults."""
 
     @model_validator(mode="after")
     def _collects_what_it_writes(self) -> Self:
         for algorithm in self.algorithms if self.output is not None else ():
             found = algorithm_class(algorithm)
-            steps_env = found.clock_unit == "env_steps" and not from_data_alone(self.config)
+            steps_env = found.clock_unit == "env_steps" and not self.learns.data_alone
             if found.worker_factory != ROLLOUT_WORKER or not steps_env:
                 raise ValueError(f"output: {algorithm} collects no env steps that could be recorded; leave it out")
         return self
@@ -480,6 +484,13 @@ class Experiment(RunSettings, Learning):
         """Search spaces of the mutated settings of a population (pbt, pb2), by location in the entry."""
         spaces = {} if self.population is None else self.population.spaces
         return {setting_location(path): space for path, space in spaces.items()}
+
+    def with_measured(self, num_workers: int, num_envs_per_worker: int) -> Self:
+        """Copy of this experiment with measured numbers of workers and envs."""
+        numbers = {"num_workers": num_workers, "num_envs_per_worker": num_envs_per_worker}
+        measured = {name: numbers[name] for name in self.auto}
+        template = {**self.template, "config": {**self.template["config"], **measured}}
+        return self.replace(auto=(), config=self.config.replace(**measured), template=template)
 
     def param_names(self) -> dict[Location, str]:
         """Short names of the varying settings, by location; keys of `params` in trials."""
@@ -586,6 +597,8 @@ class Experiment(RunSettings, Learning):
         name = (
             member_name(index, total, seed, member) if is_member else trial_name(index, total, varied["params"], seed)
         )
+        if self.begins is not None and isinstance(varied["config"], DataSettings):
+            varied = {**varied, "config": varied["config"].reading_own(self.begins.recorded, name if total > 1 else "")}
         return TrialSpec(
             name=name,
             output=self.output and str(Path(self.output, name if total > 1 else "").absolute()),
@@ -605,7 +618,8 @@ class Experiment(RunSettings, Learning):
         """Serializes this experiment to an entry of a spec file."""
         settings = {name: value for name, value in super().to_data().items() if name in RunSettings.model_fields}
         algorithm = {} if self.policies else {"algorithm": self.algorithm}
-        return {**algorithm, **self.template, **settings}
+        config = {"config": {**self.template["config"], **dict.fromkeys(self.auto, AUTO)}} if self.auto else {}
+        return {**algorithm, **self.template, **config, **settings}
 
 
 def setting_location(path: str) -> Location:

@@ -129,6 +129,8 @@ def _keys_below(
             if below is not None:
                 yield from _keys_below(value, below, (*location, key), whole)
             continue
+        if model.model_config.get("extra") == "allow":  # its keys are names of metrics
+            continue
         for holder, place in ((model, location), whole):
             ours = setting_for(str(key), holder.has_setting)
             if ours is not None:

@@ -21,19 +21,21 @@ from rlrun.flow.clock import ClockUnit
 from rlrun.foreign_names import ours_for, setting_for, unknown_key
 from rlrun.registry import UserCodeError, algorithm_class, algorithm_names, known_algorithm, meant_algorithm
 from rlrun.spec.experiment import RunSettings
+from rlrun.spec.machines import MACHINE_KEYS
 from rlrun.spec.run_length import with_run_length
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
 from rlrun.spec.section import Section, check_section, refusals
 from rlrun.spec.stages import STAGES
 from rlrun.training.env_of_data import check_input
+from rlrun.training.own_operators import own_operator_class
 from rlrun.training.policies import Policies, clock_unit_of
 from rlrun.training.policy_spec import PolicySpec
 from rlrun.worlds.mapping import PolicyMapping
 
 LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", *SEAT_KEYS, "config")
 """Top-level keys of a spec entry that define algorithms, policies and env."""
-ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields, STAGES)
+ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields, *MACHINE_KEYS, STAGES)
 """All keys of an entry in a spec file."""
 POLICY_KEYS = tuple(PolicySpec.model_fields)
 """All keys of a policy in a multi-agent entry."""
@@ -171,13 +173,23 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
         entry = {**entry, "env": with_env} if "env" in entry else entry
     written, wrong = with_run_length(written, entry.get("stop"), _clock_unit(algorithm, written))
     mistakes += wrong
-    config = check_section(model, written, ("config",), algorithm=name)
+    config = _with_operators(check_section(model, written, ("config",), algorithm=name))
     mistakes += [_with_place(mistake, name, [model]) for mistake in config.mistakes]
     learns = Policies.alone(algorithm(config.value or model()))
-    in_place_of_env, wrong = _check_input(config.value)
+    in_place_of_env, wrong = _check_input(config.value, entry)
     mistakes += wrong
     entry = {**in_place_of_env, **entry, "config": written}
     return CheckedLearning(entry, mistakes, name, (config,), learns=learns)
+
+
+def _with_operators(config: Section[AlgorithmConfig]) -> Section[AlgorithmConfig]:
+    """Checks the operators of `before_learning`; settings with a wrong one have no value."""
+    mistakes = []
+    for number, operator in enumerate(() if config.value is None else config.value.before_learning):
+        for path, settings in operator.items():
+            where: Location = (*config.location, "before_learning", number)
+            mistakes += refusals(where, partial(own_operator_class, path, settings))
+    return replace(config, value=None, mistakes=[*config.mistakes, *mistakes]) if mistakes else config
 
 
 def _clock_unit(algorithm: type[Algorithm[Any]], written: Any) -> ClockUnit:
@@ -189,16 +201,22 @@ def _clock_unit(algorithm: type[Algorithm[Any]], written: Any) -> ClockUnit:
         return algorithm.clock_unit
 
 
-def _check_input(config: AlgorithmConfig | None) -> tuple[dict[str, Any], list[Mistake]]:
+def _check_input(
+    config: AlgorithmConfig | None, entry: Mapping[str, Any], where: Location = ("config",)
+) -> tuple[dict[str, Any], list[Mistake]]:
     """Opens the data sets of settings; returns the config in the place of a missing env, and what is wrong.
+
+    Those that an earlier stage records are not there yet.
 
     Raises:
         DataSetError: A data set cannot be read.
     """
+    begins = entry.get("begins")
+    to_come = begins.get("recorded", ()) if isinstance(begins, Mapping) else ()
     try:
-        spaces = check_input(config)
+        spaces = check_input(config, to_come)
     except UsageError as error:
-        return {}, [Mistake(("config", "input"), str(error))]
+        return {}, [Mistake((*where, "input"), str(error))]
     return ({} if spaces is None else {"env": without_env(spaces).to_data()}), []
 
 
@@ -334,7 +352,7 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
         mistakes.append(Mistake(("env",), f"policies act in {world}, and this env has one agent"))
     checked = {}
     for name, policy in policies.items():
-        one = _check_policy(name, policy, entry.get("stop"))
+        one = _check_policy(name, policy, entry, len(_trained(entry, list(policies))))
         mistakes += one.mistakes
         checked[name] = one
     entry = {**entry, "policies": {name: one.entry for name, one in checked.items()}}
@@ -351,6 +369,7 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
     learns = None
     if len(specs) == len(checked):
         learns = Policies.of_specs(specs, WorldSamplingSettings(), None, (), seats.seats, seats.league)
+        mistakes += refusals(("policies",), learns.check_input)
     return CheckedLearning(entry, mistakes, title, (sampling, *parts), specs, seats, learns)
 
 
@@ -371,7 +390,7 @@ class _CheckedPolicy:
     spec: PolicySpec | None = None
 
 
-def _check_policy(name: Any, policy: Any, stop: Any) -> _CheckedPolicy:
+def _check_policy(name: Any, policy: Any, entry: Mapping[str, Any], num_trained: int) -> _CheckedPolicy:
     place: Location = ("policies", name)
     if not NAME_PATTERN.fullmatch(str(name)):
         message = f"the policy's name '{name}' must be of letters, digits and _- (metrics are named after it)"
@@ -396,16 +415,26 @@ def _check_policy(name: Any, policy: Any, stop: Any) -> _CheckedPolicy:
         return _CheckedPolicy(
             policy, mistakes + _check_without_algorithm(_stated(policy, "config"), shared, own, where)
         )
-    written, wrong = with_run_length(_stated(policy, "config"), stop, algorithm.clock_unit, where)
+    written = _stated(policy, "config")
+    unit = _clock_unit(algorithm, written)
+    written, wrong = with_run_length(written, _own_stop(entry.get("stop"), unit, num_trained), unit, where)
     mistakes += wrong
     model = _without_sampling(algorithm.Config)
     called = known_algorithm(policy["algorithm"])
-    config = check_section(model, written, where, algorithm=called)
+    config = _with_operators(check_section(model, written, where, algorithm=called))
     mistakes += [_with_place(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
+    mistakes += _check_input(config.value, entry, where)[1]
     settings = algorithm.Config() if config.value is None else algorithm.Config.parse(config.value.to_data())
     slots = policy.get("slots") if not _slots_mistakes(policy) else None
     spec = PolicySpec(algorithm=called, config=settings, slots=slots)
     return _CheckedPolicy({**policy, "config": written}, mistakes, config, spec)
+
+
+def _own_stop(stop: Any, unit: ClockUnit, num_trained: int) -> Any:
+    """Stop criteria in steps of one policy: the SGD steps of a run are those of all its policies."""
+    if unit != "sgd_steps" or not isinstance(stop, Mapping) or not isinstance(stop.get(unit), int):
+        return stop
+    return {**stop, unit: stop[unit] // num_trained}
 
 
 def _slots_mistakes(policy: Mapping[str, Any]) -> list[Mistake]:

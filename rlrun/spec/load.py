@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,6 +18,7 @@ from rlrun.explain import Mistake, dotted, shown
 from rlrun.registry import known_algorithm
 from rlrun.spec.entry import check_entry
 from rlrun.spec.experiment import MAX_TRIALS, Experiment
+from rlrun.spec.files_of_others import in_our_keys
 from rlrun.spec.learning import ENTRY_KEYS
 from rlrun.spec.overrides import apply_overrides
 from rlrun.spec.search_space import find_spaces
@@ -33,7 +34,11 @@ NOT_FOR_AN_ENV = ("pbt", "regression", "search")
 
 
 def load_experiments(
-    files: Sequence[Path | str], overrides: Sequence[str] = (), *, max_trials: int = MAX_TRIALS
+    files: Sequence[Path | str],
+    overrides: Sequence[str] = (),
+    *,
+    max_trials: int = MAX_TRIALS,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[Experiment]:
     """Loads the experiments of spec files.
 
@@ -44,6 +49,7 @@ def load_experiments(
         files: The files; a folder stands for the YAML files in it.
         overrides: Texts ``path=value`` that override the files; the last one for a path wins.
         max_trials: Maximum number of trials of an experiment.
+        tell: Called with a line for each file of another library that was translated.
 
     Raises:
         SpecError: There are mistakes; the error lists those of all files and overrides.
@@ -54,7 +60,7 @@ def load_experiments(
     problems: list[Problem] = []
     for path in spec_files(files):
         try:
-            documents.append(_experiments_of(read_document(path)))
+            documents.append(_experiments_of(in_our_keys(read_document(path), tell)))
         except SpecError as error:
             problems += error.problems
         except FileNotFoundError:

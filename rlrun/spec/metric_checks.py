@@ -18,6 +18,7 @@ from rlrun.spec.experiment import (
     ExpectConfig,
     policy_evaluation_metrics,
 )
+from rlrun.spec.stop_config import PLATEAU, StopConfig
 from rlrun.training.description import Description
 from rlrun.training.policies import Policies
 
@@ -28,30 +29,36 @@ ANY_WORLD = EnvConfig(world="any")
 _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 
 
-def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric], list[Metric]]:
+def reported_metrics(
+    learns: Policies, *, in_world: bool, hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
+) -> tuple[list[Metric], list[Metric]]:
     """Names of the metrics that trainings and their evaluations report; no process or env is started.
 
     Args:
         learns: The policies.
         in_world: Whether the policies act in a multi-agent world.
+        hooks: Settings of each hook by its import path.
     """
     measured = [*EVALUATION_METRICS, EVALUATION_COLUMNS]
     measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS] if in_world else ORACLE_METRICS
-    return Description(ANY_WORLD if in_world else ANY_ENV, learns).metrics(), measured
+    return Description(ANY_WORLD if in_world else ANY_ENV, learns, hooks=hooks).metrics(), measured
 
 
-def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
+def check_metrics(
+    data: Mapping[str, Any], learns: Policies, hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
+) -> list[Mistake]:
     """Validates that every metric named in a spec entry is reported.
 
     Args:
         data: The entry as written.
         learns: The policies, with default settings in place of wrong ones.
+        hooks: Settings of each hook by its import path.
 
     Returns:
         Mistakes, with locations in the entry.
     """
     in_world = "policies" in data or names_world(data.get("env"))
-    known, measured = reported_metrics(learns, in_world=in_world)
+    known, measured = reported_metrics(learns, in_world=in_world, hooks=hooks)
     evaluation = data.get("evaluation")
     if evaluation is not None:
         asked = evaluation if isinstance(evaluation, Mapping) else {}
@@ -60,8 +67,11 @@ def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
         known += [metric for metric in measured if metric not in left_out]
     sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
     used: list[tuple[Location, str]] = [
-        ((key, metric), metric) for key, section in sections.items() for metric in section
+        ((key, metric), metric) for key, section in sections.items() for metric in section if metric != PLATEAU
     ]
+    plateau = sections.get("stop", {}).get(PLATEAU)
+    if isinstance(plateau, Mapping) and isinstance(plateau.get("metric"), str):
+        used.append((("stop", PLATEAU, "metric"), plateau["metric"]))
     checkpoint = data.get("checkpoint")
     if isinstance(checkpoint, Mapping) and isinstance(checkpoint.get("best"), str):
         used.append((("checkpoint", "best"), checkpoint["best"]))
@@ -75,11 +85,12 @@ def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
         for metric, value in sections.get("stop", {}).items()
         if metric in _COUNTS and isinstance(value, int | float) and value <= 0
     ]
-    limits = [*known, *(Metric(name, "", "") for name in ExpectConfig.model_fields)]
+    further = {"expect": ExpectConfig.model_fields, "stop": StopConfig.model_fields}
+    allowed = {key: [*known, *(Metric(name, "", "") for name in names)] for key, names in further.items()}
     return zeros + [
-        Mistake(location, message, at_key=location[0] in sections)
+        Mistake(location, message, at_key=location[0] in sections and len(location) == 2)
         for location, metric in used
-        if (message := _unknown_metric(metric, limits if location[0] == "expect" else known, measured))
+        if (message := _unknown_metric(metric, allowed.get(str(location[0]), known), measured))
     ]
 
 

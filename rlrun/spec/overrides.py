@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
-from rlrun.errors import Problem, SpecError
+from rlrun.errors import Problem, SpecError, UsageError
 from rlrun.explain import Location, dotted, shown, unknown_name
+from rlrun.registry import algorithm_class
+from rlrun.spec.stages import STAGES
 from rlrun.spec.yaml_nodes import Place
 from rlrun.spec.yaml_source import Document, parse_value
 
@@ -15,6 +19,7 @@ def apply_overrides(documents: Sequence[Document], overrides: Sequence[str], key
     """Applies ``path=value`` overrides to documents; the last override of a path wins.
 
     A path begins with an experiment's name, or applies to every experiment: ``config.lr``, ``cartpole-ppo.config.lr``.
+    In an entry with stages it reaches the stages that have the setting; ``stages.NAME.config.lr`` names one.
     Missing mappings are created. Whether a path exists is validated with the entry, whose mistakes then name the
     override instead of a file.
 
@@ -50,12 +55,50 @@ def _apply(documents: Sequence[Document], override: str, keys: Sequence[str]) ->
     for document in documents:
         for name, entry in document.data.items():
             if chosen in (None, name) and isinstance(entry, dict):
-                _put(document, name, steps, parse_value(text, place.file), place)
+                for inside in _targets(entry, steps, place):
+                    _inherit(document, name, (*inside, *steps))
+                    _put(document, (name, *inside), steps, parse_value(text, place.file), place)
 
 
-def _put(document: Document, name: str, steps: Sequence[str], value: Any, place: Place) -> None:
-    location: Location = (name,)
-    container = document.data[name]
+def _targets(entry: dict[str, Any], steps: Sequence[str], place: Place) -> list[Location]:
+    """Locations in an entry that an override reaches: the entry itself, or some of its stages.
+
+    Without a stage's name it reaches the stages whose algorithm has the setting, or which write the key; all if none.
+    """
+    stages = entry.get(STAGES)
+    if not isinstance(stages, dict) or not all(isinstance(own, dict) for own in stages.values()):
+        return [()]
+    if steps[0] == STAGES:
+        if len(steps) > 1 and steps[1] not in stages:
+            raise SpecError([place.problem("", unknown_name(steps[1], [*stages], "there is no stage"))])
+        return [()]
+    chosen = [name for name, own in stages.items() if _takes({**entry, **own}, steps)] or [*stages]
+    if len(chosen) == len(stages) and not any(steps[0] in own for own in stages.values()):
+        return [()]
+    return [(STAGES, name) for name in chosen]
+
+
+def _takes(stage: dict[str, Any], steps: Sequence[str]) -> bool:
+    section, *inside = steps
+    if section == "config" and inside:
+        with suppress(UsageError):
+            return inside[0] in algorithm_class(str(stage.get("algorithm"))).Config.model_fields
+    written = stage.get(section)
+    return not inside or (isinstance(written, dict) and inside[0] in written)
+
+
+def _inherit(document: Document, name: str, path: Location) -> None:
+    """Copies a section around the stages into the stage in which an override changes a part of it."""
+    entry = document.data[name]
+    if path[0] == STAGES and len(path) > 3 and path[2] not in entry[STAGES][path[1]] and path[2] in entry:
+        document.put((name, *path[:3]), deepcopy(entry[path[2]]), document.place((name, path[2])))
+
+
+def _put(document: Document, start: Location, steps: Sequence[str], value: Any, place: Place) -> None:
+    location = start
+    container = document.data
+    for step in start:
+        container = container[step]
     for index, step in enumerate(steps):
         location = (*location, _step_into(container, step, location, place))
         if index == len(steps) - 1:
@@ -66,7 +109,7 @@ def _put(document: Document, name: str, steps: Sequence[str], value: Any, place:
             document.put(location, {}, place)
         elif step == "env" and isinstance(found, str):  # a bare id stands for {id: ...}
             document.put(location, {"id": found}, document.place(location))
-        elif location[1:] in (("scheduler",), ("searcher",)) and isinstance(found, str):  # and a name for {name: {}}
+        elif index == 0 and step in ("scheduler", "searcher") and isinstance(found, str):  # and a name for {name: {}}
             document.put(location, {found: {}}, document.place(location))
         elif not isinstance(found, dict | list):
             message = f"{dotted(location)} is {shown(found)}, which has no '{steps[index + 1]}'"

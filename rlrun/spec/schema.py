@@ -13,8 +13,10 @@ from rlrun.envs.env_config import OF_MANY_AGENTS, OF_ONE_AGENT, EnvConfig, Wrapp
 from rlrun.errors import RlrunError
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.registry import algorithm_class, algorithm_names
-from rlrun.spec.experiment import MAX_TRIALS, RunSettings
+from rlrun.spec.auto_settings import AUTO_SETTINGS, KEPT
+from rlrun.spec.experiment import AUTO, MAX_TRIALS, RunSettings
 from rlrun.spec.loggers import LoggersConfig
+from rlrun.spec.machines import SETTINGS as MACHINE_SETTINGS
 from rlrun.spec.one_of import OneOf
 from rlrun.spec.run_length import END
 from rlrun.spec.search_space import KINDS, Kind
@@ -24,6 +26,7 @@ from rlrun.training.policy_spec import PolicySpec
 
 _SPACE = {"$ref": "#/$defs/SearchSpace"}
 _GROUPED_DIGITS = {"$ref": "#/$defs/GroupedDigits"}
+_AUTO = {"const": AUTO, "description": "Measured before the run."}
 _END_OF_RUN = {"const": END, "description": "Where the run stops."}
 _KEPT_OUTSIDE = ("description", "default")
 
@@ -44,6 +47,10 @@ def json_schema() -> dict[str, Any]:
     definitions: dict[str, Any] = generated["$defs"]
     with_spaces = _definitions([EnvConfig, WorldSamplingSettings, SeatSettings, LeagueSettings, *configs.values()])
     eased = {name: _eased(schema, spaces=name in with_spaces) for name, schema in definitions.items()}
+    for model in configs.values():
+        properties = eased[references[model, "validation"]["$ref"].rpartition("/")[2]]["properties"]
+        for setting in AUTO_SETTINGS if KEPT in properties else ():
+            properties[setting] = _alternative(properties[setting], _AUTO)
     alone = {"type": "string", "description": "The id alone."}
     eased["WrapperConfig"] = {"anyOf": [alone, eased["WrapperConfig"]]}
     eased["EnvConfig"] = {"anyOf": [alone, *_kinds_of_env(eased["EnvConfig"])]}
@@ -185,6 +192,16 @@ def _experiment(
                 "type": "array",
                 "minItems": 1,
                 "items": {"type": "string"},
+            },
+            "machine": {"description": "Machine whose settings are taken.", "type": "string"},
+            "machines": {
+                "description": "Settings of distribution by machine, in place of those in config.",
+                "type": "object",
+                "additionalProperties": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {key: {} for key in MACHINE_SETTINGS},
+                },
             },
             "seats": {
                 "description": "Policies of the world that do not learn, by name: frozen opponents act there.",

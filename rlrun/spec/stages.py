@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
 
 from rlrun.config import ConfigModel, NonEmptyText
 from rlrun.explain import Location, Mistake, shown
@@ -18,10 +20,21 @@ class BeginsConfig(ConfigModel):
 
     after: NonEmptyText
     """Name of the experiment, earlier in the same run, whose final weights and filters each seed begins with."""
+    weights: bool = True
+    """Whether the weights and filters are taken over; false for a stage that only comes after the one before, such as
+    one that learns from what that one recorded."""
     optimizers: bool = False
     """Whether the state of the optimizers is taken over too, between stages of one algorithm."""
     filters: Literal["frozen", "running"] = "frozen"
     """Whether the moments by which observations are normalised stay as they are, or continue with what is collected."""
+    recorded: tuple[NonEmptyText, ...] = ()
+    """Data sets (`output`) of earlier stages, of which each seed reads its own as `input`; `stages` writes it."""
+
+    @model_validator(mode="after")
+    def _optimizers_need_weights(self) -> Self:
+        if self.optimizers and not self.weights:
+            raise ValueError("optimizers: the state of the optimizers belongs to the weights, which are not taken over")
+        return self
 
 
 @dataclass(frozen=True)
@@ -68,16 +81,21 @@ def stages_of(name: str, entry: Any) -> tuple[list[Stage], list[Mistake]]:
         Mistake((STAGES, key), "must be a mapping") for key in written if not isinstance(written[key], Mapping)
     ]:
         return [], wrong
+    if "output" in entry:
+        what = "stages cannot write one data set together: write it in the stage whose steps are to be recorded"
+        return [], [Mistake(("output",), what)]
     return list(_chained(name, entry, written)), []
 
 
 def _chained(name: str, entry: Mapping[str, Any], written: Mapping[str, Mapping[str, Any]]) -> Iterator[Stage]:
-    before = None
+    before, outputs = None, []
     for key, own in written.items():
         shared = {outer: value for outer, value in entry.items() if outer != STAGES and outer not in own}
         data = {**shared, **own}
         if before is not None:
             begins = own.get("begins", {})
-            data["begins"] = {"after": before, **begins} if isinstance(begins, Mapping) else begins
+            recorded = {"recorded": outputs.copy()} if outputs else {}
+            data["begins"] = {"after": before, **recorded, **begins} if isinstance(begins, Mapping) else begins
+        outputs += [own["output"]] if "output" in own else []
         before = f"{name}.{key}"
         yield Stage(before, data, (STAGES, key), frozenset(shared))

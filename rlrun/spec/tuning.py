@@ -293,3 +293,14 @@ class FailureConfig(ConfigModel):
     max_restarts: NonNegativeInt = 0
     """Maximum number of restarts of a trial from its newest checkpoint; after one more failure the trial counts as
     failed."""
+
+
+def kind_of(written: Any) -> str:
+    """Name of a scheduler or searcher in a spec, written as the name or as ``{name: settings}``."""
+    return next(iter(written), "") if isinstance(written, dict) else str(written or "")
+
+
+def kind_settings(written: Any) -> dict[str, Any]:
+    """Settings of a scheduler or searcher in a spec, written as ``{name: settings}``; {} for a bare name."""
+    values = list(written.values()) if isinstance(written, dict) else []
+    return next((value for value in values if isinstance(value, dict)), {})

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.explain import Location, Mistake, dotted
 from rlrun.spec.expansion import Spaces, count
-from rlrun.spec.experiment import RunSettings
+from rlrun.spec.experiment import RunSettings, judged_by
 from rlrun.spec.search_space import SearchSpace
 from rlrun.spec.tuning import (
     AshaConfig,
@@ -18,6 +18,7 @@ from rlrun.spec.tuning import (
     Pb2Config,
     PbtConfig,
 )
+from rlrun.training.policies import from_data_alone
 
 
 def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConfig], spaces: Spaces) -> list[Mistake]:
@@ -32,6 +33,8 @@ def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConf
         Mistakes, with locations in the entry.
     """
     mistakes = [*_searcher_mistakes(settings, spaces), *_partner_mistakes(settings)]
+    if any(map(from_data_alone, configs.values())):
+        mistakes += _data_mistakes(settings)
     if settings.scheduler is None:
         return mistakes
     scheduler = settings.scheduler.settings
@@ -66,6 +69,20 @@ def _searcher_mistakes(settings: RunSettings, spaces: Spaces) -> Iterator[Mistak
         yield Mistake(("searcher",), message)
 
 
+def _data_mistakes(settings: RunSettings) -> Iterator[Mistake]:
+    """Yields mistakes for trials that learn from data alone, and neither step an env nor have returns in training."""
+    if settings.scheduler is not None and settings.scheduler.population is not None:
+        message = "a population's generations count env steps, and trials that learn from data step none: take asha"
+        yield Mistake(("scheduler", settings.scheduler.kind), message)
+        return
+    if settings.scheduler is not None and settings.scheduler.time_attr == "env_steps":
+        yield Mistake(("scheduler", settings.scheduler.kind, "time_attr"), "no env is stepped: write sgd_steps")
+    for key, chosen in (("scheduler", settings.scheduler), ("searcher", settings.searcher)):
+        if chosen is not None and getattr(chosen.settings, "metric", "") == judged_by({}):
+            message = "trials that learn from data play no episodes: add evaluation, or name another metric"
+            yield Mistake((key, chosen.kind, "metric"), message)
+
+
 def _partner_mistakes(settings: RunSettings) -> Iterator[Mistake]:
     """Yields mistakes for bohb used as only a scheduler or only a searcher; both require each other."""
     scheduler = None if settings.scheduler is None else settings.scheduler.bohb
@@ -94,7 +111,7 @@ def _time_mistakes(
 ) -> Iterator[Mistake]:
     """Yields mistakes in a scheduler's time settings: rungs, grace periods and limits."""
     counter = scheduler.time_attr
-    ends = settings.stop.get(counter)
+    ends = settings.stop.bounds.get(counter)
     missing = f"is needed where nothing stops by {counter}: write it here, or add {counter} to stop"
     if isinstance(scheduler, MedianConfig):
         if scheduler.grace_period is None and ends is None:
@@ -109,7 +126,7 @@ def _time_mistakes(
     if scheduler.max_t is None and ends is None:
         yield Mistake((*where, "max_t"), missing)
         return
-    limit, first = scheduler.limit(settings.stop), scheduler.first_rung(settings.stop)
+    limit, first = scheduler.limit(settings.stop.bounds), scheduler.first_rung(settings.stop.bounds)
     limits = f"{f'stop.{counter}' if scheduler.max_t is None else 'max_t'} ({_number(limit)})"
     if first >= limit:
         yield Mistake((*where, "grace_period"), f"must be below {limits}, not {_number(first)}")
@@ -141,7 +158,7 @@ def _population_mistakes(
     if interval < largest:
         message = f"must be at least the env steps between two updates ({largest:,}), not {interval:,}"
         yield Mistake((*where, "interval_env_steps"), message)
-    elif (ends := settings.stop.get("env_steps")) is not None and interval >= ends:
+    elif (ends := settings.stop.bounds.get("env_steps")) is not None and interval >= ends:
         message = f"must be below stop.env_steps ({_number(ends)}), or no generation ever comes, not {interval:,}"
         yield Mistake((*where, "interval_env_steps"), message)
 

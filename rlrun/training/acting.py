@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.without_env import WITHOUT_ENV
+from rlrun.envs.env_config import WITHOUT_ENV, EnvConfig
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.rollout.evaluation import ActsInWorld, EvaluationResult, evaluate
 
@@ -47,6 +46,11 @@ class Acting:
             known = ", ".join(self._policies)
             raise UsageError(f"there is no policy {name!r}{did_you_mean(name, self._policies)}; there are {known}")
         return found
+
+    def behaviors(self) -> dict[str, ActsInWorld]:
+        """Returns the behavior policies by name, and the frozen opponents in the seats of a league."""
+        acting: dict[str, ActsInWorld] = {name: own.behavior() for name, own in self._policies.items()}
+        return acting if self._league is None else acting | self._league.acting()
 
     def search(self, simulations: int) -> None:
         """Enables tree search before each action of all policies, in evaluations and games too.
@@ -88,11 +92,8 @@ class Acting:
             if world.id == WITHOUT_ENV:
                 raise UsageError("this policy was trained on data, without an env: name one to evaluate it in")
             described.check_fits(world, {name: own.trainee.spaces for name, own in self._policies.items()})
-            acting: dict[str, ActsInWorld] = {name: own.behavior() for name, own in self._policies.items()}
-            if self._league is not None:
-                acting |= self._league.acting()
             return evaluate(
-                acting,
+                self.behaviors(),
                 world,
                 episodes,
                 seed,

@@ -11,6 +11,7 @@ from rlrun.data.space_kinds import batched
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
+from rlrun.training.episode_memory import actions_from
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
@@ -84,8 +85,7 @@ class ActingPolicy:
 
         behavior = self.behavior()
         own, outputs = behavior.sampled(self._begun(observation, episode_start, prev_reward), self._draws)
-        if behavior.views is not None:
-            behavior.views.act(own, None)
+        behavior.remember(own, None)
         log_probs = behavior_log_probs(behavior, outputs, own)
         action = map_tree(lambda leaf: leaf[0], behavior.env_actions(own))
         return action, None if log_probs is None else float(log_probs[0])
@@ -118,10 +118,8 @@ class ActingPolicy:
             prev_reward: Reward of the last action.
             prev_action: The last action of the env, if it was another than the returned one.
         """
-        behavior = self.behavior()
-        if memory is not None:
-            behavior.load_memory(memory)
-            if prev_action is not None:
-                behavior.take_actions(map_tree(lambda leaf: np.asarray(leaf)[None], prev_action))
-        action = self.act(observation, explore=explore, episode_start=memory is None, prev_reward=prev_reward)
-        return action, behavior.memory()
+        batch = batched(self.trainee.spaces.observation, observation)
+        executed = None if prev_action is None else map_tree(lambda leaf: np.asarray(leaf)[None], prev_action)
+        draws = self._draws if explore else None
+        actions, after = actions_from(self.behavior(), memory, batch, draws, prev_reward, executed)
+        return map_tree(lambda leaf: leaf[0], actions), after

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from rlrun.flow.clock import Clock
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
+from rlrun.hook import worker_hooks
 from rlrun.league.frozen_policy import FrozenPolicy
 from rlrun.league.league import League
 from rlrun.league.league_settings import SeatSettings
@@ -28,12 +30,14 @@ from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training.curriculum import Curriculum
-from rlrun.training.joint_learning import learning_together
+from rlrun.training.external_env import with_logged_actions
+from rlrun.training.joint_learning import learning_in_turn, learning_together
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
 from rlrun.training.policies import Policies, clock_unit_of, from_data_alone, schedules_of
 from rlrun.training.run_output import RunOutput
 from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, read_opponent
+from rlrun.training.trial_hooks import TrialHooks
 from rlrun.worlds.make import game_of, make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world_view import WorldView
@@ -58,6 +62,7 @@ def assemble(
     copied: Mapping[str, SavedOpponent] = MappingProxyType({}),
     for_plan: bool = False,
     output: Path | None = None,
+    hooks: Sequence[Mapping[str, Mapping[str, Any]]] = (),
 ) -> RunningTraining:
     """Assembles a training: creates its trainees, rollout workers and dataflow.
 
@@ -70,11 +75,13 @@ def assemble(
         copied: Frozen opponents copied into a saved run, by checkpoint path; others are loaded from the seats' paths.
         for_plan: Whether the dataflow is only printed: then nothing is started, except a world to read its spaces.
         output: Folder of the data set of the collected steps; None for none.
+        hooks: Settings of each hook by its import path.
 
     Raises:
         UsageError: An algorithm does not support this env, or several algorithms cannot be combined.
     """
     _refuse_misfits(env, policies, for_plan=for_plan)
+    env = with_logged_actions(env, policies.algorithms)
     sampling, mapping = policies.sampling, policies.agent_mapping()
     world = policies_in_world(env, mapping, policies.slots) if env.has_many_agents else _unasked(*policies.algorithms)
     algorithms = _sampling_together(policies, world.slots)
@@ -101,13 +108,17 @@ def assemble(
         slots=world.slots,
         num_workers=max(sampling.num_workers, 1),
         records=output is not None,
+        hooks=worker_hooks(hooks),
     )
     workers = _workers(worker, policies, algorithms)
     trainees = {}
     for policy, own in making.items():
         joined = -(-wanted[policy] // length) * length if len(wanted) > 1 and policy in wanted else length
         trainees[policy] = own.trainee(policy, workers, _seed_of(policy, policies, seed), joined)
-    branches, flow = learning_together(algorithms, trainees, policies.trained, length)
+    if policies.data_alone:
+        branches, flow = learning_in_turn(algorithms, trainees, policies.trained)
+    else:
+        branches, flow = learning_together(algorithms, trainees, policies.trained, length)
     for trainee in trainees.values():
         _announce_compilation(algorithms[trainee.name].config, trainee, update_executor, announce)
     return RunningTraining(
@@ -120,6 +131,7 @@ def assemble(
         curriculum=None if env.curriculum is None else Curriculum(env.curriculum),
         league=_league(env, policies, trainees, make_seats, saved, seed) if policies.seats and not for_plan else None,
         output=None if output is None else RunOutput(output, env, trainees),
+        hooks=TrialHooks(hooks, seed) if hooks else None,
     )
 
 
@@ -144,6 +156,7 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
             f"env {env.id} has one agent, and so one policy: say `env: {{world: ...}}` or `env: {{pettingzoo: ...}}` "
             "for a world of many agents"
         )
+    policies.check_input()
     for policy, algorithm in policies.algorithms.items():
         chooses_episodes = _worker_factory(algorithm) != ROLLOUT_WORKER
         if chooses_episodes and env.has_many_agents and env.varies:
@@ -151,6 +164,8 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
                 f"policy {policy}: {algorithm.name()} makes its experience by itself, in one game; leave out env.tasks "
                 "and env.curriculum"
             )
+        if chooses_episodes and env.external is not None:
+            raise UsageError(f"{algorithm.name()} makes its experience by itself, and so not with an external env")
         if chooses_episodes and env.curriculum is not None:
             raise UsageError(
                 "env.curriculum: this algorithm's workers begin the episodes that it chooses; leave it out"
@@ -232,6 +247,8 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
     Raises:
         UsageError: An algorithm with custom workers is combined with other policies.
     """
+    if policies.data_alone:
+        return _worker_set(worker, policies.sampling, NO_WORKER, policies.sampling.worker_timeout_s)
     for policy, algorithm in algorithms.items():
         factory = _worker_factory(algorithm)
         if factory == ROLLOUT_WORKER:
@@ -241,8 +258,10 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
                 f"policy {policy}: {algorithm.name()} makes its experience by itself, for all agents of a world; leave "
                 "out other policies and seats"
             )
-        return _worker_set(algorithm.worker_config(worker), policies.sampling, factory)
-    return _worker_set(worker, policies.sampling, ROLLOUT_WORKER)
+        own = algorithm.worker_config(worker)
+        return _worker_set(own, policies.sampling, factory, policies.sampling.worker_timeout_s)
+    timeout_s = policies.sampling.worker_timeout_s if worker.env.external is None else math.inf  # it waits for clients
+    return _worker_set(worker, policies.sampling, ROLLOUT_WORKER, timeout_s)
 
 
 def _worker_factory(algorithm: Algorithm[Any]) -> str:
@@ -330,7 +349,7 @@ def _sampling_together(policies: Policies, slots: Mapping[str, int]) -> dict[str
     """Returns the algorithms with shared sampling settings; `num_envs_per_worker` counts each agent slot as an env."""
     algorithms = {}
     for policy, algorithm in policies.sampling_together().items():
-        if slots[policy] > 1:
+        if slots[policy] > 1 and not policies.data_alone:
             env_slots = policies.sampling.num_envs_per_worker * slots[policy]
             algorithm = type(algorithm)(algorithm.config.replace(num_envs_per_worker=env_slots))
         algorithms[policy] = algorithm
@@ -389,13 +408,14 @@ def _announce_compilation(
         announce(COMPILED_ELSEWHERE)
 
 
-def _worker_set(worker: Any, sampling: AlgorithmConfig, factory: str) -> WorkerSet:
+def _worker_set(worker: Any, sampling: AlgorithmConfig, factory: str, timeout_s: float) -> WorkerSet:
     """Creates a set of workers, whose processes start on first use."""
     return WorkerSet(
         worker,
         sampling.num_workers,
         num_cpus_per_worker=sampling.num_cpus_per_worker,
-        worker_timeout_s=sampling.worker_timeout_s,
+        worker_timeout_s=timeout_s,
         max_worker_restarts=sampling.max_worker_restarts,
         factory=factory,
+        min_share_of_fragments=sampling.min_share_of_fragments,
     )

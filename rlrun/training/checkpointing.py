@@ -36,7 +36,16 @@ if TYPE_CHECKING:
 TENSOR_KINDS = ("policies", "targets", "optimizers")
 """File stems of a trainee's tensors in checkpoints, by kind."""
 
-SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 2, "league": 1, "output": 1}
+SECTION_VERSIONS = {
+    "training": 1,
+    "workers": 1,
+    "learner": 1,
+    "filters": 1,
+    "flow": 2,
+    "league": 1,
+    "output": 1,
+    "hooks": 1,
+}
 """Version number of each checkpoint section: the version that is written, and the newest that can be read."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from rlrun.envs.env_watch import hangs_fail_after
 from rlrun.envs.make import check_env, check_same_spaces
 from rlrun.envs.presets import with_preset
 from rlrun.errors import UsageError
+from rlrun.hook import declared_by
 from rlrun.league.league import LEAGUE_METRICS
 from rlrun.league.matches import Matches
 from rlrun.nn.network_spec import chosen_by_observation
@@ -25,13 +26,17 @@ from rlrun.training.env_of_data import check_data_fits, env_of_data
 from rlrun.training.learner_factory import made_policy, silent
 from rlrun.training.metric_table import metric_table
 from rlrun.training.policies import Policies
+from rlrun.training.trial_hooks import HOOK_SECONDS
 from rlrun.worlds.make import spaces_of_policies
 
 if TYPE_CHECKING:
     from rlrun.algorithm_config import AlgorithmConfig
     from rlrun.envs.spaces import Spaces
     from rlrun.flow.flow import Flow
+    from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.metric import Metric
+    from rlrun.training.running_training import RunningTraining
+    from rlrun.training.saved_opponents import SavedOpponent
 
 
 _ANY_ENV = EnvConfig(id="CartPole-v1")
@@ -47,12 +52,14 @@ class Description:
         policies: The policies, with their algorithms and settings.
         seed: Root seed.
         output: Folder of the data set of the collected steps; None for none.
+        hooks: Settings of each hook by its import path.
     """
 
     env: EnvConfig
     policies: Policies
     seed: int = 0
     output: Path | None = None
+    hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
 
     @classmethod
     def of(cls, env: EnvConfig | Mapping[str, Any] | str | None, learns: Algorithm[Any] | Policies, seed: int) -> Self:
@@ -87,6 +94,24 @@ class Description:
         """Builds the dataflow for printing its plan only, without starting workers or learners."""
         return assemble(self.env, self.policies, self.seed, silent, update_executor="eager", for_plan=True).flow
 
+    def assembled(
+        self,
+        announce: Callable[[str], None],
+        update_executor: UpdateExecutor,
+        copied: Mapping[str, SavedOpponent],
+    ) -> RunningTraining:
+        """Assembles the training, whose processes start on first use; see `assemble`."""
+        return assemble(
+            self.env,
+            self.policies,
+            self.seed,
+            announce,
+            update_executor=update_executor,
+            copied=copied,
+            output=self.output,
+            hooks=self.hooks,
+        )
+
     def metrics(self) -> list[Metric]:
         """Metrics that are declared for the training's results."""
         # What an algorithm reports does not depend on its env, so that nothing has to be made.
@@ -96,7 +121,8 @@ class Description:
             for policy, algorithm in algorithms.items()
         }
         table = metric_table(learned, has_many_agents=self.env.has_many_agents)
-        return [*table, *(LEAGUE_METRICS if self.policies.seats else ())]
+        own = [*declared_by(self.hooks), HOOK_SECONDS] if self.hooks else []
+        return [*table, *(LEAGUE_METRICS if self.policies.seats else ()), *own]
 
     def networks(self, spaces: Mapping[str, Spaces]) -> list[str]:
         """Returns text lines on each policy's network: settings inferred from the spaces, and observation encodings.
@@ -166,7 +192,8 @@ class Description:
         """
         if env == self.env:
             return
-        if env.has_many_agents is not self.env.has_many_agents:
+        may_be_single = self.env.external is not None and len(self.policies.acting) == 1
+        if env.has_many_agents is not self.env.has_many_agents and not may_be_single:
             kind = "is a world of many agents" if env.has_many_agents else "has one agent"
             raise UsageError(f"env {env.id} {kind}, and the training was in {self.env.id}")
         told_apart = self.policies.told_apart(env)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.datasets.input_config import DataSettings
 from rlrun.datasets.input_sets import opened, within_data
@@ -12,11 +14,12 @@ from rlrun.envs.without_env import without_env
 from rlrun.errors import UsageError
 
 
-def check_input(config: AlgorithmConfig | None) -> Spaces | None:
+def check_input(config: AlgorithmConfig | None, to_come: Collection[str] = ()) -> Spaces | None:
     """Opens the data sets of an algorithm's settings.
 
     Args:
         config: The settings; None if they are not valid.
+        to_come: Paths of data sets that are not written yet. Their spaces are those of the env, which is needed then.
 
     Returns:
         Spaces of the first data set if an env may be missing, in which actions without bounds have the range of the
@@ -28,8 +31,8 @@ def check_input(config: AlgorithmConfig | None) -> Spaces | None:
     """
     if not isinstance(config, DataSettings) or config.input is None:
         return None
-    sets = [opened(part) for part in config.input]
-    if not config.data_alone:
+    sets = [opened(part) for part in config.input if part.path not in to_come]
+    if not config.data_alone or len(sets) < len(config.input):
         return None
     return Spaces(sets[0].observation_space, within_data(sets[0].action_space, sets))
 

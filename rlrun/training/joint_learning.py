@@ -30,12 +30,9 @@ def learning_together(
     A single trainee pulls rollouts directly. Several trainees learn from copies of one stream of joint rollouts.
     No trainee is ahead of another by more than one fragment, so that each learns from the latest one.
     """
-    branches = {policy: Branch(trainee, None) for policy, trainee in trainees.items()}
     if len(trained) == 1:
-        (policy,) = trained
-        flow = _learning_alone(algorithms[policy], trainees[policy])
-        branches[policy] = Branch(trainees[policy], flow)
-        return branches, flow
+        return learning_in_turn(algorithms, trainees, trained)
+    branches = {policy: Branch(trainee, None) for policy, trainee in trainees.items()}
     operators = {policy: _on_worker_beside_others(algorithms[policy], trainees[policy]) for policy in trained}
     mode = _common_mode({policy: algorithms[policy] for policy in trained})
     first, *others = (trainees[policy].workers for policy in trained)
@@ -52,6 +49,19 @@ def learning_together(
         branches[policy] = Branch(trainee, learned, shared=copies)
         flows.append(learned)
     return branches, concurrently(*flows)
+
+
+def learning_in_turn(
+    algorithms: Mapping[str, Algorithm[Any]], trainees: Mapping[str, Trainee], trained: tuple[str, ...]
+) -> tuple[dict[str, Branch], Flow[Any]]:
+    """Builds the dataflow of each trainee from a source of its own, such as data, and their round-robin.
+
+    The first trainee has the last turn, so that all have learned equally often once it has.
+    """
+    flows = {policy: _learning_alone(algorithms[policy], trainees[policy]) for policy in trained}
+    branches = {policy: Branch(trainee, flows.get(policy)) for policy, trainee in trainees.items()}
+    first, *others = flows.values()
+    return branches, concurrently(*others, first) if others else first
 
 
 def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:

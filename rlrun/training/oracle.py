@@ -19,8 +19,8 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_model import finite_mdp
 from rlrun.errors import UsageError
+from rlrun.functional.episode_returns import Doubles
 from rlrun.functional.finite_mdp import FiniteMDP, greedy
-from rlrun.functional.returns import Doubles
 
 if TYPE_CHECKING:
     from rlrun.training.training import Training

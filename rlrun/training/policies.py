@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
+from rlrun.algorithm_config import SAMPLING, AlgorithmConfig, WorldSamplingSettings
 from rlrun.datasets.input_config import DataSettings
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError, did_you_mean
@@ -185,7 +185,7 @@ class Policies:
 
     def sampling_together(self) -> dict[str, Algorithm[Any]]:
         """Returns the algorithms by policy, with the shared sampling settings in place of their own."""
-        if self.is_alone:
+        if self.is_alone or self.data_alone:
             return dict(self.algorithms)
         shared = self.sampling.model_dump(exclude={"rollout_fragment_length"})
         algorithms = {}
@@ -194,6 +194,42 @@ class Policies:
             own = {name: value for name, value in shared.items() if name in type(config).model_fields}
             algorithms[policy] = type(algorithm)(config.replace(**own))
         return algorithms
+
+    @property
+    def data_alone(self) -> bool:
+        """Whether all policies learn from recorded data alone, so that no env is stepped; see `check_input`."""
+        return all(from_data_alone(algorithm.config) for algorithm in self.algorithms.values())
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Minimum number of steps per iteration, of the clock of the first policy that learns."""
+        return steps_per_iteration(self.algorithms[self.trained[0]].config if self.data_alone else self.sampling)
+
+    def check_input(self) -> None:
+        """Checks that several policies can learn from their data in one run.
+
+        Raises:
+            UsageError: Some policies learn from data alone and others in the world, policies from data alone take SGD
+                steps in different numbers, or a setting is about the env, which is not stepped.
+        """
+        alone = [policy for policy, algorithm in self.algorithms.items() if from_data_alone(algorithm.config)]
+        if self.is_alone or not alone:
+            return
+        if others := [policy for policy in self.algorithms if policy not in alone]:
+            raise UsageError(
+                f"policy {alone[0]} learns from data alone, and policy {others[0]} does not: give each policy of the "
+                "run an input whose shares sum to 1, or train them in runs of their own"
+            )
+        if self.seats:
+            raise UsageError("no env is stepped where all policies learn from data: leave out seats")
+        usual = WorldSamplingSettings()
+        for name in SAMPLING:
+            if getattr(self.sampling, name) != getattr(usual, name):
+                raise UsageError(f"config.{name}: no env is stepped where all policies learn from data; leave it out")
+        if len({steps_per_iteration(self.algorithms[policy].config) for policy in self.trained}) > 1:
+            raise UsageError(
+                "policies that learn from data take their SGD steps in turn: give all the same sgd_steps_per_iteration"
+            )
 
     def agent_mapping(self) -> PolicyMapping:
         """Returns the mapping of a multi-agent world's agents to policies and seats."""

@@ -10,6 +10,7 @@ from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.constraint import LagrangianAdvantages
 from rlrun.flow.operators.curiosity import IntrinsicRewards
 from rlrun.functional.masked import masked_mean
+from rlrun.training.own_operators import own_operator
 from rlrun.training.plugin_results import demand
 
 if TYPE_CHECKING:
@@ -82,10 +83,10 @@ def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping
 
 
 def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-    """Builds an algorithm's learning dataflow, with operators for intrinsic rewards and the constraint inserted.
+    """Builds an algorithm's learning dataflow, with operators for reward streams and those of `before_learning`.
 
-    Intrinsic rewards are computed before `learn`, on the workers' fragments. The Lagrangian follows `ConcatBatches`,
-    since its multiplier is updated once per batch.
+    Intrinsic rewards are computed before `learn`, on the workers' fragments; the user's operators see them. The
+    Lagrangian follows `ConcatBatches`, since its multiplier is updated once per batch.
 
     Args:
         algorithm: The algorithm.
@@ -98,6 +99,9 @@ def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> F
     streams = algorithm.config.reward_streams
     if streams.curiosity is not None:
         items = items.zip_with_worker().for_each(IntrinsicRewards(trainee, streams.curiosity))
+    for plugin in algorithm.config.before_learning:
+        ((path, settings),) = plugin.items()
+        items = items.for_each(own_operator(path, settings, trainee))
     learned = demand(algorithm.learn(items, trainee), Flow, algorithm, "learn")
     if (bound := streams.constraint) is None:
         return learned

@@ -69,6 +69,8 @@ class RunOutput:
                 continue
             if policy not in self._writers:
                 self._writers[policy] = self._writer(policy, has_log_probs=LOGP in raw.columns)
+            if LOGP not in self._writers[policy].further:  # a run that began with a version that knew none
+                raw.columns.pop(LOGP, None)
             for slot, rows, agent, begins in raw.streams():
                 self._writers[policy].add(f"{rollout.worker_index}/{slot}", rows, agent=agent, begins=begins)
 

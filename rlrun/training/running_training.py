@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rlrun.rollout.worker_set import WorkerSet
     from rlrun.training.branch import Branch
     from rlrun.training.run_output import RunOutput
+    from rlrun.training.trial_hooks import TrialHooks
 
 
 class RunningTraining:
@@ -38,6 +39,7 @@ class RunningTraining:
         league: Frozen opponents in a world with seats; None without seats.
         curriculum: Curriculum of env arguments; None for none.
         output: Data sets of the collected steps; None for none.
+        hooks: Hooks of the trial; None for none.
 
     Attributes:
         workers: The rollout workers.
@@ -47,6 +49,7 @@ class RunningTraining:
         league: Frozen opponents in a world with seats; None without seats.
         curriculum: Curriculum of env arguments; None for none.
         output: Data sets of the collected steps; None for none.
+        hooks: Hooks of the trial; None for none.
         results: Aggregator of the results of iterations.
         acting: Inference policies in this process, by name.
         iteration: Number of iterations so far.
@@ -70,6 +73,7 @@ class RunningTraining:
         league: League | None = None,
         curriculum: Curriculum | None = None,
         output: RunOutput | None = None,
+        hooks: TrialHooks | None = None,
     ) -> None:
         self.workers = workers
         self.branches = dict(branches)
@@ -78,6 +82,8 @@ class RunningTraining:
         self.league = league
         self.curriculum = curriculum
         self.output = output
+        self.hooks = hooks
+        workers.counts.hooks = None if hooks is None else hooks.answers
         workers.counts.record = None if output is None else output.record
         self.results = IterationResults(workers, self.branches, flow, announce=announce, agents=agents, league=league)
         self.acting = {policy: ActingPolicy(branch.trainee) for policy, branch in branches.items()}
@@ -117,29 +123,31 @@ class RunningTraining:
         """Dataflow of each policy that learns."""
         return {policy: branch.flow for policy, branch in self.branches.items() if branch.flow is not None}
 
-    def step(self, min_env_steps: int, since_last_s: float) -> dict[str, Any]:
+    def step(self, min_steps: int, since_last_s: float) -> dict[str, Any]:
         """Runs one iteration and returns its result; a curriculum then sets the env arguments of the next episodes.
 
         Args:
-            min_env_steps: Least number of env steps of the iteration.
+            min_steps: Least number of steps of the iteration, in the unit of the clock.
             since_last_s: Seconds since the last iteration that are counted in this one.
 
         Raises:
             UsageError: The training was restored for acting only.
         """
         self.demand_whole()
-        result = self._iterate(min_env_steps, since_last_s)
+        result = self._iterate(min_steps, since_last_s)
         if self.curriculum is not None and self.curriculum.advance(result):
             self.workers.order(Orders(env_kwargs=self.curriculum.kwargs))
+        if self.hooks is not None:
+            result |= self.hooks.on_result(self.iteration, result)
         return result
 
-    def _iterate(self, min_env_steps: int, since_last_s: float) -> dict[str, Any]:
+    def _iterate(self, min_steps: int, since_last_s: float) -> dict[str, Any]:
         """Runs one iteration and returns its result."""
-        clock = self.trainee.clock
+        clock = next(branch.trainee.clock for branch in self.branches.values() if branch.flow is not None)
         self.results.begin()
         began = time.perf_counter()
         next(self.flow)
-        while clock.steps_this_iteration < min_env_steps:
+        while clock.steps_this_iteration < min_steps:
             next(self.flow)
         self.iteration += 1
         if self.league is not None:

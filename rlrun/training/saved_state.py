@@ -83,6 +83,7 @@ def sections(running: RunningTraining) -> dict[str, Any]:
         "training": checkpointing.section("training", own),
         "workers": checkpointing.section("workers", workers),
         **({} if league is None else {"league": checkpointing.section("league", league.state())}),
+        **({} if running.hooks is None else {"hooks": checkpointing.section("hooks", running.hooks.state())}),
         **({} if running.output is None else {"output": checkpointing.section("output", running.output.state())}),
         "trainees": {
             policy: checkpointing.trainee_sections(branch.trainee, _flow_state(branch))
@@ -169,6 +170,9 @@ def load(
     running.broadcast()
     if content.format_version == 1:
         return
+    if running.hooks is not None and "hooks" in saved:
+        with checkpointing.refusing("section of its hooks"):
+            running.hooks.load_state(checkpointing.section_state(saved, "hooks"))
     if running.output is not None and "output" in saved:
         with checkpointing.refusing("section of its output"):
             running.output.load_state(checkpointing.section_state(saved, "output"))

@@ -14,13 +14,12 @@ from rlrun.errors import CheckpointError, CompilerMissing, UsageError
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.training import saved_state
 from rlrun.training.acting import Acting
-from rlrun.training.assembly import assemble
 from rlrun.training.checkpointing import executor_record, saved_training, section_state, update_executor_of
 from rlrun.training.description import Description, nothing_to_normalize
 from rlrun.training.games import Games
 from rlrun.training.learner_factory import common_update_executor, continued_executor, silent
 from rlrun.training.metric_table import refuse_undeclared
-from rlrun.training.policies import Policies, clock_unit_of, schedules_of, steps_per_iteration
+from rlrun.training.policies import Policies, clock_unit_of, schedules_of
 from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, copied_opponents
 
@@ -102,15 +101,7 @@ class Training:
                 algorithms = described.policies.algorithms.values()
                 self.update_executor = common_update_executor(algorithms, self._total_env_steps)
             with described.hangs_fail():
-                self._running = assemble(
-                    described.env,
-                    described.policies,
-                    described.seed,
-                    self._announce,
-                    update_executor=self.update_executor,
-                    copied=self._copied_opponents,
-                    output=described.output,
-                )
+                self._running = described.assembled(self._announce, self.update_executor, self._copied_opponents)
                 if for_training:
                     self._running.broadcast()
             for policy, spaces in self._running.spaces().items():
@@ -130,7 +121,7 @@ class Training:
         """
         running, described = self.running, self.description
         with described.hangs_fail():
-            result = running.step(steps_per_iteration(described.policies.sampling), since_last_s)
+            result = running.step(described.policies.steps_per_iteration, since_last_s)
         if undeclared := result.keys() - self._declared:
             refuse_undeclared(undeclared, described.metrics(), described.policies)
             self._declared |= undeclared

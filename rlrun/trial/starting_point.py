@@ -84,7 +84,7 @@ class StartingPoint:
         Raises:
             CheckpointError: The trial's spec.yaml differs from the checkpoint in seed, env, evaluation or settings.
         """
-        for metric in trial.stop:
+        for metric in trial.stop.bounds:
             if not isinstance(self.result.get(metric), int | float | None):
                 raise CheckpointError(f"{self.path}: its {RESULT_KEY} has {self.result[metric]!r:.80} as {metric}")
         before = saved_training(self.content, self.path, trust=True)
@@ -111,7 +111,7 @@ class StartingPoint:
         for policy, algorithm in trial.learns.algorithms.items():
             unit, place = clock_unit_of(algorithm), "config" if trial.learns.is_alone else f"policies.{policy}.config"
             length = stop.get(unit) if isinstance(stop, dict) else None
-            if length is None or length == trial.stop.get(unit):
+            if length is None or length == trial.stop.bounds.get(unit):
                 continue
             sentences += [
                 f"{place}.{name} ended at {schedule[-1][0]:,} {unit.replace('_', ' ')}, where the run was to stop, "

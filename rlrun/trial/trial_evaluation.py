@@ -33,7 +33,7 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     evaluation = trial.evaluation
     if evaluation is None:
         return {}
-    policies = training.description.policies.told_apart(training.description.env)
+    policies = training.description.policies.told_apart(evaluation.env or training.description.env)
     if training.iteration % evaluation.every and not is_last:
         columns = (evaluation.env or training.description.env).columns
         keys = [*EVALUATION_KEYS, *map(column_metric, columns)]

@@ -28,6 +28,7 @@ from rlrun.trial.checked_results import truncate_results
 from rlrun.trial.divergence import DivergenceGuard
 from rlrun.trial.exploit import Exploit
 from rlrun.trial.loggers.trial_logger import loggers_of
+from rlrun.trial.plateau import Plateau
 from rlrun.trial.results import RETURN, ResultWriter, Row, best_value, iterate_results, json_row
 from rlrun.trial.resumption import Resumption, ending_in_words
 from rlrun.trial.starting_point import StartingPoint
@@ -96,6 +97,7 @@ class TrialLoop:
         )
         self._spec = trial.to_data()
         self._best: Row = dict.fromkeys([RETURN, trial.judged_by])
+        self._plateau = Plateau(trial)
         self._checkpoint_s = 0.0
         self._since_last_s = 0.0
         self._is_between_iterations = True
@@ -274,7 +276,8 @@ class TrialLoop:
                 self.resumption = Resumption(None, rows_cut=cut.rows_cut, damage=cut.damage)
             if from_checkpoint is not None:
                 self._load_weights(from_checkpoint)
-        if self.trial.begins is not None and self.trial.begins.filters == "frozen":
+        begins = self.trial.begins
+        if begins is not None and begins.weights and begins.filters == "frozen":
             saved_state.freeze_filters(self.training.running)
         if self.resumption is not None and before is not None and before.status == "RUNNING":
             steps_envs = self.trial.config.num_workers == 0
@@ -313,7 +316,8 @@ class TrialLoop:
             self._note(sentence)
         self.last_result = json_row(point.result)
         self._best = dict.fromkeys(self._best)
-        self._note_best(iterate_results(self.directory))
+        self._plateau = Plateau(self.trial)
+        self._note_rows(iterate_results(self.directory))
         was_exact = self._record.exact_resume is not False
         self._record = replace(self._record, exact_resume=was_exact and self.resumption.is_exact)
         self._note_stop(self.last_result)
@@ -331,13 +335,16 @@ class TrialLoop:
             self._write_record("RUNNING")
         self._guard.refuse_divergence(result, self._spec, self._files.failed)
         self._guard.remember()
-        result |= evaluated(self.training, self.trial, is_last=stop_reached(self.trial.stop, result) is not None)
+        result |= evaluated(self.training, self.trial, is_last=self._why_to_stop(result) is not None)
         if result.get(f"{EVALUATION}episode_return_mean") is not None:
+            if self.training.running.hooks is not None:
+                found = {name: value for name, value in result.items() if name.startswith(EVALUATION)}
+                result |= self.training.running.hooks.on_evaluation(self.training.iteration, found)
             for policy, picture in pictures(self.training).items():
                 self._files.write_picture(policy, picture)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
         self.last_result = self._results.write(result)
-        self._note_best([self.last_result])
+        self._note_rows([self.last_result])
         self._loggers.log(self.last_result)
         self._is_between_iterations = True
         self._note_stop(self.last_result)
@@ -355,6 +362,8 @@ class TrialLoop:
             raise RuntimeError(
                 f"{self.directory}: an iteration was stopped halfway; there is no complete state to save"
             )
+        if self.training.running.hooks is not None:
+            self.training.running.hooks.on_checkpoint(self.training.iteration)
         self._record = self._updated_record("RUNNING")
         record = self._record
         with self._timing_checkpoint():
@@ -378,19 +387,26 @@ class TrialLoop:
             self._checkpoint_s += seconds
             self._since_last_s += seconds
 
-    def _note_best(self, rows: Iterable[Row]) -> None:
+    def _note_rows(self, rows: Iterable[Row]) -> None:
         for row in rows:
+            self._plateau.note(row)
             self._best = {metric: best_value([{metric: best}, row], metric) for metric, best in self._best.items()}
 
     def _note_stop(self, row: Row) -> None:
-        reason = stop_reached(self.trial.stop, row)
+        reason = self._why_to_stop(row)
         if reason is not None:
             self.done, self.stop_reason = True, reason
+
+    def _why_to_stop(self, row: Row) -> str | None:
+        """Reason to stop after a result: a bound, a hook's reason or a plateau; None for none."""
+        hooks = self.training.running.hooks
+        by_hook = "" if hooks is None else hooks.stop
+        return stop_reached(self.trial.stop.bounds, row) or by_hook or self._plateau.reason or None
 
     def _note_endless_episodes(self) -> None:
         """Warns the user after half of the run if no episode has ended."""
         counts = self.training.running.workers.counts
-        half = {metric: bound / 2 for metric, bound in self.trial.stop.items()}
+        half = {metric: bound / 2 for metric, bound in self.trial.stop.bounds.items()}
         if counts.endless is not None and stop_reached(half, self.last_result) is not None:
             counts.endless.look_halfway(counts.env_steps)
 

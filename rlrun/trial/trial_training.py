@@ -26,6 +26,7 @@ def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent, *, e
     """
     learns, steps = trial.learns, planned_env_steps(trial)
     training = Training(trial.env, learns, seed=trial.seed, total_env_steps=steps, announce=announce)
+    training.description = replace(training.description, hooks=trial.hooks)
     if trial.update_executor is not None:
         algorithms = learns.algorithms.values()
         training.update_executor = continued_executor(trial.update_executor, algorithms, eager=eager)
@@ -51,7 +52,7 @@ def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
 
 def planned_env_steps(trial: TrialSpec) -> int | None:
     """Planned steps, in the trial's clock, of all trials that share a trial's update; None if unknown."""
-    bound = trial.stop.get(clock_unit_of(trial.learns.first))
+    bound = trial.stop.bounds.get(clock_unit_of(trial.learns.first))
     return None if bound is None else int(bound) * trial.trials_sharing_update
 
 
@@ -82,11 +83,14 @@ def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None
     """
     before = training.running
     written = None if before.output is None else before.output.state()
+    hooks = None if before.hooks is None else before.hooks.state()
     training.close()
     successor = training_of(trial, announce)
     successor.description = replace(successor.description, output=training.description.output)
     successor.update_executor = training.update_executor
     if successor.running.output is not None and written is not None:
         successor.running.output.load_state(written)
+    if successor.running.hooks is not None and hooks is not None:
+        successor.running.hooks.load_state(hooks)
     successor.running.iteration, successor.running.time_total_s = before.iteration, before.time_total_s
     return successor

@@ -47,6 +47,25 @@ def exits_as_failures() -> Iterator[None]:
         raise TrainingFailed(f"code outside rlrun wanted to end the process:\n{text}") from error
 
 
+@contextmanager
+def user_code_explained(*plugins: type) -> Iterator[None]:
+    """Context manager that converts an exception in user code to a training failure with the traceback.
+
+    Args:
+        plugins: Classes of the algorithms.
+
+    Raises:
+        TrainingFailed: The user's code raised.
+    """
+    try:
+        yield
+    except Exception as error:
+        failure = failure_of_user_code(error, *plugins)
+        if failure is None:
+            raise
+        raise failure from error
+
+
 def failure_of_user_code(error: Exception, *plugins: type, directory: Path | None = None) -> TrainingFailed | None:
     """Training failure with the user's traceback, for an exception that passed through user code; None otherwise.
 

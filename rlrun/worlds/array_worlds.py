@@ -148,7 +148,7 @@ class ArrayVectorWorld:
         ]
         self.clock = world.clock
         self.state_space = world.state_space
-        self.seeds_episodes = True
+        self.seeds_episodes = self.replays = True
         self.slots: Mapping[str, int] = {
             policies[name]: world.num_worlds * group.num_agents for name, group in world.groups.items()
         }

@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 
 from rlrun.data.action_masks import check_action_mask
-from rlrun.envs.env_config import EnvConfig, WrapperConfig, kwargs_of_tasks
+from rlrun.envs.env_config import EnvConfig, ExternalConfig, WrapperConfig, kwargs_of_tasks
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import check_env, make_vector_env, spaces_of
@@ -20,6 +20,7 @@ from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
 from rlrun.envs.vector_env import close_or_warn, env_error
 from rlrun.errors import EnvironmentUnusable, RlrunError, UsageError
+from rlrun.external.agents import agents_of
 from rlrun.registry import load_object
 from rlrun.worlds.array_game import ArrayGame
 from rlrun.worlds.array_worlds import ArrayVectorWorld, ArrayWorld
@@ -44,6 +45,13 @@ __all__ = [
 ]
 
 
+NO_LOGGED_ACTIONS = (
+    "the actions here are the policy's, which learns from them alone: ask for each by get_action, or set "
+    "env.external.logged_actions"
+)
+"""Reason of a refused `log_action` of a client."""
+
+
 def check_world(config: EnvConfig) -> None:
     """Validates a world's config without creating the world: names, packages, wrappers, keyword arguments.
 
@@ -54,6 +62,9 @@ def check_world(config: EnvConfig) -> None:
     """
     if not config.has_many_agents:
         check_env(config)
+        return
+    if config.external is not None:
+        agents_of(config.external)
         return
     check_functions(config.tasks, config.curriculum)
     for wrapper in config.wrappers:
@@ -84,6 +95,10 @@ def make_world(config: EnvConfig, *, lessons: Lessons | None = None, number: int
         EnvironmentUnusable: A package is not installed, or the object is no multi-agent world.
         EnvError: The world's own code raised.
     """
+    if config.external is not None:
+        from rlrun.worlds.client_worlds import ClientWorld
+
+        return ClientWorld(agents_of(config.external))
     check_world(config)
     if not config.varies:
         return _of_one_task(config, config.kwargs)
@@ -158,6 +173,8 @@ def make_vector_world(
     if not config.has_many_agents:
         env = make_vector_env(config, num_worlds, seeds, first_episodes=first_episodes, lessons=lessons)
         return OneAgentWorlds(env, mapping.policy_of(ONLY_AGENT, 0))
+    if config.external is not None:
+        return _client_worlds(config, config.external, num_worlds, seeds, mapping, slots, first_episodes)
     if steps_all_at_once(config):
         return _array_world(config, num_worlds, seeds, mapping, slots, first_episodes)
     worlds = [make_world(config, lessons=lessons, number=number) for number in range(num_worlds)]
@@ -194,7 +211,7 @@ def spaces_of_policies(config: EnvConfig, mapping: PolicyMapping) -> dict[str, S
 
 def steps_all_at_once(config: EnvConfig) -> bool:
     """Whether a config's factory makes an `ArrayWorld`."""
-    return config.has_many_agents and takes_num_worlds(_factory(config))
+    return config.has_many_agents and config.external is None and takes_num_worlds(_factory(config))
 
 
 def kinds_of_agents(config: EnvConfig) -> PolicyMapping:
@@ -256,6 +273,42 @@ def _array_world(
         if slots.get(policies[group], agents) != agents:
             raise UsageError(f"policies.{policies[group]}.slots must be {agents}, the agents of the group {group}")
     return ArrayVectorWorld(world, config.id, policies, seeds, first_episodes)
+
+
+def _client_worlds(
+    config: EnvConfig,
+    external: ExternalConfig,
+    num_worlds: int,
+    seeds: EpisodeSeeds,
+    mapping: PolicyMapping,
+    slots: Mapping[str, int],
+    first_episodes: Sequence[int] | None,
+) -> VectorWorld:
+    """Creates the worlds of clients' episodes, with a server that starts at the first step."""
+    # Only here: no other env needs what a server imports, such as asyncio.
+    from rlrun.external.client_episodes import ClientEpisodes
+    from rlrun.external.server import EpisodeServer
+    from rlrun.worlds.client_worlds import ClientWorlds
+
+    world = make_world(config)
+    agents = agents_of(external)
+    episodes = ClientEpisodes(
+        agents,
+        num_worlds,
+        client_timeout_s=external.client_timeout_s,
+        gather_s=external.gather_ms / 1_000,
+        no_logged_actions="" if external.logged_actions in ("mask", "learn") else NO_LOGGED_ACTIONS,
+    )
+    return ClientWorlds(
+        EpisodeServer(episodes, external, seeds.worker_index),
+        agents,
+        num_worlds,
+        seeds,
+        mapping,
+        _spaces_by_policy(config, world, mapping),
+        {**_default_slots(world, mapping), **slots},
+        first_episodes,
+    )
 
 
 def _made_array_world(config: EnvConfig, num_worlds: int) -> ArrayWorld:

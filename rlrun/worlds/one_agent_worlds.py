@@ -36,6 +36,7 @@ class OneAgentWorlds:
         self.spaces: Mapping[str, Spaces] = {policy: Spaces(env.observation_space, env.action_space)}
         self.columns: Sequence[str] = tuple(env.columns)
         self.seeds_episodes = env.seeds_episodes
+        self.replays = True
         self._env = env
         self._policy = policy
         nobody, nothing = np.zeros(slots, np.bool_), np.zeros(slots)

@@ -66,6 +66,8 @@ class WorldRows:
         infos: Infos of agents that ended in the step, by policy and slot.
         missing_finals: Number of agents truncated without a final observation; their last observation is used instead.
         dropped_rewards: Number of discarded rewards, for agents that had ended or were never born.
+        taken: Env actions that agents took by themselves in the step, by policy and slot. Each has the version of the
+            policy's weights that chose it; None if it was not the policy's.
     """
 
     policies: Mapping[str, SlotRows]
@@ -75,6 +77,7 @@ class WorldRows:
     infos: Mapping[str, Mapping[int, Mapping[str, Any]]]
     missing_finals: int
     dropped_rewards: int = 0
+    taken: Mapping[str, Mapping[int, tuple[Any, int | None]]] = field(default_factory=dict)
 
 
 class VectorWorld(Protocol):
@@ -90,6 +93,7 @@ class VectorWorld(Protocol):
         columns: Names of the numbers in agents' infos that are recorded as columns.
         seeds_episodes: Whether single worlds can be reset with their own seeds; otherwise `restore` starts new
             episodes.
+        replays: Whether `restore` may play logged actions into the worlds; see `World.replays`.
     """
 
     possible_agents: Sequence[str]
@@ -100,6 +104,7 @@ class VectorWorld(Protocol):
     state_space: gymnasium.spaces.Box | None
     columns: Sequence[str]
     seeds_episodes: bool
+    replays: bool
 
     def reset(self) -> WorldRows:
         """Resets every world to its first episode with the episode's seed; rewards are 0 and no episode ends."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -48,8 +48,11 @@ class World(ABC):
         clock: Time axis of experience: one row per world step, or per agent's decision.
         possible_agents: Ids of agents, at least one of each kind; ids that are not among them may appear as well.
         state_space: Space of the global state, for centralized critics; None if there is no state.
+        replays: Whether a resume may play logged actions into the world, to return to its place. False where that would
+            do harm, as in a live simulator or a robot: its episodes begin again.
     """
 
+    replays: ClassVar[bool] = True
     clock: WorldClock = "parallel"
     possible_agents: Sequence[str]
     state_space: gymnasium.spaces.Box | None = None

@@ -37,6 +37,14 @@ def test_every_room_stands_in_a_layer() -> None:
     assert contracts()["layers"]["exhaustive"] is True
 
 
+def test_the_picture_and_the_table_of_rooms_show_every_folder() -> None:
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    picture = (ROOT / "docs" / "images" / "rooms.svg").read_text()
+    table = (ROOT / "docs" / "architecture.md").read_text().partition("## Rooms")[2]
+    assert {name for name in folders if f">{name}/<" not in picture} == set()
+    assert {name for name in folders if f"`{name}/`" not in table} == set()
+
+
 def test_every_room_but_the_algorithms_is_forbidden_to_import_them() -> None:
     contract = contracts()["plugins"]
     assert {name.removeprefix("rlrun.") for name in contract["source_modules"]} == rooms() - {"algorithms"}

@@ -67,7 +67,7 @@ CLEAN = (
     "search/", "algorithm.py", "algorithm_config.py",
     "envs/", "worlds/", "data/", "datasets/", "replay/", "league/", "policy/",
     "spec/", "trial/", "checkpoint/", "algorithms/", "reward_streams/",
-    "off_policy_evaluation/", "__init__.py", "__main__.py",
+    "off_policy_evaluation/", "translation/", "__init__.py", "__main__.py",
 )  # fmt: skip
 """Rooms and files whose docstrings, comments and messages are in the field's words: a room is added once it is."""
 

@@ -114,6 +114,16 @@ def test_init_refuses_what_cannot_learn_in_an_env(env: str, algorithm: str, reas
     assert not [*Path().iterdir()]
 
 
+@pytest.mark.parametrize("algorithm", ["marwil", "rlpd"])
+def test_init_writes_a_spec_of_learning_from_data_and_validate_asks_for_the_data(algorithm: str) -> None:
+    assert rlrun("init", "Acrobot-v1" if algorithm == "marwil" else "Pendulum-v1", algorithm).exit_code == 0
+    (file,) = Path().glob("*.yaml")
+    assert f"stop: {{{'sgd' if algorithm == 'marwil' else 'env'}_steps: " in file.read_text()
+    result = rlrun("validate", str(file))
+    assert result.exit_code == 2
+    assert "config.input: must name a data set" in result.output
+
+
 def test_what_init_suggests_to_expect_is_no_number_of_another_env() -> None:
     assert rlrun("init", "FrozenLake-v1").exit_code == 0
     assert "expect: {episode_return_mean: GOAL}" in Path("frozenlake-v1-ppo.yaml").read_text()

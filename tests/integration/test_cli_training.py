@@ -290,8 +290,8 @@ def test_doctor_finds_this_machine_able(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_doctor_times_a_spec_and_prints_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlrun.cli.timings.BUDGET_S", 0.0)
-    monkeypatch.setattr("rlrun.cli.timings.LEAST_MEASURED_S", 0.0)
+    monkeypatch.setattr("rlrun.launch.timings.BUDGET_S", 0.0)
+    monkeypatch.setattr("rlrun.launch.timings.WINDOW_S", 0.0)
     result = rlrun("doctor", "--tune", SPEC)
     assert result.exit_code == 0, result.stderr
     assert "num_workers 0, num_envs_per_worker 8: " in result.stderr

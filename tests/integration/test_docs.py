@@ -19,10 +19,12 @@ from rlrun.spec.load import load_experiments, parse_experiments
 from rlrun.spec.search_space import KINDS
 from rlrun.spec.tuning import FailureConfig, ModelSearchConfig, SchedulerConfig, SearcherConfig
 from rlrun.spec.yaml_source import parse_document
+from rlrun.trial.trial_loop import TrialLoop
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OF_DATA = ROOT / "docs" / "offline.md"
+OF_HOOKS = ROOT / "docs" / "hooks.md"
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -32,7 +34,7 @@ def blocks(page: Path, language: str) -> list[str]:
 YAML_BLOCKS = [
     pytest.param(block, id=f"{page.stem}-{index}")
     for page in PAGES
-    if page != OF_DATA
+    if page not in (OF_DATA, OF_HOOKS)
     for index, block in enumerate(blocks(page, "yaml"))
 ]
 
@@ -51,9 +53,24 @@ def test_python_snippets_run_one_after_the_other(tmp_path: Path) -> None:
 
 def test_python_of_the_page_about_ones_own_algorithms_is_that_of_the_examples() -> None:
     examples = "".join("".join(path.read_text().split()) for path in (ROOT / "examples" / "my_lab").glob("*.py"))
-    shown = blocks(ROOT / "docs" / "extending.md", "python")
-    assert len(shown) > 5
+    shown = blocks(ROOT / "docs" / "extending.md", "python") + blocks(OF_HOOKS, "python")
+    assert len(shown) > 8
     assert [block for block in shown if "".join(block.split()) not in examples] == []  # methods are indented there
+
+
+def test_the_spec_of_the_page_about_hooks_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = blocks(OF_HOOKS, "yaml")
+    example = ROOT / "examples" / "cartpole_hooks.yaml"
+    assert example.read_text().endswith(f"\n{block}")
+    monkeypatch.chdir(tmp_path)
+    (experiment,) = load_experiments([example], ("stop.env_steps=6_000", "evaluation.episodes=2"))
+    with TrialLoop(experiment.first_trial(), tmp_path / "t") as loop:
+        while not loop.done:
+            row = loop.step()
+    assert 0 < row["hooks/pole_angle"] < 0.3
+    assert 0 < row["hooks/upright"] < 1
+    assert row["hooks/evaluations_without_gain"] is not None
+    assert "time/KeepUpright_s" in row
 
 
 def test_the_page_about_data_leads_from_a_log_to_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +90,9 @@ def test_the_page_about_data_leads_from_a_log_to_a_policy(tmp_path: Path, monkey
 def test_yaml_of_a_page_is_a_valid_spec(block: str, tmp_path: Path) -> None:
     path = tmp_path / "page.yaml"
     path.write_text(block)
+    (tmp_path / "poles").mkdir()
+    for name in ("poles/left", "poles/right", "more"):
+        (tmp_path / name).symlink_to(ROOT / "configs" / "cartpole" / "data" / "expert")
     try:
         experiments = load_experiments([path])
     except SpecError as error:
@@ -121,7 +141,7 @@ def test_rungs_of_the_yaml_page_are_where_its_comment_says() -> None:
     assert "rungs at 5,000 and 20,000" in block
     (experiment,) = parse_experiments(parse_document(block).data)
     assert experiment.scheduler is not None
-    rule = make_rule(experiment.scheduler, experiment.stop, experiment.num_trials)
+    rule = make_rule(experiment.scheduler, experiment.stop.bounds, experiment.num_trials)
     assert isinstance(rule, Asha)
     assert rule.rungs == ((5_000, 20_000),)
 

@@ -34,6 +34,11 @@ from rlrun.trust import (
 )
 from rlrun.worlds.world import World
 
+CLIENTS = {
+    "port": 9901,
+    "host": "0.0.0.0",
+    "spaces": {"observation": {"type": "Discrete", "n": 2}, "action": {"type": "Discrete", "n": 2}},
+}
 PLAIN: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "config": {"lr": 1e-3, "model": {"module": None}}}
 
 
@@ -46,6 +51,8 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("part", "said"),
     [
+        ({"env": {"external": CLIENTS}}, "env.external opens port 9901 on 0.0.0.0 to other programs"),
+        ({"evaluation": {"env": {"external": CLIENTS}}}, "evaluation.env.external opens port 9901"),
         ({"algorithm": "my_lab.awr:AWR"}, "algorithm my_lab.awr:AWR is code that would be run"),
         ({"config": {"model": {"module": "rlrun.nn.encoders:Encoder"}}}, "config.model.module is 'rlrun.nn.encoders:"),
         (
@@ -58,6 +65,12 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
         ),
         ({"config": {"demonstrations": "/home/me/x.npz"}}, "config.demonstrations is '/home/me/x.npz', which may name"),
         ({"config": {"expert": "expert"}}, "config.expert is a place to read from"),
+        ({"config": {"before_learning": [{"my_lab.hooks:Op": {}}]}}, "config.before_learning is code that would be ru"),
+        (
+            {"hooks": [{"my_lab.hooks:Plateau": {"patience": 3}}]},
+            "hooks [{'my_lab.hooks:Plateau': {'patience': 3}}] i",
+        ),
+        ({"hooks": [{}]}, "hooks [{}] is code that would be run"),
         ({"config": {"input": "expert"}}, "config.input is a place to read from"),
         ({"evaluation": {"env": "my_lab.room:Room"}}, "evaluation.env my_lab.room:Room is none of the known envs"),
         ({"storage": "/mnt/x"}, "storage /mnt/x is a place to write to"),

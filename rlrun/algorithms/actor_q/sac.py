@@ -33,7 +33,7 @@ from rlrun.replay.replay_config import SequenceReplayConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.actor_q.soft_networks import SoftNetworks
+    from rlrun.algorithms.actor_q.soft_networks import Soft, SoftNetworks
     from rlrun.policy.policy import Policy
 
 
@@ -172,7 +172,12 @@ class SAC(Algorithm[SACConfig]):
         present = outputs.sample_and_evaluate(batch, self.config.actor_objective)
         loss = masked_mean(outputs.log_alpha.detach().exp() * present.log_probs - present.values, valid)
         statistics = {"loss": loss, "entropy": -masked_mean(present.log_probs.detach(), valid)}
+        statistics |= self.actor_statistics(present, batch)
         return Loss(loss, statistics, carry={"log_probs": present.log_probs}, assign=present.moved)
+
+    def actor_statistics(self, present: Soft, batch: SampleBatch) -> dict[str, Tensor]:
+        """Further statistics of the actor's loss by name, each []."""
+        return {}
 
     def alpha_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Temperature loss: -log_alpha (log pi + target entropy) (arXiv:1812.05905, eq. 18).

@@ -31,11 +31,13 @@ class Soft(NamedTuple):
         log_probs: Log-probability of a sampled action, or its exact expectation over all actions, [S, L].
         values: Value for a sampled action, by default the minimum over the critics, or its exact expectation over all
             actions, [S, L]; of next actions under quantile critics, the M samples that targets keep, [M, S, L].
+        actions: The sampled actions, [S, L, D]; None with exact expectations.
         moved: Running statistics of batch renormalisation after the minibatch, by parameter name; mostly none.
     """
 
     log_probs: Tensor
     values: Tensor
+    actions: Tensor | None = None
     moved: Mapping[str, Tensor] = MappingProxyType({})
 
 
@@ -120,7 +122,8 @@ class SquashedNetworks(SoftNetworks):
         observations = self.networks.present(batch)
         with batch_statistics(self.networks.others["actor"]) as moved:
             actions, log_probs = self.sample(observations, batch["noise"])
-        return Soft(log_probs, self.mean_of(self.networks.actor_values(objective, observations, actions)), moved)
+        values = self.mean_of(self.networks.actor_values(objective, observations, actions))
+        return Soft(log_probs, values, actions, moved)
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:

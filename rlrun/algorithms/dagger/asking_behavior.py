@@ -18,7 +18,7 @@ from rlrun.functional.schedules import value_at
 from rlrun.nn.acting import ActingNetwork
 from rlrun.nn.observation_leaves import ObservationTree
 from rlrun.policy.action_spaces.action_space import ActionSpace
-from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.behavior import BehaviorPolicy, LogProbs
 from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.weights import Weights
 
@@ -82,6 +82,10 @@ class AskingBehavior(BehaviorPolicy):
         batch = super().allocate_fragment(length, slots)
         batch[EXPERT_ACTIONS] = np.empty_like(batch["actions"])
         return batch
+
+    @override
+    def record_log_probs(self, log_probs: LogProbs) -> None:
+        return  # nothing is known of the probabilities of an expert's actions
 
     @override
     def act(

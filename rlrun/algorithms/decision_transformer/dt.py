@@ -12,7 +12,7 @@ from typing_extensions import override
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.decision_transformer.windows import Windows
 from rlrun.algorithms.loss_metrics import GRAD_NORM
-from rlrun.algorithms.settings.offline import DataModelConfig, OfflineConfig
+from rlrun.algorithms.settings.offline import OfflineConfig
 from rlrun.config import PositiveFloat, PositiveInt, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow, Operator
@@ -22,7 +22,7 @@ from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.metric import Metric
-from rlrun.nn.model_config import WHO_IS_RECURRENT
+from rlrun.nn.model_config import WHO_IS_RECURRENT, ModelConfig
 from rlrun.nn.observation_leaves import dense_inputs
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("the transformer's layers are set by embedding, num_layers and num_heads", hiddens=(64, 64), module=None)
+@fixed("the transformer itself sees the last context_length steps", views={})
 @fixed("there is no value network", shared_value=False)
-class DTModelConfig(DataModelConfig):
+class DTModelConfig(ModelConfig):
     """Settings of the inputs of a Decision Transformer."""
 
 
@@ -99,14 +100,7 @@ class DT(Algorithm[DTConfig]):
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Stream of minibatches of windows from the data."""
-        config = self.config
-        return data_minibatches(
-            trainee,
-            config.input,
-            partial(Windows, length=config.context_length),
-            minibatch_size=config.minibatch_size,
-            normalize_observations=config.normalize_observations,
-        )
+        return data_minibatches(trainee, self.config, partial(Windows, length=self.config.context_length))
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

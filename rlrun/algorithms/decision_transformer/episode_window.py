@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -52,25 +51,27 @@ class Context:
             features: Features of the observations, [B, D].
             target_return: Return that is asked for.
         """
-        after = state.copy()
-        after[state[:, COUNT] == 0, TO_GO] = target_return
-        full = state[:, COUNT] == self.length
-        steps = self.rows(after)
-        steps[full, :-1] = steps[full, 1:]
-        after[:, COUNT] = np.minimum(state[:, COUNT] + 1, self.length)
-        after[:, STEP] = state[:, STEP] + 1
-        slots, last = np.arange(len(state)), after[:, COUNT].astype(np.int64) - 1
-        steps[slots, last] = 0.0
-        steps[slots, last, 0] = after[:, TO_GO]
-        steps[slots, last, 1 : 1 + self.features] = features
-        return after
+        slots, steps, count = len(state), self.rows(state), state[:, COUNT]
+        to_go = np.where(count == 0, np.float32(target_return), state[:, TO_GO])[:, None]
+        moved = np.concatenate([steps[:, 1:], steps[:, -1:]], 1)
+        steps = np.where((count == self.length)[:, None, None], moved, steps)
+        newest = np.concatenate([to_go, features, np.zeros_like(features, shape=(slots, self.actions))], -1)
+        count = np.minimum(count + 1, self.length)[:, None]
+        steps = np.where(self._is_newest(count)[..., None], newest[:, None], steps)
+        return np.concatenate([steps.reshape(slots, -1), count, state[:, STEP, None] + 1, to_go], -1)
 
     def with_actions(self, state: Floats, actions: Floats) -> Floats:
         """State with the features [B, A] of the actions taken in the newest step."""
-        after = state.copy()
-        last = after[:, COUNT].astype(np.int64) - 1
-        self.rows(after)[np.arange(len(state)), last, 1 + self.features :] = actions
-        return after
+        steps, before = self.rows(state), 1 + self.features
+        is_newest = self._is_newest(state[:, COUNT, None])[..., None]
+        told = np.where(is_newest, actions[:, None], steps[..., before:])
+        steps = np.concatenate([steps[..., :before], told], -1)
+        return np.concatenate([steps.reshape(len(state), -1), state[:, COUNT:]], -1)
+
+    def _is_newest(self, count: Floats) -> NDArray[np.bool_]:
+        """Whether a step of the context is the newest of `count` [B, 1] steps, [B, K]."""
+        found: NDArray[np.bool_] = np.arange(self.length) == count - 1
+        return found
 
     def numbers(self, state: Floats) -> NDArray[np.int64]:
         """Numbers in the episode of the steps in the context, [B, K], counted from 0."""
@@ -100,7 +101,9 @@ class ContextNetwork:
         return_scale: float,
         target_return: float,
     ) -> None:
-        self.transformer = copy.deepcopy(transformer).cpu().requires_grad_(False)
+        from rlrun.nn.torch_network import TorchModule
+
+        self.transformer = TorchModule(transformer)
         self.context = context
         self.leaves = leaves
         self.return_scale = return_scale
@@ -111,7 +114,7 @@ class ContextNetwork:
         """Loads the parameters [P]."""
         import torch
 
-        torch.nn.utils.vector_to_parameters(torch.from_numpy(flat.copy()), self.transformer.parameters())
+        torch.nn.utils.vector_to_parameters(torch.from_numpy(flat.copy()), self.transformer.module.parameters())
 
     def __call__(
         self,
@@ -121,18 +124,11 @@ class ContextNetwork:
         noise: Floats | None = None,
     ) -> tuple[dict[str, Floats], Floats | None]:
         """Forward pass of one env step; see `ActingNetwork`."""
-        import torch
-
         features = dense_inputs(self.leaves, inputs["obs"])
         before = np.zeros((len(features), self.state_size), np.float32) if state is None else state
         after = self.context.with_observation(before, features, self.target_return)
         returns, states, actions = np.split(self.context.rows(after), [1, 1 + self.context.features], -1)
-        with torch.inference_mode():
-            outputs = self.transformer(
-                torch.from_numpy(returns[..., 0] / np.float32(self.return_scale)),
-                torch.from_numpy(states),
-                torch.from_numpy(actions),
-                torch.from_numpy(self.context.numbers(after)),
-            ).numpy()
+        returns = returns[..., 0] / np.float32(self.return_scale)
+        outputs = self.transformer(returns, states, actions, self.context.numbers(after))
         newest = after[:, COUNT].astype(np.int64) - 1
         return {"outputs": outputs[np.arange(len(after)), newest]}, after

@@ -32,6 +32,8 @@ from rlrun.policy.stochastic_actor import StochasticActorOutputs
 if TYPE_CHECKING:
     from rlrun.algorithms.decision_transformer.dt import DTConfig
 
+Floats = NDArray[np.float32]
+
 OwnActions = DiscreteActions | GaussianBoxActions
 
 
@@ -119,6 +121,7 @@ class DTBehavior(BehaviorPolicy):
             SampleActions(space),
             policy.leaves,
             normalize_observations=policy.config.normalize_observations,
+            state_after=self._with_actions,
         )
         self._asking = network
 
@@ -127,41 +130,26 @@ class DTBehavior(BehaviorPolicy):
         self._asking.target_return = target_return
 
     @override
-    def chosen(
-        self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
-    ) -> Any:
-        """Selects actions, and adds them to the context."""
-        chosen = super().chosen(observations, generator, acts)
-        if generator is None:  # else `sampled` has added them
-            self._add(chosen, acts)
-        return chosen
-
-    @override
-    def sampled(
-        self, observations: Any, generator: np.random.Generator, acts: NDArray[np.bool_] | None = None
-    ) -> tuple[Any, NDArray[np.float32]]:
-        """Samples actions, and adds them to the context."""
-        chosen, outputs = super().sampled(observations, generator, acts)
-        self._add(chosen, acts)
-        return chosen, outputs
-
-    def _add(self, actions: NDArray[Any], acts: NDArray[np.bool_] | None) -> None:
-        """Adds the policy's own actions [B, ...] to the context."""
-        context = self._asking.context
-        is_discrete = isinstance(self.action_space, DiscreteActions)
-        features = np.eye(context.actions, dtype=np.float32)[actions] if is_discrete else actions
-        told = context.with_actions(self._state, features)
+    def remember(self, actions: Any, acts: NDArray[np.bool_] | None) -> None:
+        super().remember(actions, acts)
+        told = self._with_actions(self._state, actions)
         self._state = told if acts is None else np.where(acts[:, None], told, self._state)
 
-    @override
-    def take_actions(self, actions: Any) -> None:
-        """Replaces the actions of the last step in the context by those of the env that were executed, [B, ...]."""
-        super().take_actions(actions)
-        self._add(self.action_space.from_env(actions), None)
+    def _with_actions(self, state: Floats, actions: NDArray[Any]) -> Floats:
+        """Context with the policy's own actions [B, ...] in the newest step."""
+        context, features = self._asking.context, actions
+        if isinstance(self.action_space, DiscreteActions):
+            features = (actions[:, None] == np.arange(context.actions)).astype(np.float32)
+        return context.with_actions(state, features)
 
     @override
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Subtracts the rewards [B] of the last step from the returns still to come."""
         super().take_rewards(rewards)
         if len(self._state) == len(rewards):
-            self._state[:, TO_GO] -= np.where(self._state[:, COUNT] > 0, rewards, 0.0).astype(np.float32)
+            self._state = self.state_after_rewards(self._state, rewards)
+
+    @override
+    def state_after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
+        """Subtracts rewards from the returns still to come, where there was a step."""
+        taken = np.where(state[:, COUNT] > 0, rewards, 0.0).astype(np.float32)
+        return np.concatenate([state[:, :TO_GO], (state[:, TO_GO] - taken)[:, None]], -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ class WeighByAdvantage(StatefulOperator):
         self.beta = beta
         self.rate = rate
         self.mean_square = start
+        self._effective = math.nan
 
     @override
     def settings(self) -> dict[str, Any]:
@@ -75,16 +77,20 @@ class WeighByAdvantage(StatefulOperator):
         """Updates the running mean square by advantages [S, 1], and returns their weights."""
         self.mean_square += self.rate * (float(np.square(advantages, dtype=np.float64).mean()) - self.mean_square)
         weights: NDArray[np.float32] = np.exp(self.beta * advantages / (LEAST_NORM + self.mean_square**0.5))
+        self._effective = float(weights.mean() ** 2 / np.square(weights).mean())
         return weights.astype(np.float32, copy=False)
 
     @property
     @override
     def declared_metrics(self) -> Sequence[Metric]:
-        return (Metric("advantage_norm", "", "Running root mean square of the advantages, by which they are divided"),)
+        return (
+            Metric("advantage_norm", "", "Running root mean square of the advantages, by which they are divided"),
+            Metric("effective", "", "Effective part of the last minibatch: squared mean weight / mean squared weight"),
+        )
 
     @override
     def metrics(self) -> dict[str, float]:
-        return {"advantage_norm": self.mean_square**0.5}
+        return {"advantage_norm": self.mean_square**0.5, "effective": self._effective}
 
     @override
     def state(self) -> dict[str, Any]:

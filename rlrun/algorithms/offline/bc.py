@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
-from rlrun.algorithms.settings.offline import DataModelConfig, OfflineConfig
+from rlrun.algorithms.settings.offline import OfflineConfig
 from rlrun.config import NonNegativeInt, PositiveInt, Schedule, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.data_set import DataSet
@@ -21,6 +21,7 @@ from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.metric import Metric
+from rlrun.nn.model_config import ModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @fixed("there is no value network", shared_value=False)
-class BCModelConfig(DataModelConfig):
+class BCModelConfig(ModelConfig):
     """Settings of the network of a cloned policy."""
 
 
@@ -58,7 +59,6 @@ class BC(Algorithm[BCConfig]):
     Config = BCConfig
     policy_family = "stochastic_actor"
     clock_unit = "sgd_steps"
-    learns_in_worlds = False
     learner_metrics = (Metric("log_prob", "nats", "Mean log-probability of the data's actions"), ENTROPY, GRAD_NORM)
 
     @override
@@ -79,14 +79,7 @@ class BC(Algorithm[BCConfig]):
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Stream of minibatches from the data."""
-        config = self.config
-        return data_minibatches(
-            trainee,
-            config.input,
-            self.view,
-            minibatch_size=config.minibatch_size,
-            normalize_observations=config.normalize_observations,
-        )
+        return data_minibatches(trainee, self.config, self.view)
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

@@ -11,7 +11,6 @@ from typing_extensions import override
 from rlrun.algorithms.actor_q.objectives import loss_of_critics
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
-from rlrun.algorithms.offline.settings import DataValueModelConfig
 from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import ImportPath, PositiveInt, Schedule, defaults, fixed
@@ -20,6 +19,7 @@ from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
+from rlrun.nn.model_config import ActionValueModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class BCQConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of BCQ for Discrete actions (Fujimoto et al., arXiv:1910.01708)."""
 
-    model: DataValueModelConfig = DataValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of each critic and of the behaviour policy."""
     lr: Schedule = 3e-4
     """Learning rate of the behaviour policy."""

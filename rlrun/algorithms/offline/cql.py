@@ -13,6 +13,7 @@ from rlrun.algorithms.actor_q.sac import SAC, SACConfig
 from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import ConservativeModelConfig
+from rlrun.algorithms.offline.support import ACTOR_SUPPORT, support_statistics
 from rlrun.config import NonNegativeFloat, PositiveInt, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
@@ -23,6 +24,7 @@ from rlrun.metric import Metric
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from rlrun.algorithms.actor_q.soft_networks import Soft
     from rlrun.algorithms.offline.conservative_networks import ConservativeNetworks
     from rlrun.algorithms.offline.greedy_networks import GreedyNetworks
     from rlrun.policy.policy import Policy
@@ -67,6 +69,7 @@ class CQL(ReplayOrData, SAC):
         *TD_METRICS,
         Metric("gap", "", "Mean soft maximum of the values, less the value of the recorded action"),
         *(metric for metric in SAC.learner_metrics if not metric.name.startswith("critics/")),
+        *(metric.below("actor/") for metric in ACTOR_SUPPORT),
     )
 
     @override
@@ -75,6 +78,12 @@ class CQL(ReplayOrData, SAC):
         critics, *others = super().objectives(policy)
         has_actor = any(slot.name.startswith("actor.") for slot in policy.parameters.slots)
         return [replace(critics, is_main=True), *(others if has_actor else ())]
+
+    @override
+    def actor_statistics(self, present: Soft, batch: SampleBatch) -> dict[str, Tensor]:
+        if present.actions is None:
+            return {}
+        return support_statistics(present.values, present.actions, batch["actions"], batch["valid"].float())
 
     @override
     def critics_loss(

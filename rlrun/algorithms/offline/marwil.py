@@ -11,7 +11,7 @@ from typing_extensions import override
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
 from rlrun.algorithms.offline.advantage_weights import WeighByAdvantage
-from rlrun.algorithms.settings.offline import DataModelConfig, OfflineConfig
+from rlrun.algorithms.settings.offline import OfflineConfig
 from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, Schedule, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.transitions import Transitions
@@ -21,7 +21,7 @@ from rlrun.flow.sources.data_minibatches import data_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
-from rlrun.nn.model_config import WHO_IS_RECURRENT
+from rlrun.nn.model_config import WHO_IS_RECURRENT, ModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
-class MARWILModelConfig(DataModelConfig):
+class MARWILModelConfig(ModelConfig):
     """Settings of the network of policy and value."""
 
 
@@ -56,7 +56,6 @@ class MARWIL(Algorithm[MARWILConfig]):
 
     Config = MARWILConfig
     clock_unit = "sgd_steps"
-    learns_in_worlds = False
     learner_metrics = POLICY_GRADIENT_METRICS
 
     @override
@@ -75,13 +74,8 @@ class MARWIL(Algorithm[MARWILConfig]):
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Stream of minibatches of steps with their returns."""
         config = self.config
-        return data_minibatches(
-            trainee,
-            config.input,
-            partial(Transitions, gamma=config.gamma, n_step=None, clip_rewards=config.clip_rewards),
-            minibatch_size=config.minibatch_size,
-            normalize_observations=config.normalize_observations,
-        )
+        view = partial(Transitions, gamma=config.gamma, n_step=None, clip_rewards=config.clip_rewards)
+        return data_minibatches(trainee, config, view)
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

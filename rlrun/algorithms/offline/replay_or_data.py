@@ -28,8 +28,6 @@ class ReplayOrData(Algorithm[Any]):
     with less from data next to an env, and without `input` from an env.
     """
 
-    learns_in_worlds = False
-
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Creates the policy; coordinates of a Box action without finite bounds have the range of the data."""

@@ -12,7 +12,6 @@ from rlrun.datasets.input_config import DataSettings
 from rlrun.nn.model_config import WHO_IS_RECURRENT, SoftModelConfig
 
 
-@fixed("data sets hold single observations", views={})
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @defaults(critic_normalization="layer")
 class RLPDModelConfig(SoftModelConfig):

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from rlrun.config import fixed
-from rlrun.nn.model_config import WHO_IS_RECURRENT, ActionValueModelConfig, CriticsModelConfig, SoftModelConfig
-
-SINGLE_OBSERVATIONS = "data sets hold single observations"
+from rlrun.nn.model_config import WHO_IS_RECURRENT, CriticsModelConfig, SoftModelConfig
 
 
-@fixed(SINGLE_OBSERVATIONS, views={})
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("actions are sampled independently of each other", use_sde=False, sde_sample_freq=None)
 class RegressedModelConfig(CriticsModelConfig):
     """Settings of the networks of a stochastic actor with free standard deviations, and its Q functions."""
 
 
-@fixed(SINGLE_OBSERVATIONS, views={})
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("actions are sampled independently of each other", use_sde=False, sde_sample_freq=None)
 @fixed("the regulariser evaluates further actions", batch_renorm=False)
 class ConservativeModelConfig(SoftModelConfig):
     """Settings of the networks of a tanh-Gaussian actor and its Q functions, without a recurrent core."""
-
-
-@fixed(SINGLE_OBSERVATIONS, views={})
-class DataValueModelConfig(ActionValueModelConfig):
-    """Settings of the networks of a deterministic actor or behaviour policy and its Q functions, without a core."""

@@ -9,13 +9,14 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.td3 import TD3, TD3Config
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
-from rlrun.algorithms.offline.settings import DataValueModelConfig
+from rlrun.algorithms.offline.support import ACTOR_SUPPORT, support_statistics
 from rlrun.config import NonNegativeFloat, PositiveFloat, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.metric import Metric
+from rlrun.nn.model_config import ActionValueModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +32,7 @@ class TD3BCConfig(DataSettings, TD3Config):
     hidden layers and large minibatches; its `beta_1` is 1 / (`value_weight` times the number of action coordinates).
     """
 
-    model: DataValueModelConfig = DataValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
     value_weight: PositiveFloat = 2.5
     """Weight alpha of the normalised values against the squared distance to recorded actions; a smaller one imitates
@@ -54,6 +55,7 @@ class TD3BC(ReplayOrData, TD3):
     learner_metrics = (
         *TD3.learner_metrics,
         Metric("actor/distance", "", "Mean squared distance of the actor's actions to the recorded ones"),
+        *(metric.below("actor/") for metric in ACTOR_SUPPORT),
     )
 
     @override
@@ -79,4 +81,5 @@ class TD3BC(ReplayOrData, TD3):
         scale = self.config.value_weight / masked_mean(values.detach().abs(), valid).clamp(min=1e-6)
         distance = masked_mean((actions - batch["actions"]).square().mean(-1), valid)
         loss = distance - scale * masked_mean(values, valid)
-        return Loss(loss, {"loss": loss, "distance": distance})
+        support = support_statistics(values, actions, batch["actions"], valid)
+        return Loss(loss, {"loss": loss, "distance": distance, **support})

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
+TINY = 1e-30
+"""Smallest divisor."""
+
+
 @defaults(critic_lr=3e-4, learning_starts=0)
 @actor_critic_defaults
 class WeightedRegressionConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
@@ -63,6 +67,8 @@ class WeightedRegression(ReplayOrData):
         *(metric.below("critics/") for metric in TD_METRICS),
         Metric("actor/loss", "", "Loss of the actor"),
         Metric("actor/weight", "", "Mean weight of a recorded action"),
+        Metric("actor/clipped", "", "Part of the recorded actions with the largest weight, max_weight"),
+        Metric("actor/effective", "", "Effective part of the minibatch: squared mean weight / mean squared weight"),
         GRAD_NORM.below("actor/"),
     )
 
@@ -98,4 +104,11 @@ class WeightedRegression(ReplayOrData):
         valid = batch["valid"].float()
         weights = self.weights_of(self.advantages(outputs, batch)).detach()
         loss = -masked_mean(weights * outputs.log_probs(batch), valid)
-        return Loss(loss, {"loss": loss, "weight": masked_mean(weights, valid)})
+        mean = masked_mean(weights, valid)
+        statistics = {
+            "loss": loss,
+            "weight": mean,
+            "clipped": masked_mean((weights >= self.config.max_weight).float(), valid),
+            "effective": mean.square() / masked_mean(weights.square(), valid).clamp(min=TINY),
+        }
+        return Loss(loss, statistics)

@@ -11,12 +11,6 @@ from typing_extensions import override
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import PositiveInt, fixed
 from rlrun.datasets.input_config import DataSettings, total_share
-from rlrun.nn.model_config import ModelConfig
-
-
-@fixed("data sets hold single observations", views={})
-class DataModelConfig(ModelConfig):
-    """Settings of a network that learns from recorded data."""
 
 
 @fixed(
@@ -36,8 +30,6 @@ class OfflineConfig(DataSettings, AlgorithmConfig):
 
     needed: ClassVar[Mapping[str, str]] = {"input": "must name a data set to learn from"}
 
-    model: DataModelConfig = DataModelConfig()
-    """Network architecture."""
     minibatch_size: PositiveInt = 256
     """Items in a minibatch: steps, or sequences of a recurrent network."""
 

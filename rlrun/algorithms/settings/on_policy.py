@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.algorithm_config import AlgorithmConfig, LoggedActions
 from rlrun.config import PositiveInt, fixed
 from rlrun.reward_streams.constraint_config import ConstraintConfig
 from rlrun.reward_streams.curiosity_config import CuriosityConfig
@@ -27,6 +29,8 @@ advantages_in_the_loss = fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 
 class OnPolicyConfig(AlgorithmConfig):
     """Settings of an on-policy algorithm, which learns from each batch of newly collected experience."""
+
+    of_logged_actions: ClassVar[LoggedActions] = "refuse"
 
     train_batch_size: PositiveInt = 2048
     """Env steps collected for an update, over all workers and envs. In a multi-agent world each agent slot of the

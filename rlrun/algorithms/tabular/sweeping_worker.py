@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlrun.envs.env_model import finite_mdp
-from rlrun.functional.returns import Doubles
+from rlrun.functional.episode_returns import Doubles
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.worker import Orders

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.data.packing import Packing
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.sample_batch import LOGGED, SampleBatch
 from rlrun.flow.flow import Operator
 from rlrun.functional.masked import standardized
 from rlrun.functional.returns import gae
@@ -20,7 +20,8 @@ class ComputeAdvantages(Operator):
     """Adds `advantages` and `value_targets` [T, B] by generalized advantage estimation (arXiv:1506.02438).
 
     Each further reward stream adds columns with the stream's name as a prefix. `advantages` are then the weighted sum
-    over the streams that the policy maximises.
+    over the streams that the policy maximises. Steps whose action was not the policy's (`LOGGED`) enter these sums, and
+    are not valid for the losses afterwards.
 
     Args:
         gamma: Discount of the env's rewards.
@@ -42,7 +43,9 @@ class ComputeAdvantages(Operator):
         """Returns the fragment with advantages and value targets of each stream."""
         for stream in self.streams:
             item = with_advantages(item, stream)
-        return SampleBatch(item, advantages=weighted_advantages(self.streams, item))
+        found = SampleBatch(item, advantages=weighted_advantages(self.streams, item))
+        logged = found.pop(LOGGED, None)
+        return found if logged is None else SampleBatch(found, valid=found["valid"] & ~logged)
 
 
 def with_advantages(batch: SampleBatch, stream: RewardStream) -> SampleBatch:

@@ -54,13 +54,7 @@ def data_transitions(trainee: Trainee, config: DataUpdateSettings) -> Flow[Sampl
         trainee: The policy in training.
         config: Settings: data sets, minibatch size and n-step returns.
     """
-    return data_minibatches(
-        trainee,
-        config.input,
-        transitions(config),
-        minibatch_size=config.minibatch_size,
-        normalize_observations=config.normalize_observations,
-    )
+    return data_minibatches(trainee, config, transitions(config))
 
 
 def transitions(config: DataUpdateSettings) -> Any:

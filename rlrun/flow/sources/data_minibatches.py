@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch, concatenated_rows
 from rlrun.data.tree import named_leaves
-from rlrun.data.views import is_viewed
+from rlrun.data.views import is_viewed, shown
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.input_config import InputConfig
 from rlrun.datasets.input_sets import demand_same, identity, opened
 from rlrun.datasets.shuffle_window import ShuffleWindow, ViewFactory
+from rlrun.datasets.transitions import DataView
 from rlrun.envs.make import check_same_spaces
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import NormalizeObservations
 from rlrun.flow.sources.items import StatefulSource, from_items
+from rlrun.flow.sources.viewed_set import ViewedSet
 from rlrun.functional.moments import Moments
 from rlrun.functional.saved_numbers import load_generator
 from rlrun.functional.seeding import child_seed
@@ -31,26 +33,33 @@ if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
 
 
-def data_minibatches(
-    trainee: Trainee,
-    parts: Sequence[InputConfig] | None,
-    view: ViewFactory,
-    *,
-    minibatch_size: int,
-    normalize_observations: bool,
-) -> Flow[SampleBatch]:
+class MinibatchSettings(Protocol):
+    """Protocol of settings of minibatches from data, as configs of `DataSettings`."""
+
+    @property
+    def input(self) -> Sequence[InputConfig] | None:
+        """The data sets with their shares."""
+
+    @property
+    def minibatch_size(self) -> int:
+        """Items in a minibatch, S."""
+
+    @property
+    def normalize_observations(self) -> bool:
+        """Whether observations are normalised by the moments of the data sets."""
+
+
+def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFactory) -> Flow[SampleBatch]:
     """Creates a flow of minibatches of rows [S, L] from data sets, with the policy's own actions.
 
     Args:
         trainee: The policy in training.
-        parts: The data sets with their shares.
+        config: Settings of the algorithm.
         view: How the data sets are read.
-        minibatch_size: Items in a minibatch, S.
-        normalize_observations: Whether observations are normalised by the moments of the data sets.
     """
-    drawn = DataMinibatches(trainee, parts, view, minibatch_size, measures=normalize_observations)
-    flow = from_items(drawn)
-    return flow.for_each(NormalizeObservations(trainee)) if normalize_observations else flow
+    measures = config.normalize_observations
+    flow = from_items(DataMinibatches(trainee, config.input, view, config.minibatch_size, measures=measures))
+    return flow.for_each(NormalizeObservations(trainee)) if measures else flow
 
 
 class DataMinibatches(StatefulSource[SampleBatch]):
@@ -128,14 +137,17 @@ class DataMinibatches(StatefulSource[SampleBatch]):
         sets, spaces = [opened(part) for part in self.parts], self.trainee.spaces
         for data in sets:
             check_same_spaces(f"the data set {data.folder}", Spaces(*data.manifest.spaces), spaces)
-        if is_viewed(self.trainee.policy.leaves):
-            raise UsageError("data sets hold no views: leave out model.views")
         self._action_space = self.trainee.policy.behavior().action_space
-        self._windows = [ShuffleWindow(data, self.view) for data in sets]
+        self._windows = [ShuffleWindow(data, self._view_as_policy) for data in sets]
         self._sets = sets
         if self.measures and not self.trainee.filters.moments:
             for data in sets:
-                self.trainee.filters.merge(observation_moments(data, self.trainee.policy.leaves))
+                self.trainee.filters.merge(observation_moments(data, shown(self.trainee.policy.leaves)))
+
+    def _view_as_policy(self, data: DataSet) -> DataView:
+        """Chooses how a data set is read, with observations as the policy sees them while it acts."""
+        leaves = self.trainee.policy.leaves
+        return self.view(ViewedSet(data, leaves, self._action_space) if is_viewed(leaves) else data)
 
     @override
     def state(self) -> dict[str, Any]:
@@ -167,7 +179,7 @@ def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
 
     Args:
         data: The data set.
-        leaves: The policy's tree of `ObservationLeaf`.
+        leaves: Tree of `ObservationLeaf` of the env's observations.
 
     Raises:
         UsageError: The data set lacks the moments of a part, as those of numbers that overflow.

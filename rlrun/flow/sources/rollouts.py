@@ -85,11 +85,15 @@ def fetched(delivered: Delivered) -> Delivered:
 
 
 class SyncRollouts(RolloutSource):
-    """Synchronous rollout source: rounds of one fragment from every worker."""
+    """Synchronous rollout source: rounds of one fragment from every worker, or from the first ones to deliver.
+
+    A worker that is left out of a round collects on; its fragment is dropped, and the next one counts.
+    """
 
     def __init__(self, workers: CollectingWorkers, policy: str | Sequence[str], on_workers: Any) -> None:
         super().__init__(workers, policy, {"mode": "sync"}, on_workers)
         self._round: dict[int, Rollout] | None = None
+        self._late: set[int] = set()
 
     @override
     def next_item(self) -> Polled:
@@ -98,21 +102,36 @@ class SyncRollouts(RolloutSource):
             return self.here.popleft()
         if self._round is None:
             for worker in self.workers.indices:
-                self.workers.request(worker)
+                if worker not in self._late:
+                    self.workers.request(worker)
             self._round = {}
-        self._round.update((rollout.worker_index, rollout) for rollout in self.workers.arrived())
-        if len(self._round) < len(self.workers.indices):
+        for rollout in self.workers.arrived():
+            self._take(rollout, self._round)
+        if len(self._round) < self.workers.fragments_per_round:
             return Pending(*self.workers.awaited(), barrier=True)
         for worker in self.workers.indices:
-            self.receive(self._round[worker])
+            if worker in self._round:
+                self.receive(self._round[worker])
+        self._late |= set(self.workers.indices) - self._round.keys()
         self._round = None
         return self.here.popleft()
+
+    def _take(self, rollout: Rollout, arrived: dict[int, Rollout]) -> None:
+        """Takes a fragment into the round, or drops that of an earlier one and requests the worker's next."""
+        worker = rollout.worker_index
+        if worker in self._late:
+            self._late.remove(worker)
+            self.workers.counts.fragments_left_out += 1
+            self.workers.request(worker)
+        else:
+            arrived[worker] = rollout
 
     @override
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restores the queued batches; an unfinished round is dropped, as workers drop their requests."""
         super().load_state(state)
         self._round = None
+        self._late = set()
 
 
 class AsyncRollouts(RolloutSource):

@@ -14,9 +14,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.errors import UsageError
-from rlrun.nn.acting import ActingNetwork, Heads
+from rlrun.nn.acting import ActingNetwork, Heads, WrappedNetwork
 from rlrun.nn.dense_net import ACTIVATIONS
 from rlrun.nn.model_config import Activation
 from rlrun.nn.parameter_slot import ParameterSlot
@@ -91,7 +92,7 @@ def encoded_width(part: Part) -> int:
     return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
 
 
-class AutoregressiveOutputs:
+class AutoregressiveOutputs(WrappedNetwork):
     """Acting network with an autoregressive decoder, which samples the parts of an action in order.
 
     Args:
@@ -112,8 +113,7 @@ class AutoregressiveOutputs:
         activation: Activation,
         slots: Mapping[str, ParameterSlot],
     ) -> None:
-        self.network = network
-        self.state_size = network.state_size
+        super().__init__(network)
         self.parts = tuple(parts)
         self.action_shape = action_shape
         self.action_dtype = action_dtype
@@ -122,9 +122,10 @@ class AutoregressiveOutputs:
         self._layers: list[tuple[Floats, Floats, Floats]] = []
         self._widths = [encoded_width(part) for part in parts]
 
+    @override
     def load(self, flat: Floats) -> None:
         """Loads the flat parameters [A] of the network and the decoder."""
-        self.network.load(flat)
+        super().load(flat)
 
         def parameter(name: str) -> Floats:
             slot = self.slots[name]
@@ -153,8 +154,8 @@ class AutoregressiveOutputs:
         heads, after = self.network(inputs, state, episode_starts)
         chain = heads.pop(CHAIN)
         outputs = masked(heads["outputs"].copy(), inputs["obs"])
-        actions: Actions = np.empty((len(outputs), *self.action_shape), self.action_dtype)
-        before: Floats = np.zeros((len(outputs), sum(self._widths)), np.float32)
+        actions: Actions = np.empty_like(outputs, self.action_dtype, shape=(len(outputs), *self.action_shape))
+        before: Floats = np.zeros_like(outputs, shape=(len(outputs), sum(self._widths)))
         activate = ACTIVATIONS[self.activation]
         hidden = chain.reshape(len(outputs), len(self.parts) - 1, -1)
         end = 0

@@ -95,7 +95,7 @@ class EpsilonGreedy(Exploration):
         return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability [B] with which `sample` draws actions [B], from masked Q values [B, A]."""
+        """Log-probability [B] of actions [B] that are drawn with masked Q values [B, A]."""
         return self.mixed_log_prob(outputs, actions == outputs.argmax(-1), actions)
 
     def mixed_log_prob(self, outputs: Floats, preferred: NDArray[Any], actions: Actions) -> Floats:
@@ -103,7 +103,8 @@ class EpsilonGreedy(Exploration):
         allowed = outputs > FORBIDDEN
         uniform = np.take_along_axis(allowed, actions[:, None], -1)[:, 0] / allowed.sum(-1).clip(min=1)
         with np.errstate(divide="ignore"):
-            found: Floats = np.log(self.epsilon * uniform + (1 - self.epsilon) * preferred).astype(np.float32)
+            epsilon = np.asarray(self._epsilons(len(actions)), np.float64)
+            found: Floats = np.log(epsilon * uniform + (1 - epsilon) * preferred).astype(np.float32)
         return found
 
     def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
@@ -176,7 +177,7 @@ class SoftQ(Exploration):
         return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability [B] with which `sample` draws actions [B], from masked Q values [B, A]."""
+        """Log-probability [B] of actions [B] that are drawn with masked Q values [B, A]."""
         logs = log_softmax(outputs / np.float32(self.temperature))
         preferred = np.exp(np.take_along_axis(logs, actions[:, None], -1)[:, 0])
         return self.rest.mixed_log_prob(outputs, preferred, actions)

@@ -185,6 +185,10 @@ class UniformUntil(Exploration):
         inner: Exploration strategy after the uniform phase.
         actions: The action space.
         env_steps: Length of the uniform phase, in env steps of all workers together.
+
+    Attributes:
+        inner: Exploration strategy after the uniform phase.
+        is_uniform: Whether the uniform phase lasts.
     """
 
     def __init__(self, inner: Exploration, actions: UniformActions, env_steps: int) -> None:
@@ -194,7 +198,7 @@ class UniformUntil(Exploration):
         self.schedules = inner.schedules
         self.network_noise = inner.network_noise
         self.network_noise_every = inner.network_noise_every
-        self._is_uniform = env_steps > 0
+        self.is_uniform = env_steps > 0
 
     @override
     def around(self, network: ActingNetwork) -> ActingNetwork:
@@ -204,7 +208,7 @@ class UniformUntil(Exploration):
     def load(self, weights: Weights) -> None:
         """Updates whether the uniform phase is over, and loads the inner exploration."""
         self.inner.load(weights)
-        self._is_uniform = weights.env_steps < self.env_steps
+        self.is_uniform = weights.env_steps < self.env_steps
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
@@ -228,7 +232,7 @@ class UniformUntil(Exploration):
     ) -> Actions:
         """Uniform actions in the uniform phase, otherwise those of the inner exploration, [B, ...]."""
         own = self._sampler.num_draws
-        if self._is_uniform:
+        if self.is_uniform:
             actions: Actions = self._sampler(noise[:, -own:], mask)
             return actions
         return self.inner.explore(run, noise[:, :-own], episode_starts, acts, mask)

@@ -3,7 +3,7 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const COLORS = 8;
-const AXIS_NAMES = { env_steps: "env steps", time: "s of training" };
+const AXIS_NAMES = { steps: DATA.steps, time: "s of training" };
 const main = document.getElementById("report");
 
 const COUNTERPART = DATA.counterpart?.startsWith("evaluation/") ? "evaluation" : "in training";

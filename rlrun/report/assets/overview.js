@@ -42,6 +42,11 @@ function head() {
         ),
       );
     if (run.expect) main.append(...expectation(run));
+    for (const one of run.switches) {
+      const back = one.regained_at === null ? "" : `, regained at ${number(one.regained_at)} ${DATA.steps}`;
+      const text = `${one.trial}: evaluation ${number(one.before)} at the end of ${run.after}, ${number(one.lowest)} after the switch (drop ${number(one.drop)}${back})`;
+      main.append(el("p", { class: "verdict", text }));
+    }
     for (const { trial, address } of run.pictures)
       main.append(
         el("details", { open: "" }, el("summary", { text: `What ${trial} has learned` }), el("img", { src: address, alt: "" })),
@@ -85,7 +90,7 @@ function learningCurves() {
   const others = DATA.groups.filter((group) => !group.featured);
   const view = {
     metric: DATA.metrics[0],
-    axis: "env_steps",
+    axis: "steps",
     seeds: false,
     others: true,
     hidden: new Set(),
@@ -218,7 +223,7 @@ function stops() {
     const times = [...new Set(run.stops.map((stop) => stop.time))].sort((a, b) => a - b);
     const end = Math.max(
       times[times.length - 1],
-      ...(run.time_attr === "env_steps" ? mine.map((trial) => trial.env_steps || 0) : []),
+      ...(run.time_attr.replace("_", " ").toLowerCase() === DATA.steps.toLowerCase() ? mine.map((trial) => trial.steps || 0) : []),
     );
     const left = (time) => mine.length - run.stops.filter((stop) => stop.time <= time).length;
     const xs = [0, ...times, end];

@@ -41,7 +41,7 @@ function lineage(family) {
     svg.append(draw("line", { class: "axis", x1: 64, x2: width - 16, y1: bottom, y2: bottom }));
     for (const tick of x.ticks(width / 110))
       svg.append(draw("text", { x: x(tick), y: bottom + 18, "text-anchor": "middle", text: x.text(tick) }));
-    svg.append(draw("text", { x: width - 16, y: bottom + 34, "text-anchor": "end", text: "env steps" }));
+    svg.append(draw("text", { x: width - 16, y: bottom + 34, "text-anchor": "end", text: DATA.steps }));
     const copies = family.stretches.filter((stretch) => stretch.parent !== null);
     const link = (stretch) => {
       const from = at(stretch.parent),
@@ -136,7 +136,7 @@ function schedule(family, setting) {
           ? [{ ...course(ancestors), label: "ancestors of the best", color: "var(--s1)", step: true, bold: true, text }]
           : []),
       ],
-      xName: "env steps",
+      xName: DATA.steps,
       yName: setting.name,
       y,
     }),

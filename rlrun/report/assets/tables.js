@@ -114,7 +114,7 @@ function configurations(emphasise) {
     ...named,
     { name: "seeds", value: (row) => row.seeds, number: true },
     { name: "status", value: (row) => row.status, wide: rows.some((row) => row.status.length > 24) },
-    { name: "env steps", value: (row) => row.env_steps && Math.round(row.env_steps), number: true },
+    { name: DATA.steps, value: (row) => row.steps && Math.round(row.steps), number: true },
     { name: "mean", value: (row) => row.mean && row.mean.value, number: true },
     { name: "IQM", value: (row) => row.iqm && row.iqm.value, number: true },
     { name: "95 %", value: (row) => row.iqm && row.iqm.low, show: (row) => (row.seeds > 1 ? interval(row.iqm) : "–") },
@@ -163,7 +163,7 @@ function comparisonTables(comparison) {
   const sides = sortable(
     [
       { name: "configuration", value: (side) => side.label, wide: true },
-      ...estimates(`IQM at ${at} env steps`, "at_end"),
+      ...estimates(`IQM at ${at} ${DATA.steps}`, "at_end"),
       ...estimates(`IQM of the mean height from ${from} to ${at}`, "under_curve"),
     ],
     comparison.sides,
@@ -198,7 +198,7 @@ function comparisonTables(comparison) {
   return el(
     "details",
     {},
-    el("summary", { text: "Against each other, at equal env steps" }),
+    el("summary", { text: `Against each other, at equal ${DATA.steps}` }),
     ...sides,
     el("p"),
     ...pairs,
@@ -234,7 +234,7 @@ function trials() {
       value: (trial) => trial.status,
       show: (trial) => el("span", { class: trial.status === "error" ? "bad" : null, text: trial.status }),
     },
-    { name: "env steps", value: (trial) => trial.env_steps, number: true },
+    { name: DATA.steps, value: (trial) => trial.steps, number: true },
     { name: "last", value: (trial) => trial.last, number: true },
     { name: "best", value: (trial) => trial.best, number: true },
     has("counterpart") && { name: COUNTERPART, value: (trial) => trial.counterpart, number: true },

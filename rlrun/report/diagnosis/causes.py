@@ -35,7 +35,7 @@ def _few_updates(one: Evidence) -> Finding | None:
     if not minibatches.size or minibatches[-1] >= FEW_MINIBATCHES:
         return None
     steps, starts = one.end("agent_steps", "env_steps"), one.config.get("learning_starts", 0)
-    if starts >= steps:
+    if starts >= steps > 0:
         more = [Remedy("learning_starts", f"{{}} below {steps:,.0f} (it is {starts:,})")]
     else:
         size = "minibatch_size" if "minibatch_size" in one.config else "train_batch_size"

@@ -14,7 +14,7 @@ import numpy as np
 from rlrun.envs.env_findings import EnvFinding
 from rlrun.report.configurations import configurations
 from rlrun.report.diagnosis.causes import CAUSES
-from rlrun.report.diagnosis.evidence import LOST, Evidence
+from rlrun.report.diagnosis.evidence import LOST, RETURNS, Evidence
 from rlrun.report.diagnosis.finding import (
     CLIPPED_GRADIENTS,
     LARGER_BATCH,
@@ -30,7 +30,6 @@ from rlrun.report.diagnosis.symptoms import SYMPTOMS
 from rlrun.runs.outcome import resume_command
 from rlrun.runs.trial_result import TrialResult
 from rlrun.trial.divergence import DIVERGED
-from rlrun.trial.results import RETURN
 
 
 def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Finding]:
@@ -111,11 +110,11 @@ def _of_env(configs: Sequence[Mapping[str, Any]], env: Iterable[EnvFinding]) -> 
 
 def _seeds_disagree(evidence: Sequence[Evidence]) -> list[Finding]:
     """Findings on trials that differ only by their seed and reach very different returns."""
-    numbered = {one.trial.name: one for one in evidence if one.values(RETURN).size}
+    numbered = {one.trial.name: one for one in evidence if one.values(*RETURNS).size}
     found = []
     for group in configurations((one.trial, one.trial.configuration) for one in numbered.values()):
         seeds = [numbered[trial.name] for trial in group]
-        ends = [one.end(RETURN) for one in seeds]
+        ends = [one.end(*RETURNS) for one in seeds]
         gain = max(ends, default=0.0) - seeds[0].baseline
         if len(seeds) > 1 and seeds[int(np.argmax(ends))].has_learned and max(ends) - min(ends) > LOST * gain:
             numbers = f"{len(seeds)} seeds end from {number_text(min(ends))} to {number_text(max(ends))}"

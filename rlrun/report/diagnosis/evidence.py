@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.metric import of_policy
+from rlrun.report.diagnosis.data_returns import DataReturns
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.runs.trial_result import TrialResult
 from rlrun.trial.results import RETURN
@@ -20,12 +21,20 @@ Floats = NDArray[np.float64]
 ENTROPIES = ("learner/entropy", "learner/actor/entropy")
 VALUE_MEANS = ("learner/q_mean", "learner/critics/q_mean", "learner/value_mean", "learner/actor/value_mean")
 TEMPERATURE = "learner/alpha/alpha"
+POLICY_VALUES = ("learner/actor/q_mean", "learner/critics/q_mean", "learner/q_mean")
+"""Mean values of the policy's own actions, or of the recorded ones where those are not reported."""
+OUTSIDE = ("learner/actor/outside",)
+CLIPPED_WEIGHTS = ("learner/actor/clipped",)
+EFFECTIVE_PARTS = ("learner/actor/effective", "effective")
+RETURNS = (RETURN, f"evaluation/{RETURN}")
+"""Returns in training, or of evaluations in training from data alone."""
 GRADIENT_NORMS = ("learner/grad_norm", "learner/critics/grad_norm", "learner/actor/grad_norm")
 METRICS = (
     *("env_steps", "agent_steps", "sgd_steps", "episodes"),
     *(RETURN, "episode_return_min", "episode_return_max", "episode_len_mean"),
     *("policy_lag_mean", "worker_restarts", "learner/kl", "learner/clip_fraction", "learner/explained_variance"),
     *("learner/lr", "learner/epsilon", TEMPERATURE, *ENTROPIES, *VALUE_MEANS, *GRADIENT_NORMS),
+    *dict.fromkeys((*RETURNS[1:], *POLICY_VALUES[:1], *OUTSIDE, *CLIPPED_WEIGHTS, *EFFECTIVE_PARTS)),
 )
 """Names of the metrics that a diagnosis reads."""
 
@@ -46,6 +55,7 @@ class Evidence:
         random: Evaluation of a random policy in the trial's env; None if there is none.
         policy: Name of the policy in a world; "" in an env with one agent.
         algorithm: The policy's algorithm.
+        recorded: Returns of the data that the policy learns from; None without data, or if it may not be read.
     """
 
     trial: TrialResult
@@ -53,6 +63,7 @@ class Evidence:
     random: EvaluationResult | None
     policy: str = ""
     algorithm: str = ""
+    recorded: DataReturns | None = None
 
     def values(self, *names: str) -> Floats:
         """Finite values, in row order, of the first of the given metrics that is reported."""
@@ -80,14 +91,14 @@ class Evidence:
     @property
     def best(self) -> float:
         """Maximum of the return's moving average over a tenth of the rows, NaN without values."""
-        values = self.values(RETURN)
+        values = self.values(*RETURNS)
         window = max(1, len(values) // 10)
         return float(np.convolve(values, np.full(window, 1 / window), "valid").max()) if values.size else math.nan
 
     @property
     def baseline(self) -> float:
         """Return before learning: a random policy's mean return, or the first return of the run."""
-        return self.random.mean if self.random is not None else self.begin(RETURN)
+        return self.random.mean if self.random is not None else self.begin(*RETURNS)
 
     @property
     def has_learned(self) -> bool:
@@ -97,12 +108,17 @@ class Evidence:
     @property
     def lost(self) -> float:
         """Fraction of the best gain over the baseline that is lost at the end."""
-        return min(1.0, (self.best - self.end(RETURN)) / (self.best - self.baseline)) if self.has_learned else 0.0
+        return min(1.0, (self.best - self.end(*RETURNS)) / (self.best - self.baseline)) if self.has_learned else 0.0
 
     @property
     def is_well(self) -> bool:
         """Whether the policy has learned and not forgotten, so that unusual metrics are harmless."""
         return self.has_learned and self.lost < LOST
+
+    @property
+    def is_of_data(self) -> bool:
+        """Whether the policy learns from data alone."""
+        return not self.end("env_steps") > 0 and self.end("sgd_steps") > 0
 
     @property
     def num_agents(self) -> int:

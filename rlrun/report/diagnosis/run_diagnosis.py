@@ -12,8 +12,9 @@ from rlrun.envs.env_config import EnvConfig, names_world
 from rlrun.envs.env_findings import EnvFinding
 from rlrun.errors import UsageError
 from rlrun.policy.random_behavior import RandomBehavior
+from rlrun.report.diagnosis.data_returns import data_returns
 from rlrun.report.diagnosis.diagnose import diagnose, failures, has_diverged
-from rlrun.report.diagnosis.evidence import METRICS, Evidence, column_of
+from rlrun.report.diagnosis.evidence import METRICS, RETURNS, Evidence, column_of
 from rlrun.report.diagnosis.finding import Finding
 from rlrun.report.reading import RunView, read_run
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
@@ -21,6 +22,7 @@ from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.runs.run_directory import follow_import_paths
 from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_complete
+from rlrun.spec.titles import WITHOUT_ENV_TITLE, env_title
 from rlrun.training.policies import Policies
 from rlrun.trial.results import RETURN
 from rlrun.trial.trial_directory import TrialDirectory
@@ -41,14 +43,14 @@ class RunDiagnosis:
         random: Evaluation of random policies in the env, None if there is none.
         findings: The findings, the most likely causes first.
         env_check: Whether the env was instantiated and stepped; "untrusted" if the env's code may not be imported,
-            "crashed" if the env has ended a process of the run.
+            "crashed" if the env has ended a process of the run, "none" if the run learns from data without an env.
     """
 
     view: RunView
     evidence: Mapping[str, Sequence[Evidence]]
     random: EvaluationResult | None
     findings: Sequence[Finding]
-    env_check: Literal["done", "untrusted", "crashed"]
+    env_check: Literal["done", "untrusted", "crashed", "none"]
 
 
 def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis:
@@ -72,17 +74,19 @@ def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis
     env: list[EnvFinding] = []
     has_crashed = any(trial.ended_in for trial in trials)
     played = [trial for trial in trials if trial.last_result and (trial.status != "ERROR" or has_diverged(trial))]
-    if is_trusted and played and not has_crashed:  # an env that raised or crashed in a trial would do so here
+    has_env = _env_to_play(specs[trials[0].name]) is not None
+    if is_trusted and has_env and played and not has_crashed:  # an env that raised in a trial would do so here
         follow_import_paths(view.table.import_paths)
-        has_ends = any(trial.last_result.get(RETURN) is not None for trial in played)
+        has_ends = any(trial.last_result.get(name) is not None for trial in played for name in RETURNS)
         random, env = _play(specs[played[0].name], episodes if has_ends else 0)
     evidence = {
-        policy: [_evidence(trial, specs[trial.name], random, policy) for trial in trials] for policy in policies
+        policy: [_evidence(trial, specs[trial.name], random, policy, reads=is_trusted) for trial in trials]
+        for policy in policies
     }
     findings = [*failures(evidence[policies[0]]), *_diagnose_policies(evidence, env)]
-    return RunDiagnosis(
-        view, evidence, random, findings, "untrusted" if not is_trusted else "crashed" if has_crashed else "done"
-    )
+    check: Literal["done", "untrusted", "crashed", "none"] = "crashed" if has_crashed else "done"
+    check = "none" if not has_env else "untrusted" if not is_trusted else check
+    return RunDiagnosis(view, evidence, random, findings, check)
 
 
 def trials_text(trials: Sequence[TrialResult]) -> str:
@@ -99,11 +103,20 @@ def _policies(spec: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(spec.get("train") or spec.get("policies") or (DEFAULT_POLICY,))
 
 
-def _evidence(trial: TrialResult, spec: Mapping[str, Any], random: EvaluationResult | None, policy: str) -> Evidence:
+def _evidence(
+    trial: TrialResult, spec: Mapping[str, Any], random: EvaluationResult | None, policy: str, *, reads: bool
+) -> Evidence:
     own = spec["policies"][policy] if spec.get("policies") else spec
     config = {**own["config"], **spec["config"]}  # a world's `config` holds the collection settings of all its policies
     compared = random.policies.get(policy) if random is not None and policy else random
-    return Evidence(trial, config, compared, policy, own["algorithm"])
+    recorded = data_returns(config) if reads else None
+    return Evidence(trial, config, compared, policy, own["algorithm"], recorded)
+
+
+def _env_to_play(spec: Mapping[str, Any]) -> Any:
+    """Env of a trial as written; of one that learns from data without an env that of its evaluations, or None."""
+    is_there = env_title(spec["env"]) != WITHOUT_ENV_TITLE
+    return spec["env"] if is_there else (spec.get("evaluation") or {}).get("env")
 
 
 def _diagnose_policies(evidence: Mapping[str, list[Evidence]], env: list[EnvFinding]) -> list[Finding]:
@@ -121,7 +134,7 @@ def _diagnose_policies(evidence: Mapping[str, list[Evidence]], env: list[EnvFind
 
 def _play(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | None, list[EnvFinding]]:
     """Evaluates random policies in an env (unless `episodes` is 0), and checks the env by stepping."""
-    env, policies = EnvConfig.parse(spec["env"]), Policies.from_data(spec)
+    env, policies = EnvConfig.parse(_env_to_play(spec)), Policies.from_data(spec)
     mapping, slots = policies.agent_mapping(), policies.slots
     behaviors = {name: RandomBehavior(spaces) for name, spaces in spaces_of_policies(env, mapping).items()}
     random = evaluate(behaviors, env, episodes, seed=0, mapping=mapping, slots=slots) if episodes else None

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rlrun.report.diagnosis.evidence import ENTROPIES, GRADIENT_NORMS, LOST, TEMPERATURE, VALUE_MEANS, Evidence
+from rlrun.report.diagnosis.data_checks import DATA_SYMPTOMS
+from rlrun.report.diagnosis.evidence import ENTROPIES, GRADIENT_NORMS, LOST, RETURNS, TEMPERATURE, VALUE_MEANS, Evidence
 from rlrun.report.diagnosis.finding import (
     LARGER_BATCH,
     MORE_EPOCHS,
@@ -19,7 +20,6 @@ from rlrun.report.diagnosis.finding import (
     number_text,
 )
 from rlrun.runs.trial_status import is_complete
-from rlrun.trial.results import RETURN
 
 LARGE_KL = 0.1
 """KL divergence per update, in nats, that counts as large. PPO learns with 0.01 to 0.03 (its paper's target is 0.01);
@@ -45,7 +45,7 @@ STILL_EXPLORING = 0.5
 
 
 def _no_better_than_random(one: Evidence) -> Finding | None:
-    if one.random is None or one.has_learned or not one.values(RETURN).size:
+    if one.random is None or one.has_learned or not one.values(*RETURNS).size:
         return None
     found = f"best {number_text(one.best)}; random policy {number_text(one.random.mean)}"
     found += f" (standard deviation {number_text(one.random.std)})"
@@ -56,7 +56,7 @@ def _no_better_than_random(one: Evidence) -> Finding | None:
 def _collapsed(one: Evidence) -> Finding | None:
     if not one.has_learned or one.lost < LOST:
         return None
-    found = f"best {number_text(one.best)}, at the end {number_text(one.end(RETURN))}"
+    found = f"best {number_text(one.best)}, at the end {number_text(one.end(*RETURNS))}"
     reason = f"{one.lost:.0%} of the gain over a random policy is lost: updates are too large late in training"
     falls = Remedy("lr", "{} that falls, such as [[0, 3.0e-4], [end, 0]]")
     advice = advised(one.config, falls, "the checkpoint that checkpoint.best has kept")
@@ -89,7 +89,7 @@ def _tiny_policy_updates(one: Evidence) -> Finding | None:
 
 def _entropy_collapsed(one: Evidence) -> Finding | None:
     begin, end = one.begin(*ENTROPIES), one.end(*ENTROPIES)
-    if one.is_well or not begin > 0 or not end < LITTLE_ENTROPY * begin:
+    if one.is_well or one.is_of_data or not begin > 0 or not end < LITTLE_ENTROPY * begin:
         return None
     found = f"{number_text(end)} nats, {number_text(begin)} at the beginning"
     reason = "it always takes the same actions, and so cannot find better ones"
@@ -241,5 +241,6 @@ SYMPTOMS: tuple[Callable[[Evidence], Finding | None], ...] = (
     _poor_values,
     _still_exploring,
     _stale_experience,
+    *DATA_SYMPTOMS,
 )
 """All checks for symptoms, in the order of their findings."""

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from rlrun.algorithms.ppo import PPOConfig
 from rlrun.cli.main import cli
 from rlrun.cli.profile_tables import profile_data, profile_lines
-from rlrun.cli.profiling import Profile, worker_times
+from rlrun.cli.profiling import Profile, WorkerTime, worker_times
+from rlrun.cli.remedy import remedy
 from rlrun.cli.trace import trace_events
 from rlrun.flow.flow import OperatorTiming
 from rlrun.rollout.counts import MeasuredFragment
@@ -110,6 +112,7 @@ def by_hand() -> Profile:
         iterations=2,
         env_steps=500_000,
         sgd_steps=4,
+        hooks_s=None,
         operators=operators,
         waits=waits,
         fragments=fragments,
@@ -152,6 +155,53 @@ all                           2       1.5           1,000.0           750.0
 learner: SGD 35.0 % of the time (4 SGD steps, 875 ms each), waiting for data 45.0 %
 policy lag: 1.25 batches on average, at most 3"""
     )
+
+
+@pytest.mark.parametrize(
+    ("sgd_s", "waited_s", "env_s", "settings", "said"),
+    [
+        (6.0, 1.0, 2.0, {}, "remedy: learning takes 60% of the time"),
+        (4.0, 2.0, 2.0, {}, "remedy: none"),
+        (
+            1.0,
+            6.0,
+            2.0,
+            {"num_envs_per_worker": 8},
+            "in acting than in envs: try num_envs_per_worker: 16, now 8",
+        ),
+        (
+            1.0,
+            6.0,
+            20.0,
+            {"num_workers": 2},
+            "collecting takes 60% of the time, most of it in envs: try num_w",
+        ),
+        (1.0, 6.0, 2.0, {"num_workers": 15, "num_envs_per_worker": 64}, "the 16 CPUs of this machine have no room"),
+    ],
+)
+def test_a_profile_ends_with_a_remedy(
+    sgd_s: float, waited_s: float, env_s: float, settings: dict[str, int], said: str
+) -> None:
+    measured = dataclasses.replace(
+        by_hand(),
+        operators=(OperatorTiming("TrainOnBatch", "TrainOnBatch", "for_each", sgd_s, 2, True, ()),),
+        waits=((100.0, 100.0 + waited_s),),
+        workers=(WorkerTime(1, 1, 100, {"env_step": env_s, "inference": 3.0, "recording": 1.0}, 0.0, None, None),),
+    )
+    assert said in remedy(measured, PPOConfig(**settings), cpus=16)
+
+
+def test_a_remedy_names_as_many_workers_as_make_collecting_a_quarter_of_the_rest() -> None:
+    measured = dataclasses.replace(by_hand(), operators=(), waits=((100.0, 106.0),), workers=())
+    assert remedy(measured, PPOConfig(num_envs_per_worker=64), cpus=16).endswith("try num_workers: 6, now 0")
+    assert remedy(measured, PPOConfig(num_envs_per_worker=64), cpus=4).endswith("try num_workers: 3, now 0")
+
+
+def test_hooks_of_the_trial_have_a_line_of_their_own() -> None:
+    measured = dataclasses.replace(by_hand(), hooks_s=0.25)
+    lines = "\n".join(profile_lines(shipped_experiment("ppo", "CartPole-v1").first_trial(), measured, 1.5))
+    assert "hooks of the trial      2.5     0.25      -            -\n" in lines
+    assert measured.between_s == 1.0
 
 
 def test_sgd_that_happens_on_the_workers_alone_is_not_given_a_time_on_the_learner() -> None:
@@ -297,7 +347,8 @@ def test_an_algorithm_and_an_env_do_without_a_file(tmp_path: Path) -> None:
     assert lines[0] == "cartpole-ppo, 000-seed=0: ppo on CartPole-v1"
     assert [line.split()[0] for line in lines[4:14]] == ["operator", *PLANNED, "waiting"]
     assert any(line.startswith("local worker") for line in lines)
-    assert lines[-1] == "policy lag: 0 batches on average, at most 0"
+    assert lines[-2] == "policy lag: 0 batches on average, at most 0"
+    assert lines[-1].startswith("remedy: ")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -66,9 +66,9 @@ def test_a_run_that_steps_no_env_is_told_by_its_sgd_steps() -> None:
     trial = trial_with(
         {"sgd_steps": 900}, env_steps=0, sgd_steps=30, iteration=1, env_steps_per_s=0.0, time_total_s=0.5
     )
-    assert trial.line(0.0) == "000-seed=0: 30 of 900 sgd steps, 60 steps/s"
+    assert trial.line(0.0) == "000-seed=0: 30 of 900 SGD steps, 60 steps/s"
     columns = {column.heading: column.cells for column in columns_of(RunProgress("x", {"t": trial}), [trial], 0.0)}
-    assert (columns["sgd steps"], columns["of"], columns["steps/s"]) == (["30"], ["900"], ["60"])
+    assert (columns["SGD steps"], columns["of"], columns["steps/s"]) == (["30"], ["900"], ["60"])
     assert "env steps" not in columns
     both = trial_with({"sgd_steps": 900}, env_steps=64, sgd_steps=30, env_steps_per_s=8.0, episode_return_mean=1.5)
     assert both.line(0.0) == "000-seed=0: 64 env steps, return 1.5, 8 steps/s"

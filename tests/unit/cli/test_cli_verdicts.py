@@ -13,7 +13,7 @@ from rlrun.checkpoint.store import CheckpointStore
 from rlrun.cli.json_document import print_json
 from rlrun.cli.outcome import next_steps, results_table
 from rlrun.cli.regress import verdicts_text
-from rlrun.cli.timings import candidates, tune
+from rlrun.cli.timings import tune
 from rlrun.errors import UsageError
 from rlrun.regression.judgement import Comparison
 from rlrun.regression.verdicts import Case, Verdict
@@ -47,17 +47,6 @@ def test_the_verdicts_show_the_baseline_where_there_is_one() -> None:
     assert "mean return of the curve  worse       200 before, 150 now: -50 [-60, -40]" in text
     assert "env steps/s               not judged  another machine: cpus 2, then 8" in text
     assert text.splitlines()[-1].startswith("pole        worse ")
-
-
-def test_only_settings_that_fill_the_batch_are_timed() -> None:
-    assert candidates(8, 256, 4) == [(0, 8), (1, 8)]
-    assert candidates(10, 2048, 1) == [(number, envs) for number in (0, 1) for envs in (8, 16, 32, 64)]
-    assert (3, 8) not in candidates(8, 2048, 4)  # 24 columns do not divide 2048 steps
-    assert (4, 16) in candidates(8, 2048, 4)
-
-
-def test_the_spec_itself_is_timed_where_nothing_fits() -> None:
-    assert candidates(7, 100, 2) == [(0, 7)]
 
 
 def test_algorithms_without_batches_are_not_timed(tmp_path: Path) -> None:

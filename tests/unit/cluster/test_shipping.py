@@ -95,6 +95,9 @@ def test_a_module_is_found_wherever_a_spec_may_name_it(folder: Path) -> None:
     several = {"grid_search": ["CartPole-v1", "shipped_room:Room"]}
     assert set(user_modules([experiment(algorithm="shipped_awr:AWR", env=env)])) == {"shipped_awr", "shipped_wraps"}
     assert "shipped_room" in user_modules([experiment(env={"id": several})])
+    hook = "from rlrun.hook import Hook\nclass Counts(Hook):\n    def on_fragment(self, fragment): pass\n"
+    (folder / "shipped_hooks.py").write_text(hook)
+    assert set(user_modules([experiment(hooks=["shipped_hooks:Counts"])])) == {"shipped_hooks"}
 
 
 def test_nothing_is_shipped_that_is_installed() -> None:

@@ -40,7 +40,7 @@ def write(folder: Path, episodes: int = 6, **settings: Any) -> Path:
     return folder
 
 
-def altered(folder: Path, name: str, row: int, value: Any, file: int = 1) -> None:
+def altered(folder: Path, name: str, row: int | slice, value: Any, file: int = 1) -> None:
     """Changes a number of a file, and the manifest with it, as a careless program would."""
     found = DataSet(folder)
     columns = {own: np.array(column) for own, column in found.file(file).items()}
@@ -51,6 +51,14 @@ def altered(folder: Path, name: str, row: int, value: Any, file: int = 1) -> Non
     files = list(found.manifest.files)
     files[file] = replace(entry, sha256=hashlib.sha256(data).hexdigest(), size=len(data))
     replace(found.manifest, files=tuple(files)).save(folder)
+
+
+def test_a_file_in_which_no_episode_ends_is_found_without_a_traceback(tmp_path: Path) -> None:
+    folder = write(tmp_path / "set")
+    altered(folder, "valid", slice(None), True)
+    done = dataset("check", folder)
+    assert done.exit_code == 5, done.output
+    assert "the file ends within an episode, without its final observation" in done.output
 
 
 def test_a_whole_set_is_ok(tmp_path: Path) -> None:

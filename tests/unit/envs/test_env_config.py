@@ -43,8 +43,8 @@ def test_mistakes_are_named(data: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize("data", [{"world": None}, {"world": "a:b", "pettingzoo": "c"}])
-def test_a_world_is_named_by_exactly_one_of_two_settings(data: dict[str, str]) -> None:
-    with pytest.raises(SpecError, match="say which world, by one of the two"):
+def test_a_world_is_named_by_exactly_one_of_three_settings(data: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match="say which world, by one of the three"):
         EnvConfig.parse(data)
 
 
@@ -69,7 +69,7 @@ def test_a_setting_of_the_other_kind_of_env_is_refused_next_to_what_else_is_wron
     data: dict[str, Any], foreign: str
 ) -> None:
     with pytest.raises(SpecError) as raised:
-        EnvConfig.parse({**data, "max_replay_s": 0}, path="env")
+        EnvConfig.parse({**data, "max_replay_s": -1}, path="env")
     key, other = raised.value.problems
     assert (key.path, other.path) == (f"env.{foreign}", "env.max_replay_s")
     assert key.message.startswith(f"unknown key '{foreign}'; ")

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rlrun.functional.returns import discounted_returns, forward_discounted_sums, gae, reverse_scan
+from rlrun.functional.episode_returns import discounted_returns
+from rlrun.functional.returns import forward_discounted_sums, gae, reverse_scan
 
 T, B = 13, 3
 numbers = st.floats(-10, 10, width=32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,19 @@ import pytest
 
 import rlrun
 from rlrun.checkpoint.format import read_checkpoint
+from rlrun.datasets.input_config import DataSettings
 from rlrun.errors import SpecError, UsageError
 from rlrun.launch.run import resume, run
+from rlrun.report.reading import EVALUATION_METRIC, read_run
+from rlrun.report.switch import Switch, switches
 from rlrun.runs.events import RunEvent, TrialEvent
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.runs.trial_result import TrialResult
+from rlrun.spec.learning import ENTRY_KEYS
 from rlrun.spec.load import load_experiments, parse_experiments
+from rlrun.spec.overrides import apply_overrides
+from rlrun.spec.stages import stages_of
+from rlrun.spec.yaml_source import Document
 from rlrun.training import saved_state
 from rlrun.training.training import Training
 from tests.results import numbers
@@ -30,6 +38,7 @@ CONFIG = {
     "min_env_steps_per_iteration": 32,
 }
 AROUND = {"algorithm": "ppo", "env": "CartPole-v1", "config": CONFIG, "stop": {"env_steps": 64}}
+ENV = {"env": "CartPole-v1", "output": "seen"}
 STILL = {**CONFIG, "lr": 0.0}
 """A config that changes no weights, so that what a stage began with is what it ends with."""
 
@@ -128,6 +137,54 @@ def test_stages_that_make_no_chain_are_refused(entry: dict[str, Any], message: s
         parse_experiments({"pole": entry})
 
 
+CHAIN = {
+    "env": "Pendulum-v1",
+    "config": {"gamma": 0.9},
+    "stages": {
+        "first": {"algorithm": "iql", "config": {"input": "nowhere", "lr": 1e-4}, "stop": {"sgd_steps": 9}},
+        "second": {"algorithm": "sac", "stop": {"env_steps": 9}},
+        "third": {"algorithm": "sac", "config": {}, "stop": {"env_steps": 9}},
+    },
+}
+"""Stages of which one has settings that the others lack, and one takes those around it."""
+
+
+@pytest.mark.parametrize(
+    ("override", "changed"),
+    [
+        ("config.lr=1", {"first.config.lr": 1, "second.config.lr": 1, "third.config.lr": 1}),
+        ("pole.config.expectile=0.9", {"first.config.expectile": 0.9}),
+        ("config.initial_alpha=2", {"second.config.initial_alpha": 2, "third.config.initial_alpha": 2}),
+        ("stages.second.config.lr=1", {"second.config.lr": 1}),
+        ("stop.env_steps=5", {"second.stop.env_steps": 5, "third.stop.env_steps": 5}),
+        ("stop.sgd_steps=5", {"first.stop.sgd_steps": 5}),
+        ("seeds=2", {f"{stage}.seeds": 2 for stage in CHAIN["stages"]}),
+        ("config.lrr=1", {f"{stage}.config.lrr": 1 for stage in CHAIN["stages"]}),  # and is refused for each
+    ],
+)
+def test_an_override_reaches_the_stages_that_have_the_setting_and_leaves_the_rest(
+    override: str, changed: dict[str, Any]
+) -> None:
+    document = Document({"pole": deepcopy(CHAIN)})
+    assert apply_overrides([document], [override], ENTRY_KEYS) == []
+    before = {stage.name.removeprefix("pole."): stage.data for stage in stages_of("pole", CHAIN)[0]}
+    after = {stage.name.removeprefix("pole."): stage.data for stage in stages_of("pole", document.data["pole"])[0]}
+    assert flat(after) == flat(before) | changed
+
+
+def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns the values of nested mappings by dotted path."""
+    found: dict[str, Any] = {}
+    for key, item in data.items():
+        found |= flat(item, f"{prefix}{key}.") if isinstance(item, dict) else {f"{prefix}{key}": item}
+    return found
+
+
+def test_an_override_of_a_stage_that_is_not_there_is_refused_with_the_nearest_name() -> None:
+    (problem,) = apply_overrides([Document({"pole": deepcopy(CHAIN)})], ["stages.frist.config.lr=1"], ENTRY_KEYS)
+    assert "there is no stage 'frist'; did you mean 'first'?" in problem.message
+
+
 def test_a_stage_without_what_it_begins_after_is_refused(tmp_path: Path) -> None:
     first, second = parse_experiments(chain({}, seeds=2))
     with pytest.raises(UsageError, match=r"pole\.second begins after pole\.first, which does not run before it"):
@@ -154,6 +211,66 @@ def test_an_interrupted_chain_is_resumed_from_its_first_stage_to_the_same_end(tm
     for one, other in zip(expected, found, strict=True):
         assert [numbers(row) for row in one.results()] == [numbers(row) for row in other.results()]
         np.testing.assert_equal(weights(one), weights(other))
+
+
+def recording(**changes: Any) -> dict[str, Any]:
+    """Returns a chain whose first stage records what the second one learns from, with fresh weights."""
+    own = {"input": "seen", "sgd_steps_per_iteration": 2, "model": {"hiddens": [4]}}
+    learned = {"algorithm": "bc", "config": own, "stop": {"sgd_steps": 4}, "begins": {"weights": False}}
+    stages = {"recorded": {"algorithm": "random", "config": {}, "output": "seen"}, "learned": {**learned, **changes}}
+    return {"env": "CartPole-v1", "stop": {"env_steps": 64}, "stages": stages}
+
+
+def test_each_seed_learns_from_what_the_stage_before_recorded_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trials = run({"pole": {**recording(), "seeds": 2}}, runs_dir=tmp_path / "runs", executor="local")
+    assert [trial.status for trial in trials] == ["TERMINATED"] * 4
+    for before, after in zip(trials[:2], trials[2:], strict=True):
+        read = RunDirectory.open(after.directory.parent).trial(after.name).config
+        assert isinstance(read, DataSettings)
+        assert read.input is not None
+        assert [part.path for part in read.input] == [str(tmp_path / "seen" / before.name)]
+        assert after.record is not None
+        assert after.record.from_checkpoint is None  # a random policy has no weights to begin with
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({**recording(), "output": "all"}, r"pole\.output: stages cannot write one data set together"),
+        (
+            {**recording(begins={"weights": False, "optimizers": True})},
+            r"begins: optimizers: the state of the optimizers",
+        ),
+        (
+            {
+                "stop": {"env_steps": 64},
+                "stages": {**recording()["stages"], "recorded": {"algorithm": "random", **ENV}},
+            },
+            r"pole\.stages\.learned\.env: is missing: the spaces of data that an earlier stage records are not known",
+        ),
+    ],
+)
+def test_stages_that_cannot_read_what_others_record_are_refused(entry: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        parse_experiments({"pole": entry})
+
+
+def test_the_drop_at_a_switch_is_the_last_evaluation_before_less_the_lowest_of_the_first_ones(tmp_path: Path) -> None:
+    often = {"evaluation": {"every": 1, "episodes": 1}}
+    spec = chain({**often, "config": {**CONFIG, "lr": 0.1}, "stop": {"iteration": 5}})
+    spec["pole"]["stages"]["first"] = often
+    before, after = run(spec, runs_dir=tmp_path)
+    end = before.results()[-1][EVALUATION_METRIC]
+    reached = [(row["env_steps"], row[EVALUATION_METRIC]) for row in after.results()]
+    regained = next((steps for steps, value in reached if value >= end), None)
+    lowest = min(value for _, value in reached[:3])
+    assert switches(read_run(tmp_path / "pole.second")) == [Switch(after.name, end, lowest, regained)]
+    assert switches(read_run(tmp_path / "pole.first")) == []
+    (tmp_path / "pole.first").rename(tmp_path / "gone")
+    assert switches(read_run(tmp_path / "pole.second")) == []
 
 
 def test_a_seed_that_failed_in_a_stage_fails_in_the_next_one_too(tmp_path: Path) -> None:

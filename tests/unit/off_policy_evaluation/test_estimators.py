@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlrun.functional.episode_returns import Doubles
 from rlrun.functional.finite_mdp import FiniteMDP
-from rlrun.functional.returns import Doubles
 from rlrun.off_policy_evaluation.estimators import (
     ValueEstimate,
     WeighedEpisodes,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rlrun.envs.spaces import Spaces
+from rlrun.functional.episode_returns import Doubles
 from rlrun.functional.finite_mdp import FiniteMDP
-from rlrun.functional.returns import Doubles
 from rlrun.nn.model_config import ModelConfig
 from rlrun.off_policy_evaluation.action_value_inputs import DiscreteInputs, SampledInputs, plain_model
 from rlrun.off_policy_evaluation.fitted_q import FitSettings, FittedQ

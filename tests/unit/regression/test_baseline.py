@@ -200,3 +200,20 @@ def test_a_stored_number_that_json_lacks_is_refused(tmp_path: Path) -> None:
     data["experiments"]["pole"]["seeds"][0]["returns"][0] = float("nan")
     with pytest.raises(SpecError, match="returns"):
         Baseline.parse(data)
+
+
+def test_a_run_from_data_is_compared_by_evaluations_over_its_sgd_steps(tmp_path: Path) -> None:
+    verdicts = []
+    for name, slope in (("before", 1.0), ("now", 0.5)):
+        verdict = make_verdict(tmp_path / name, [ramp(slope), ramp(slope)])
+        for file in (tmp_path / name).rglob("result.json"):
+            text = file.read_text().replace('"env_steps": ', '"time_this_iter_s": 2.0, "env_steps": 0, "sgd_steps": ')
+            file.write_text(text.replace("episode_return_mean", "evaluation/episode_return_mean"))
+        verdicts.append(verdict)
+    found = compared(verdicts[1], verdicts[0])
+    assert found.area is not None
+    assert (found.area.before, found.area.now) == (pytest.approx(550.0), pytest.approx(275.0))
+    (seed, _) = baseline_of(verdicts[:1]).experiments["pole"].seeds
+    assert (seed.env_steps, seed.steps[0], seed.env_steps_per_s, seed.sgd_steps_per_s) == ((), 100, None, 50)
+    write_baseline(tmp_path / "baseline.json", baseline_of(verdicts[:1]))
+    assert read_baseline(tmp_path / "baseline.json").experiments == baseline_of(verdicts[:1]).experiments

@@ -68,7 +68,7 @@ def test_seeds_and_passes_are_those_of_the_gate_the_spec_or_the_command(
     ],
 )
 def test_training_ends_when_the_budget_is_used_up(limits: dict[str, Any], stop: dict[str, Any]) -> None:
-    assert gate({"episode_return_mean": 9, **limits}).experiment.stop == stop
+    assert gate({"episode_return_mean": 9, **limits}).experiment.stop.bounds == stop
 
 
 def test_the_policy_at_the_end_is_saved_whatever_the_spec_says() -> None:
@@ -126,15 +126,15 @@ def test_a_control_of_a_population_has_no_scheduler_that_could_change_the_learni
 
 def test_a_control_is_short_where_the_gate_looks_at_the_evaluation_alone() -> None:
     short = gate({"episode_return_mean": 9, "evaluation/episode_len_mean": 9}, control=True, evaluation={})
-    assert short.experiment.stop == {"env_steps": 50_000, "iteration": CONTROL_ITERATIONS}
+    assert short.experiment.stop.bounds == {"env_steps": 50_000, "iteration": CONTROL_ITERATIONS}
     whole = gate({"episode_return_mean": 9, "info/wins": 0.5}, control=True)
-    assert whole.experiment.stop == {"env_steps": 50_000}
+    assert whole.experiment.stop.bounds == {"env_steps": 50_000}
 
 
 def test_a_control_of_games_against_an_opponent_is_short_too() -> None:
     (tic_tac_toe,) = load_experiments([Path("configs/worlds/tic_tac_toe_ppo.yaml")])
     (found,) = gates_of([tic_tac_toe], None, control=True)
-    assert found.experiment.stop == {"agent_steps": 100_000, "iteration": CONTROL_ITERATIONS}
+    assert found.experiment.stop.bounds == {"agent_steps": 100_000, "iteration": CONTROL_ITERATIONS}
 
 
 def test_a_control_has_a_run_and_the_gate_of_its_own_experiment() -> None:

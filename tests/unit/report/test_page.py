@@ -49,7 +49,7 @@ def report(tmp_path: Path, *runs: Path, **said: Any) -> tuple[dict[str, Any], El
 def test_a_sweep_s_page_holds_its_curves_configurations_trials_and_spec(make_sweep: MakeRun, tmp_path: Path) -> None:
     data, _ = report(tmp_path, make_sweep({0.1: [[1, 2], [3, 4]], 0.2: [[5, 6], [7, 8]]}))
     assert [group["label"] for group in data["groups"]] == ["lr=0.1", "lr=0.2"]
-    curve = data["groups"][0]["curves"]["episode_return_mean"]["env_steps"]
+    curve = data["groups"][0]["curves"]["episode_return_mean"]["steps"]
     assert (curve["from"], curve["to"], curve["mean"][0], curve["mean"][-1]) == (100, 200, 2, 3)
     assert (curve["low"][-1], curve["high"][-1], len(curve["seeds"])) == (2, 4, 2)
     assert data["groups"][0]["curves"]["episode_return_mean"]["time"]["to"] == 4.0
@@ -106,7 +106,7 @@ def test_a_population_s_page_holds_its_lineage_and_schedule(make_population: Mak
 def test_of_many_curves_the_best_are_fine_and_the_others_coarse(make_sweep: MakeRun, tmp_path: Path) -> None:
     sweep = {round(0.1 * n, 1): [[1, n], [2, n]] for n in range(1, 13)}
     data, _ = report(tmp_path, make_sweep(sweep))
-    curves = [group["curves"]["episode_return_mean"]["env_steps"] for group in data["groups"]]
+    curves = [group["curves"]["episode_return_mean"]["steps"] for group in data["groups"]]
     assert [group["label"] for group in data["groups"]][:2] == ["lr=1.2", "lr=1.1"]
     assert [len(curve["mean"]) for curve in curves] == [120] * 8 + [50] * 4
     assert ["low" in curve for curve in curves] == [True] * 8 + [False] * 4
@@ -201,4 +201,4 @@ def test_a_world_s_page_keeps_to_one_policy_in_a_row_and_offers_each_policy_s_cu
         "league/elo_right",
         "policies/left/episode_return_mean",
     ]
-    assert data["groups"][0]["curves"]["league/elo_right"]["env_steps"]["mean"][-1] == 12
+    assert data["groups"][0]["curves"]["league/elo_right"]["steps"]["mean"][-1] == 12

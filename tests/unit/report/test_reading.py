@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from rlrun.errors import UsageError
-from rlrun.report.reading import chosen_goal, counterpart, read_run, read_runs, require_reported
+from rlrun.report.configurations import groups_of
+from rlrun.report.page_data import page_data
+from rlrun.report.reading import axis_of, chosen_goal, counterpart, lacking, read_run, read_runs, require_reported
+from rlrun.report.summary import summarise
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 
 MakeRun = Callable[..., Path]
@@ -174,3 +177,21 @@ def test_runs_are_looked_at_by_a_goal_that_all_of_them_report(make_sweep: MakeRu
 )
 def test_next_to_a_metric_of_training_is_its_own_evaluation(metric: str, other: str | None) -> None:
     assert counterpart(metric) == other
+
+
+def test_runs_from_data_are_shown_over_sgd_steps_also_next_to_others(make_sweep: MakeRun) -> None:
+    of_env, of_data = make_sweep({0.1: [[1, 2]]}, "env"), make_sweep({0.1: [[1, 2], [3, 4]]}, "data")
+    for file in of_data.rglob("result.json"):
+        file.write_text(file.read_text().replace('"env_steps": ', '"env_steps": 0, "sgd_steps": '))
+    runs = read_runs([of_env, of_data])
+    assert [axis_of([run], None) for run in runs] == ["env_steps", "sgd_steps"]
+    assert axis_of(runs, None) == "sgd_steps"
+    assert axis_of(runs, "time") == "time_total_s"
+    (summary,) = summarise(groups_of(runs[1]), "episode_return_mean", "max")
+    assert (summary.env_steps, summary.sgd_steps, summary.mean and summary.mean.value) == (0, 200, 3)
+    page = page_data([runs[1]], "episode_return_mean", "max", [])
+    curve = page["groups"][0]["curves"]["episode_return_mean"]["steps"]
+    assert (page["steps"], curve["from"], curve["to"]) == ("SGD steps", 100, 200)
+    assert ([trial["steps"] for trial in page["trials"]], page["configurations"][0]["steps"]) == ([200, 200], 200)
+    assert lacking([runs[0]], "episode_return_mean") == ""
+    assert "learns from data and is not evaluated" in lacking([runs[1]], "episode_return_mean")

@@ -51,6 +51,7 @@ class OneAgentEach:
     """A vector env as worlds of one agent, whose slots are the env slots."""
 
     state_space = None
+    replays = True
 
     def __init__(self, config: EnvConfig, clock: str, num_worlds: int) -> None:
         self.env = make_vector_env(config, num_worlds, EpisodeSeeds(3, 0))
@@ -331,6 +332,23 @@ def test_a_data_set_of_a_world_holds_every_step_of_every_agent_in_whole_episodes
         if expected["end"] != "terminated" and seen not in still_open:
             assert rows["obs"][row + 1, 0] == (expected["next"] or seen)
     assert not [finding for finding in check_set(tmp_path / "set") if finding.is_wrong]
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_a_step_that_is_carried_into_the_next_fragment_keeps_the_log_probability_that_it_was_taken_with(clock):
+    _, worlds = lives(clock)
+    recorder = slot_recorder(worlds, 9)
+    behavior = recorder_behavior(recorder)
+    behavior.record_log_probs(lambda outputs, actions: np.full(len(actions), behavior.weights_version, np.float32))
+    carried = 0
+    for fragment in range(10):
+        behavior.weights_version = fragment
+        noise = behavior.noise(generator(0, "noise", fragment), 9, recorder.slots["default"])
+        columns = raw_columns(behavior, recorder.record({"default": noise}).batches["default"], ())
+        steps = columns["valid"]
+        np.testing.assert_array_equal(columns[LOGP][steps], columns["weights_version"][steps])
+        carried += (columns["weights_version"][steps] < fragment).sum()
+    assert bool(carried) is (clock == "per_agent")
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -31,7 +31,6 @@ from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 VIEWS = {"prev_actions": 2, "prev_rewards": 3, "obs": 4}
-HERE = "tests.unit.rollout.test_views"
 NONE = 3
 NEAR = rounding_error(8 + 8 + 6 * 6)  # inputs of the layers, and six products over the width of the core
 """What stands for an action before an episode's start, where there are 3: the network sees zeros."""
@@ -78,7 +77,7 @@ def policy_of(env: type[ShortEpisodes] = ShortEpisodes, *, normalize: bool = Fal
 
 def worker_of(policy: ActorCriticPolicy, length: int, env: type[ShortEpisodes] = ShortEpisodes) -> RolloutWorker:
     config = WorkerConfig(
-        env=EnvConfig(id=f"{HERE}:{env.__name__}"),
+        env=EnvConfig(id=f"{env.__module__}:{env.__name__}"),
         num_envs=3,
         fragment_length=length,
         seed=7,

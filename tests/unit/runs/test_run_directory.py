@@ -90,8 +90,8 @@ def test_an_extension_that_was_interrupted_can_be_asked_for_again(tmp_path: Path
         run.extend({"iteration": 2})
     (tmp_path / "elsewhere").rename(spec)
     run.extend({"iteration": 2})
-    assert [run.trial(name).stop["iteration"] for name in TRIALS] == [2, 2, 2, 2]
-    assert run.experiment().stop == {"iteration": 2}
+    assert [run.trial(name).stop.bounds["iteration"] for name in TRIALS] == [2, 2, 2, 2]
+    assert run.experiment().stop.bounds == {"iteration": 2}
 
 
 def test_finished_trials_and_failed_ones_are_not_unfinished(tmp_path: Path) -> None:

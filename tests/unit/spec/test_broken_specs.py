@@ -464,8 +464,8 @@ ENTRIES = [
         [
             (
                 "spec.yaml:5:3: try.zzz: unknown key 'zzz'; there are: algorithm, checkpoint, config, "
-                "env, evaluation, expect, failure, loggers, num_samples, output, policies, resources, scheduler, "
-                "searcher, seeds, stop, storage"
+                "env, evaluation, expect, failure, hooks, loggers, machine, machines, num_samples, output, policies, "
+                "resources, scheduler, searcher, seeds, stop, storage"
             )
         ],
     ),

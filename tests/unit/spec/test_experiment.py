@@ -31,7 +31,7 @@ def test_an_entry_gets_these_defaults() -> None:
     assert made.env == EnvConfig(id="CartPole-v1")
     assert made.config == PPOConfig()
     assert made.seeds == (0,)
-    assert made.stop == {"env_steps": 100_000}
+    assert made.stop.bounds == {"env_steps": 100_000}
     assert made.checkpoint == CheckpointConfig(every=25, at_end=True, keep=3, best="episode_return_mean")
     assert made.evaluation is None
     assert made.resources == ResourcesConfig(cpus=1.0)
@@ -199,7 +199,7 @@ def test_what_is_expected_is_data_as_it_was_written() -> None:
     ["iteration", "episode_return_mean", "learner/kl", "learner/lr", "info/success", "time/learn_s", "time_total_s"],
 )
 def test_reported_metrics_can_be_stopped_by(metric: str) -> None:
-    assert experiment(stop={metric: 1}).stop == {metric: 1.0}
+    assert experiment(stop={metric: 1}).stop.bounds == {metric: 1.0}
 
 
 def test_evaluation_metrics_can_be_stopped_by_where_there_is_an_evaluation() -> None:

@@ -315,7 +315,8 @@ def told_of(text: str) -> dict[str, list[str]]:
 
 def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the_same_round() -> None:
     told = told_of(
-        "cartpole-ppo:\n  env: CartPole-v1\n  run: PPO\n  stop: {training_iteration: 9}\n  checkpoint_freq: 3\n"
+        "cartpole-ppo:\n  env: CartPole-v1\n  seeds: 1\n  run: PPO\n  stop: {training_iteration: 9}\n"
+        "  checkpoint_freq: 3\n"
         "  config:\n    {kl_coeff: 0.2, num_sgd_iter: {grid_search: [1, 0]}, eager: true, sgd_stepsize: fast,\n"
         "     model: {fcnet_hiddens: [32], fcnet_activation: linear}}\n"
     )
@@ -343,7 +344,9 @@ def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the
 
 @pytest.mark.parametrize(("run", "said"), [("PPOO", "did you mean 'ppo'?"), ("TRPO", "it is not here yet")])
 def test_a_wrong_value_of_run_is_told_where_it_is_and_nothing_is_called_missing(run: str, said: str) -> None:
-    told = told_of(f"try:\n  env: CartPole-v1\n  run: {run}\n  stop: {{env_steps: 9}}\n  config: {{lr: -1}}\n")
+    told = told_of(
+        f"try:\n  env: CartPole-v1\n  seeds: 1\n  run: {run}\n  stop: {{env_steps: 9}}\n  config: {{lr: -1}}\n"
+    )
     assert told.keys() == {"run", "config.lr"}
     assert said in told["run"][1]
 

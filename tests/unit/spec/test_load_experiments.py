@@ -93,7 +93,7 @@ def test_an_override_below_a_bare_env_keeps_its_id(file: Path) -> None:
 
 def test_an_override_may_supply_what_the_file_lacks(file: Path) -> None:
     file.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n")
-    assert load(file, "stop.env_steps=10")["one"].stop == {"env_steps": 10}
+    assert load(file, "stop.env_steps=10")["one"].stop.bounds == {"env_steps": 10}
 
 
 def test_experiment_names_may_hold_dots(file: Path) -> None:
@@ -169,7 +169,7 @@ def test_the_shipped_config_of_an_algorithm_is_found_in_any_case(algorithm: str,
 def test_without_a_shipped_config_there_are_the_defaults_and_it_is_said() -> None:
     experiment = shipped_experiment("ppo", "MountainCar-v0")
     assert experiment.name == "mountaincar-v0-ppo"
-    assert experiment.stop == {"env_steps": 100_000}
+    assert experiment.stop.bounds == {"env_steps": 100_000}
     assert experiment.origin == (
         "no config for ppo on MountainCar-v0 comes with rlrun: taking the algorithm's defaults, "
         "stopping after 100,000 env steps"

@@ -9,4 +9,5 @@ def test_damaged_entries_have_titles_too() -> None:
 
 def test_a_search_over_envs_is_shown_as_it_is() -> None:
     assert env_title({"world": "a:b"}) == "a:b"
+    assert env_title({"external": {"port": 9900}}) == "external"
     assert env_title(["x"]) == "['x']"

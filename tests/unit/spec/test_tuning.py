@@ -2,12 +2,17 @@
 
 import json
 import pickle
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
+from rlrun.datasets.writer import SetWriter
 from rlrun.errors import SpecError
-from rlrun.spec.experiment import ExpectConfig, RunSettings
+from rlrun.spec.experiment import ExpectConfig, Experiment, RunSettings
+from rlrun.spec.load import parse_experiments
 from rlrun.spec.tuning import (
     AshaConfig,
     BohbConfig,
@@ -168,3 +173,48 @@ def test_nothing_is_tuned_restarted_or_told_unless_a_spec_says_so() -> None:
 def test_two_thirds_of_the_seeds_must_pass(seeds: int, passes: int) -> None:
     assert ExpectConfig.parse({"episode_return_mean": 1}).needed_passes(seeds) == passes
     assert ExpectConfig.parse({"episode_return_mean": 1, "passes": 1}).needed_passes(seeds) == 1
+
+
+def of_data(folder: Path, **keys: Any) -> Experiment:
+    """Returns a search over trials that learn from a data set."""
+    with SetWriter(folder / "data", Box(-1, 1, (2,)), Discrete(2)) as writer:
+        ends = np.array([False, True])
+        steps = {
+            "actions": np.zeros(2, np.int64),
+            "rewards": np.ones(2),
+            "terminateds": ends,
+            "truncateds": ~ends & ends,
+        }
+        writer.add_episode({"obs": np.zeros((3, 2), np.float32), **steps})
+    config = {"input": str(folder / "data"), "lr": {"choice": [1e-3, 1e-4]}}
+    entry = {"algorithm": "bc", "num_samples": 4, "config": config, "stop": {"sgd_steps": 900}, **keys}
+    (experiment,) = parse_experiments({"tuned": entry})
+    return experiment
+
+
+def test_trials_that_learn_from_data_are_compared_by_evaluations_over_sgd_steps(tmp_path: Path) -> None:
+    judged = {"evaluation": {"every": 1, "episodes": 1, "env": "CartPole-v1"}}
+    scheduler = of_data(tmp_path, scheduler="asha", **judged).scheduler
+    assert scheduler is not None
+    assert isinstance(scheduler.settings, AshaConfig)
+    assert (scheduler.time_attr, scheduler.settings.metric) == ("sgd_steps", "evaluation/episode_return_mean")
+    assert scheduler.settings.limit({"sgd_steps": 900}) == 900
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "message"),
+    [
+        ("asha", r"scheduler\.asha\.metric: trials that learn from data play no episodes: add evaluation, or name"),
+        (
+            {"asha": {"metric": "learner/log_prob", "time_attr": "env_steps", "max_t": 9}},
+            r"time_attr: no env is stepped",
+        ),
+        (
+            {"pbt": {"interval_env_steps": 9000, "mutations": {"lr": {"loguniform": [1e-4, 1e-2]}}}},
+            r"scheduler\.pbt: a population's generations count env steps, and trials that learn from data step none",
+        ),
+    ],
+)
+def test_what_needs_an_env_is_refused_in_searches_over_data(scheduler: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=message):
+        of_data(tmp_path, scheduler=scheduler)

@@ -75,7 +75,7 @@ def test_games_against_an_opponent_can_be_stopped_by_compared_and_expected() -> 
         "expect": {names[2]: 0.5, "last_evaluations": 2},
     }
     (experiment,) = parse_experiments({"try": {**ALONE, **named}})
-    assert experiment.stop.keys() == {"env_steps", names[0]}
+    assert experiment.stop.bounds.keys() == {"env_steps", names[0]}
 
 
 @pytest.mark.parametrize(

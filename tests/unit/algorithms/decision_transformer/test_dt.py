@@ -129,7 +129,7 @@ def test_acting_asks_the_transformer_what_training_has_taught_it(tmp_path: Path)
     found = []
     for step in range(4):  # rewards are 1, 2, 3, ...; actions are those of the data
         found.append(behavior.outputs(np.array([[step]], np.float32)))
-        behavior._add(np.array([step % 2]), None)
+        behavior.remember(np.array([step % 2]), None)
         behavior.take_rewards(np.array([step + 1.0]))
     np.testing.assert_allclose(np.concatenate(found[:3]), expected[0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found[3], expected[1, 2:], rtol=1e-5, atol=1e-6)  # the first step has left the context
@@ -141,7 +141,7 @@ def test_actions_that_were_executed_instead_are_in_the_context() -> None:
         behavior.begin_episodes(np.array([True]))
         (chosen,) = behavior.actions(np.zeros((1, 1), np.float32), None)
     told.take_actions(np.array([1 - chosen]))
-    own._add(np.array([1 - chosen]), None)
+    own.remember(np.array([1 - chosen]), None)
     np.testing.assert_array_equal(told.memory()["recurrent_state"], own.memory()["recurrent_state"])
 
 

@@ -154,8 +154,25 @@ def test_a_recurrent_policy_clones_what_only_memory_can_know(tmp_path: Path) -> 
             assert acts == [int(sign > 0)] * 3
 
 
-def test_marwil_has_no_recurrent_network_and_data_no_views() -> None:
+def test_marwil_has_no_recurrent_network() -> None:
     with pytest.raises(SpecError, match="cem and bc have recurrent networks"):
         MARWIL(model={"core": "gru"})
-    with pytest.raises(SpecError, match="data sets hold single observations"):
-        BC(model={"views": {"frames": 2}})
+
+
+@pytest.mark.parametrize("core", [None, "gru"])
+def test_what_only_the_step_before_shows_is_cloned_by_views(tmp_path: Path, core: str | None) -> None:
+    rng = np.random.default_rng(0)
+    with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2)) as writer:
+        for _ in range(20):
+            obs = rng.choice([-1.0, 1.0], (6, 1)).astype(np.float32)
+            before = np.append([False], obs[:4, 0] > 0)  # nothing is before the first step
+            flags = {"terminateds": np.arange(5) == 4, "truncateds": np.zeros(5, np.bool_)}
+            writer.add_episode({"obs": obs, "actions": before.astype(np.int64), "rewards": np.zeros(5), **flags})
+    model = {"views": {"obs": 2, "prev_actions": 1}, "core": core, "core_width": 8, "hiddens": [8]}
+    learns = BC(input=str(tmp_path / "data"), **{**SMALL, "model": model}, seq_len=2, normalize_observations=True)
+    with Training(None, learns) as training:
+        training.step()
+        training.step()
+        signs = [1, -1, -1, 1, 1]
+        acts = [training.act(np.array([x], np.float32), episode_start=t == 0) for t, x in enumerate(signs)]
+    assert acts == [0, 1, 0, 0, 1]

@@ -56,12 +56,21 @@ def data(tmp_path: Path) -> str:
     return str(tmp_path / "data")
 
 
-@pytest.mark.parametrize(("share", "counts"), [(1.0, (0, 10)), (0.5, (30, 20)), (None, (30, 20))])
+@pytest.mark.parametrize(
+    ("share", "counts", "views"),
+    [
+        (1.0, (0, 10), {}),
+        (0.5, (30, 20), {}),
+        (None, (30, 20), {}),
+        (0.5, (30, 20), {"obs": 2, "prev_actions": 1, "prev_rewards": 2}),
+    ],
+)
 def test_the_share_decides_what_is_learned_from_and_a_resume_is_exact(
-    data: str, tmp_path: Path, share: float | None, counts: tuple[int, int]
+    data: str, tmp_path: Path, share: float | None, counts: tuple[int, int], views: dict[str, int]
 ) -> None:
     named = None if share is None else [{"path": data, "share": share}]
-    with Training("Pendulum-v1", DataSAC(input=named, **SETTINGS), seed=1) as training:
+    settings = {**SETTINGS, "model": {"hiddens": [4], "views": views}}
+    with Training("Pendulum-v1", DataSAC(input=named, **settings), seed=1) as training:
         training.step()
         saved = training.save(tmp_path / "saved")
         result = training.step()

@@ -1,0 +1,34 @@
+"""Support of recorded actions: whether a policy's actions are among those that the data shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlrun.functional.masked import masked_mean
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ACTOR_SUPPORT = (
+    Metric("q_mean", "", "Mean value of the actor's own actions"),
+    Metric("outside", "", "Part of the actor's own actions with a coordinate beyond those of the recorded actions"),
+)
+"""Metrics of an actor's own actions next to recorded ones."""
+
+
+def support_statistics(values: Tensor, actions: Tensor, recorded: Tensor, valid: Tensor) -> dict[str, Tensor]:
+    """Statistics of an actor's own actions, for `ACTOR_SUPPORT`.
+
+    Args:
+        values: Q values of the actor's actions, [S, L].
+        actions: The actor's actions, [S, L, D].
+        recorded: Recorded actions, whose range in the minibatch is the support, [S, L, D].
+        valid: Mask of the valid steps, [S, L].
+    """
+    actions = actions.detach()
+    is_outside = (actions < recorded.amin((0, 1))) | (actions > recorded.amax((0, 1)))
+    return {
+        "q_mean": masked_mean(values.detach(), valid),
+        "outside": masked_mean(is_outside.any(-1).float(), valid),
+    }

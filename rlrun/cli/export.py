@@ -1,0 +1,117 @@
+"""``rlrun export CHECKPOINT|RUN``: a saved policy as an ONNX file or a C file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlrun.cli.json_document import print_result
+from rlrun.cli.options import OutputFile, json_option, runs_dir_option, trust_option
+from rlrun.cli.tables import counted
+
+if TYPE_CHECKING:
+    from rlrun.export.saved_policy import Export, Format
+    from rlrun.training.training import Training
+
+
+@click.command()
+@click.argument("target", metavar="CHECKPOINT|RUN")
+@click.option("-o", "--output", type=OutputFile(), required=True, help="The file to write, such as policy.onnx.")
+@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
+@click.option("--policy", default="", metavar="NAME", help="The policy of a world with several; the first by default.")
+@click.option("--to", type=click.Choice(["onnx", "c"]), default="onnx", show_default=True, help="Kind of file.")
+@click.option("--stochastic", is_flag=True, help="Draw actions by noise, a further input, not the likeliest ones.")
+@click.option("--data", metavar="SET", type=click.Path(path_type=Path), help="Compare on a data set, not in the env.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the comparison.")
+@runs_dir_option
+@trust_option
+@json_option("the export")
+def export(
+    target: str,
+    output: Path,
+    best: bool,
+    policy: str,
+    to: Format,
+    stochastic: bool,
+    data: Path | None,
+    seed: int,
+    runs_dir: Path,
+    trust: bool,
+) -> None:
+    """Write a saved policy as a file for other programs.
+
+    The file holds all that is between an observation of the env and an action of
+    the env: normalisation, earlier observations, action masks, memory, scaling.
+    Before it is written, its actions are compared with those of the policy along
+    1,000 observations. CHECKPOINT is a directory; a RUN or one of its trials means
+    its newest whole checkpoint.
+    """
+    from rlrun.checkpoint.durable import write_file
+    from rlrun.cli.targets import checkpoint_named, restored
+    from rlrun.export.saved_policy import export as exported
+    from rlrun.export.saved_policy import metadata_of
+
+    checkpoint = checkpoint_named(target, runs_dir, best=best)
+    with restored(checkpoint, runs_dir, trust=trust) as training:
+        stream = _stream(training, policy, checkpoint, data, seed)
+        metadata = metadata_of(training, policy, checkpoint, stochastic=stochastic)
+        found = exported(training, policy, stream, metadata, to=to, stochastic=stochastic, seed=seed)
+    write_file(output, found.content)
+    print_result(_document(output, found, metadata), _text(output, found))
+
+
+def _stream(training: Training, policy: str, checkpoint: Path, data: Path | None, seed: int) -> Any:
+    """Observations for the comparison, of the policy's env or of a data set."""
+    from rlrun.cli.targets import evaluation_env
+    from rlrun.envs.env_config import WITHOUT_ENV
+    from rlrun.errors import UsageError
+    from rlrun.export.observations import of_data, of_env
+
+    trainee = training.acting.policy(policy).trainee
+    if data is not None:
+        from rlrun.datasets.data_set import DataSet
+
+        return of_data(DataSet(data), trainee.spaces)
+    env = evaluation_env(checkpoint, training)
+    if env.id == WITHOUT_ENV:
+        raise UsageError("this policy was trained on data, without an env: name a data set by --data to compare it on")
+    return of_env(training, trainee.name, env, seed)
+
+
+def _document(output: Path, found: Export, metadata: dict[str, str]) -> dict[str, Any]:
+    compared = found.comparison
+    return {
+        "file": str(output),
+        "bytes": len(found.content),
+        "inputs": _described(found.inputs),
+        "outputs": _described(found.outputs),
+        "metadata": metadata,
+        "compared": {
+            "observations": compared.observations,
+            "episodes": compared.episodes,
+            "difference": compared.difference,
+            "ties": compared.ties,
+        },
+    }
+
+
+def _described(arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name: {"dtype": array.dtype.name, "shape": list(array.shape[1:])} for name, array in arrays.items()}
+
+
+def _text(output: Path, found: Export) -> str:
+    compared = found.comparison
+    lines = [f"{output}  ({len(found.content):,} bytes)"]
+    for what, arrays in (("input", found.inputs), ("output", found.outputs)):
+        lines += [
+            f"  {what:<7} {name:<20} {array.dtype.name} [{', '.join(['batch', *map(str, array.shape[1:])])}]"
+            for name, array in arrays.items()
+        ]
+    ties = f", {counted(compared.ties, 'tie')}" if compared.ties else ""
+    lines.append(
+        f"  acts as the policy on {counted(compared.observations, 'observation')} of "
+        f"{counted(compared.episodes, 'episode')}: largest difference {compared.difference:.1g}{ties}"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,166 @@
+"""``rlrun serve CHECKPOINT|RUN``: a saved policy over HTTP."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, closing, nullcontext
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rlrun.cli.options import runs_dir_option, trust_option
+from rlrun.cli.tables import counted
+from rlrun.cli.terminal import echo
+from rlrun.errors import RlrunError, SpecError, UsageError
+
+if TYPE_CHECKING:
+    from rlrun.serving.policy_app import PolicyApp
+    from rlrun.serving.served_policy import ServedPolicy
+    from rlrun.web.listening import Listening
+
+
+_SECONDS = click.FloatRange(min=0, min_open=True)
+
+
+@click.command()
+@click.argument("target", metavar="CHECKPOINT|RUN")
+@click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
+@click.option("--policy", "name", default="", help="The policy, where a world has several; default: the first.")
+@click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of drawn actions.")
+@click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Network interface; any other needs a token.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 for a free one.")
+@click.option("--token-file", type=click.Path(), help="File of the token that requests carry; default: $RLRUN_TOKEN.")
+@click.option("--cert", type=click.Path(), help="File of a TLS certificate (PEM).")
+@click.option("--key", type=click.Path(), help="File of the certificate's private key (PEM).")
+@click.option(
+    "--reload-s",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    show_default=True,
+    help="Seconds between looks for a newer checkpoint.",
+)
+@click.option("--sessions", type=click.IntRange(min=1), default=1_000, show_default=True, help="Most open sessions.")
+@click.option(
+    "--session-s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds without a request that end a session.",
+)
+@runs_dir_option
+@trust_option
+def serve(
+    target: str,
+    best: bool,
+    name: str,
+    stochastic: bool,
+    seed: int,
+    simulations: int | None,
+    host: str,
+    port: int,
+    token_file: str | None,
+    cert: str | None,
+    key: str | None,
+    reload_s: float,
+    sessions: int,
+    session_s: float,
+    runs_dir: Path,
+    trust: bool,
+) -> None:
+    """Serve the actions of a saved policy over HTTP.
+
+    CHECKPOINT is a directory; a RUN or one of its trials means its newest whole
+    checkpoint, and newer ones are served as soon as they are written. Observations
+    and actions are JSON, in the env's units: POST /act, or POST /session for
+    policies that remember their episode. /schema, /health, /metrics; the page at /
+    tries an observation.
+
+    Only this machine reaches the server, unless --host names another interface.
+    Then each request carries a token as `Authorization: Bearer TOKEN`.
+    """
+    from rlrun.cli.targets import checkpoint_named, existing
+    from rlrun.web.listening import Listening, demand_web_packages, read_token
+
+    demand_web_packages()
+    listening = Listening(port, host, read_token(token_file), cert, key)
+    find = partial(checkpoint_named, target, runs_dir, best=best)
+    load = partial(loaded_elsewhere, runs_dir=runs_dir, trust=trust, name=name, simulations=simulations)
+    checkpoint = find()
+
+    from rlrun.functional.seeding import generator
+    from rlrun.serving.decisions import Decisions
+    from rlrun.serving.policy_app import PolicyApp
+    from rlrun.serving.reloading import Reloader
+    from rlrun.serving.sessions import Sessions
+
+    decisions = Decisions(load(checkpoint), generator(seed, "serve") if stochastic else None)
+    app = PolicyApp(decisions, Sessions(sessions, session_s))
+    reloader = Reloader(checkpoint.parent, find, load, decisions, app.metrics, partial(echo, err=True))
+    is_fixed = existing(target, runs_dir) == checkpoint
+    _serve(app, listening, checkpoint, None if is_fixed else partial(reloader.running, reload_s))
+
+
+def _serve(
+    app: PolicyApp,
+    listening: Listening,
+    checkpoint: Path,
+    reloading: Callable[[], AbstractContextManager[None]] | None,
+) -> None:
+    """Serves until the process is interrupted."""
+    from rlrun.web.web_server import WebServer
+
+    server, served = WebServer(app.asgi(listening), listening), app.decisions.served
+    if listening.warning:
+        echo(f"Warning: {listening.warning}", err=True)
+    policy = f"policy {served.name} of " if len(served.policies) > 1 else ""
+    echo(f"{server.url} serves {policy}{checkpoint} at {served.env_steps:,} env steps; Ctrl-C ends it")
+    try:
+        with closing(app), server, nullcontext() if reloading is None else reloading():
+            server.wait()
+    except KeyboardInterrupt:  # the usual end of a server
+        echo(f"\nserved {counted(app.metrics.decisions, 'decision')}", err=True)
+
+
+def loaded_elsewhere(
+    checkpoint: Path, *, runs_dir: Path, trust: bool, name: str, simulations: int | None
+) -> ServedPolicy:
+    """Loads a policy in a process of its own, which ends: neither torch nor the training stays in this one.
+
+    So decisions of the former policy are not delayed by a reload, but for the CPU that it shares.
+
+    Raises:
+        RlrunError: The checkpoint cannot be used, or there is no such policy.
+    """
+    with ProcessPoolExecutor(1, get_context("spawn"), _ignore_interrupts) as process:
+        try:
+            return process.submit(load_policy, checkpoint, runs_dir, trust, name, simulations).result()
+        except BrokenProcessPool:
+            raise RlrunError(f"{checkpoint}: the process that loaded it ended without a word") from None
+
+
+def load_policy(checkpoint: Path, runs_dir: Path, trust: bool, name: str, simulations: int | None) -> ServedPolicy:
+    """Restores a checkpoint, and takes a policy out of it.
+
+    Raises:
+        RlrunError: The checkpoint cannot be used, or there is no such policy.
+    """
+    from rlrun.cli.targets import restored
+    from rlrun.serving.served_policy import ServedPolicy
+
+    try:
+        with restored(checkpoint, runs_dir, trust=trust) as training:
+            return ServedPolicy.of(training, checkpoint, name, simulations)
+    except SpecError as error:  # which cannot be pickled
+        raise UsageError(str(error)) from None
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's

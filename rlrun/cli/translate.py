@@ -1,0 +1,35 @@
+"""``rlrun translate FILE``: a file of RLlib or rl-zoo3 as a spec of rlrun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rlrun.cli.terminal import echo
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--env", help="Env whose settings to take from a file of rl-zoo3.")
+@click.option("--lenient", is_flag=True, help="Leave out keys although they change what is learned.")
+@click.option(
+    "--version",
+    type=click.Choice(["0.5", "1.13", "2.5"]),
+    help="Version of RLlib whose defaults hold; default: recognised by the file's keys.",
+)
+def translate(file: Path, env: str | None, lenient: bool, version: str | None) -> None:
+    """Print a file of RLlib or rl-zoo3 as a spec of rlrun.
+
+    Comments say which line a value comes from, and what was changed or left out,
+    the most harmful first. A key that changes what is learned and has no
+    counterpart is an error, unless --lenient leaves it out.
+
+    \b
+    rlrun translate pong-ppo.yaml > pong.yaml
+    rlrun translate hyperparams/ppo.yml --env CartPole-v1
+    """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    from rlrun.spec.files_of_others import translated_text
+
+    number = None if version is None else tuple(map(int, version.split(".")))
+    echo(translated_text(file, env=env, lenient=lenient, version=number).rstrip("\n"))

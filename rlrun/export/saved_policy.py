@@ -1,0 +1,153 @@
+"""Export of a saved policy: recorded, written, and compared with the policy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlrun.checkpoint.format import SPEC_FILE
+from rlrun.checkpoint.manifest import rlrun_version
+from rlrun.data.space_json import space_to_json
+from rlrun.data.space_kinds import kind_of, space_tree
+from rlrun.data.tree import leaves
+from rlrun.errors import UsageError
+from rlrun.export.check import Comparison, ExportDiffers, Runner, Stream, compare
+from rlrun.export.graph import Array, Untraceable, output_arrays, read_inputs
+from rlrun.export.policy_graph import PolicyGraph, policy_graph
+from rlrun.policy.behavior import BehaviorPolicy
+
+if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+    from rlrun.training.training import Training
+
+Format = Literal["onnx", "c"]
+
+ACTS_OTHERWISE = ("actions", "chosen", "sampled", "outputs")
+"""Methods of a behavior policy that say how it chooses actions."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """Exported policy.
+
+    Attributes:
+        content: The file.
+        policy: The graph that it was written from.
+        comparison: Result of the comparison with the policy.
+    """
+
+    content: bytes
+    policy: PolicyGraph
+    comparison: Comparison
+
+    @property
+    def inputs(self) -> dict[str, Array]:
+        """Examples of the inputs, by name."""
+        return read_inputs(self.policy.graph)
+
+    @property
+    def outputs(self) -> dict[str, Array]:
+        """Examples of the outputs, by name."""
+        return output_arrays(self.policy.graph)
+
+
+def export(
+    training: Training, name: str, stream: Stream, metadata: dict[str, str], *, to: Format, stochastic: bool, seed: int
+) -> Export:
+    """Exports a policy of a training, and compares it with the policy.
+
+    Args:
+        training: The training.
+        name: Name of the policy; "" for the first one.
+        stream: Observations for the comparison.
+        metadata: What the file says of the policy.
+        to: Kind of file.
+        stochastic: Whether actions are drawn.
+        seed: Seed of the noise in the comparison.
+
+    Raises:
+        UsageError: The policy cannot be exported.
+        ExportDiffers: What was exported acts otherwise than the policy.
+    """
+    acting = training.acting.policy(name)
+    trainee, behavior = acting.trainee, acting.behavior()
+    found = f"policy {trainee.name}"
+    try:
+        recorded = recorded_policy(trainee.policy, behavior, trainee.spaces, to=to, stochastic=stochastic)
+    except UsageError as error:
+        raise UsageError(f"{found}: {error}") from None
+    except Untraceable as error:
+        raise UsageError(f"{found} cannot be exported, because of {error}") from error
+    content, runner = WRITERS[to](recorded, metadata)
+    try:
+        return Export(content, recorded, compare(behavior, recorded, runner, stream, seed=seed))
+    except ExportDiffers as error:
+        raise ExportDiffers(f"{found} is not exported, since the file would act otherwise: {error}") from None
+
+
+def recorded_policy(
+    policy: Policy, behavior: BehaviorPolicy, spaces: Spaces, *, to: Format, stochastic: bool
+) -> PolicyGraph:
+    """Records a policy's step.
+
+    Raises:
+        UsageError: The policy plans its actions, or chooses them by code of its own.
+        Untraceable: The policy does something that no graph can do.
+    """
+    kind = type(behavior)
+    if kind.search is not BehaviorPolicy.search:
+        raise UsageError("a policy that plans its actions by tree search cannot be exported")
+    if any(getattr(kind, method) is not getattr(BehaviorPolicy, method) for method in ACTS_OTHERWISE):
+        raise UsageError(f"a policy that acts by code of its own ({kind.__name__}) cannot be exported")
+    batch = 1 if to == "c" else None
+    scores = _scores(policy, spaces)
+    return policy_graph(behavior, spaces, policy.parameters, stochastic=stochastic, scores=scores, batch=batch)
+
+
+def _scores(policy: Policy, spaces: Spaces) -> str:
+    """Name of the network's outputs: what they are."""
+    if policy.estimates == "action_values":
+        return "action_values"
+    kinds = [kind_of(part) for part in leaves(space_tree(spaces.action))]
+    return "outputs" if any(kind is None or kind.meaning == "numbers" for kind in kinds) else "logits"
+
+
+def metadata_of(training: Training, name: str, checkpoint: Path, *, stochastic: bool) -> dict[str, str]:
+    """What a file says of its policy: origin, spaces and state of training, each as text or JSON."""
+    trainee = training.acting.policy(name).trainee
+    algorithm = training.description.policies.algorithms[trainee.name]
+    return {
+        "rlrun_version": rlrun_version(),
+        "algorithm": algorithm.name(),
+        "policy": trainee.name,
+        "env": training.description.env.id,
+        "env_steps": str(trainee.clock.env_steps),
+        "spec_sha256": hashlib.sha256((checkpoint / SPEC_FILE).read_bytes()).hexdigest(),
+        "observation_space": json.dumps(space_to_json(trainee.spaces.observation)),
+        "action_space": json.dumps(space_to_json(trainee.spaces.action)),
+        "actions": "drawn" if stochastic else "likeliest",
+    }
+
+
+def _as_onnx(policy: PolicyGraph, metadata: dict[str, str]) -> tuple[bytes, Runner]:
+    from rlrun.export.onnx_file import onnx_model, onnx_runner
+
+    inputs: dict[str, Any] = {"memory": json.dumps(policy.memory), "noise": json.dumps(dict(policy.noise))}
+    model = onnx_model(policy.graph, metadata | inputs)
+    return model, onnx_runner(model, policy.graph.outputs)
+
+
+def _as_c(policy: PolicyGraph, metadata: dict[str, str]) -> tuple[bytes, Runner]:
+    from rlrun.export.c_file import c_runner, c_source
+
+    source = c_source(policy, metadata).encode()
+    return source, c_runner(source, policy)
+
+
+WRITERS: dict[Format, Callable[[PolicyGraph, dict[str, str]], tuple[bytes, Runner]]] = {"onnx": _as_onnx, "c": _as_c}
+"""Functions that write a graph, and return what runs the file."""

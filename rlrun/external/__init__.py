@@ -1,0 +1,1 @@
+"""Simulators as clients: the protocol, the server of episodes, and the files that clients copy."""

@@ -1,0 +1,125 @@
+"""Runs a Gymnasium env as a client of rlrun, with actions of the server, or of its weights in this process.
+
+Copy this file next to rlrun_client.py. It needs NumPy and Gymnasium.
+
+    client = Client("http://127.0.0.1:9900")
+    run(gymnasium.make("CartPole-v1"), client, EpisodeUnknown)
+
+With `acts_here=True` the actions are chosen in this process, by weights that the server gives: a simulator that cannot
+wait has its action at once. It serves policies of dense layers with discrete actions.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from typing import Any
+
+import numpy as np
+
+ACTIVATIONS: dict[str | None, Any] = {
+    None: lambda x: x,
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+class LocalPolicy:
+    """The server's policy in this process: dense layers in NumPy, and discrete actions drawn from their logits.
+
+    Args:
+        client: A `Client` of rlrun_client.py.
+        max_lag: Versions by which the weights may be older than the server's.
+        seed: Seed of the actions; None for a random one.
+
+    Attributes:
+        version: Version of the weights.
+    """
+
+    def __init__(self, client: Any, max_lag: int = 0, seed: int | None = None) -> None:
+        self.version = -1
+        self._client = client
+        self._max_lag = max_lag
+        self._random = np.random.default_rng(seed)
+        self._fetch()
+
+    def act(self, observation: Any) -> int:
+        """Draws an action for an observation, by the Gumbel-max trick."""
+        x = (np.asarray(observation, np.float32).ravel() - self._mean) * self._scale
+        if self._clip is not None:
+            x = np.clip(x, -self._clip, self._clip)
+        for weight, bias, activation in self._layers:
+            x = activation(x @ weight + bias)
+        return int(np.argmax(x + self._random.gumbel(size=x.shape)) + self._start)
+
+    def follow(self, version: int | None) -> None:
+        """Fetches the weights if the server's version is too far ahead."""
+        if version is not None and version - self.version > self._max_lag:
+            self._fetch()
+
+    def _fetch(self) -> None:
+        found = self._client.get_weights(self.version)
+        if "layers" in found:
+            self._layers = [
+                (_array(layer["weight"]), _array(layer["bias"]), ACTIVATIONS[layer["activation"]])
+                for layer in found["layers"]
+            ]
+            self._mean, self._scale, self._clip = _array(found["mean"]), _array(found["scale"]), found["clip"]
+            self._start = found["start"]
+        self.version = found["version"]
+
+
+def _array(data: dict[str, Any]) -> Any:
+    return np.frombuffer(base64.b64decode(data["float32"]), "<f4").reshape(data["shape"])
+
+
+def run(
+    env: Any,
+    client: Any,
+    unknown: type[Exception],
+    episodes: int | None = None,
+    seed: int | None = None,
+    acts_here: bool = False,
+    max_lag: int = 0,
+) -> list[float]:
+    """Runs episodes of an env, whose actions the server chooses, or its weights in this process.
+
+    An episode that the server does not know any more, as after its restart, is left, and another one begins.
+
+    Args:
+        env: A Gymnasium env.
+        client: A `Client` of rlrun_client.py.
+        unknown: Its `EpisodeUnknown`.
+        episodes: Number of episodes; None for no end.
+        seed: Seed of the first reset, and of actions that are chosen here; None for a random one.
+        acts_here: Whether actions are chosen in this process.
+        max_lag: Versions by which the weights here may be older than the server's.
+
+    Returns:
+        The return of each finished episode.
+    """
+    returns: list[float] = []
+    policy = LocalPolicy(client, max_lag, seed) if acts_here else None
+    for number in itertools.count():
+        if episodes is not None and len(returns) >= episodes:
+            break
+        episode = client.start_episode()
+        observation, _ = env.reset(seed=seed if number == 0 else None)
+        total, terminated, truncated = 0.0, False, False
+        try:
+            while not (terminated or truncated):
+                if policy is None:
+                    action = client.get_action(episode, observation)
+                else:
+                    action = policy.act(observation)
+                    policy.follow(client.log_action(episode, observation, action, version=policy.version))
+                observation, reward, terminated, truncated, _ = env.step(action)
+                client.log_returns(episode, float(reward))
+                total += float(reward)
+            client.end_episode(episode, observation, truncated=not terminated)
+        except unknown:
+            continue
+        returns.append(total)
+    return returns

@@ -1,0 +1,43 @@
+"""`rlrun translate` prints a spec on stdout, and ends with 2 where it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rlrun.cli.main import cli
+
+THEIRS = "pole:\n  run: DQN\n  env: CartPole-v0\n  stop: {timesteps_total: 500}\n  config: {lr: 0.1, callbacks: a.B}\n"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("theirs.yaml").write_text(THEIRS)
+
+
+def test_a_refused_key_can_be_left_out_and_the_output_is_a_spec() -> None:
+    refused = CliRunner().invoke(cli, ["translate", "theirs.yaml"])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "theirs.yaml:5:21: pole.config.callbacks: changes what is learned" in refused.stderr
+    printed = CliRunner().invoke(cli, ["translate", "theirs.yaml", "--lenient", "--version", "1.13"])
+    assert printed.exit_code == 0
+    Path("ours.yaml").write_text(printed.stdout)
+    checked = CliRunner().invoke(cli, ["validate", "ours.yaml"])
+    assert (checked.exit_code, checked.stderr) == (0, "")
+    assert checked.stdout.splitlines()[1].split() == ["pole", "dqn", "CartPole-v1", "1"]
+
+
+def test_what_a_file_of_rllib_became_is_told_before_its_trials() -> None:
+    Path("theirs.yaml").write_text(THEIRS.replace(", callbacks: a.B", ""))
+    planned = CliRunner().invoke(cli, ["train", "-f", "theirs.yaml", "--dry-run"])
+    assert planned.exit_code == 0
+    assert planned.stderr.startswith("theirs.yaml: read as RLlib 1.13, ")
+    assert "`rlrun translate theirs.yaml` shows it" in planned.stderr
+
+
+def test_a_missing_file_is_named() -> None:
+    done = CliRunner().invoke(cli, ["translate", "nowhere.yaml"])
+    assert (done.exit_code, done.stderr) == (2, "nowhere.yaml: there is no such file\n")

@@ -278,8 +278,6 @@ class CriticsModelConfig(ModelConfig):
 
     critic_normalization: Normalization | None = None
     """Normalisation of the critics' dense layers, where the actor has none; null for `normalization`."""
-    critic_hiddens: tuple[PositiveInt, ...] | None = None
-    """Widths of the critics' dense layers, where the actor has others; null for `hiddens`."""
 
 
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
@@ -309,22 +307,3 @@ class SoftModelConfig(CriticsModelConfig):
     `log_std_init` only has an effect with use_sde, since otherwise standard deviations are outputs of the network.
     Entries of 1 would shift the mean by the norm of all features, which saturates every action at first.
     """
-
-    batch_renorm: bool = False
-    """Batch renormalisation (arXiv:1702.03275) of the inputs of each dense layer of actor and critics, by a minibatch's
-    statistics in losses and by running ones in acting. It needs `joint_targets`."""
-    residual: bool = False
-    """Whether each number of `hiddens` is a residual block (SimBa, arXiv:2410.09754), all of the same width: two dense
-    layers, four times as wide inside, after a LayerNorm. A linear layer comes first, a LayerNorm last."""
-
-    @model_validator(mode="after")
-    def _one_normalization(self) -> SoftModelConfig:
-        if (self.batch_renorm or self.residual) and (self.normalization or self.critic_normalization):
-            raise ValueError("batch_renorm and residual normalise by themselves; leave out normalization")
-        if (self.batch_renorm and self.residual) or (self.core and (self.batch_renorm or self.residual)):
-            raise ValueError("batch_renorm and residual exclude each other and a core")
-        if self.residual:
-            for name, widths in (("hiddens", self.dense_widths), ("critic_hiddens", self.critic_hiddens)):
-                if widths is not None and len(set(widths)) != 1:
-                    raise ValueError(f"residual: all {name} are of one width, not {list(widths)}")
-        return self

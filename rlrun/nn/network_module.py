@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from rlrun.data.tree import leaves, map_tree
 from rlrun.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize_orthogonally, mlp
-from rlrun.nn.network_spec import KEPT_UNITS, Head, NetworkSpec
+from rlrun.nn.network_spec import Head, NetworkSpec
 from rlrun.nn.state_dependent import StateDependentStd
 from rlrun.nn.torch_cores import core_parts, run_core
 
@@ -52,19 +52,14 @@ class NetworkModule(nn.Module):
         return nn.Sequential(*own, nn.Linear(head.hiddens[-1] if head.hiddens else self.spec.features, outputs))
 
     def _linear(self, inputs: int, outputs: int) -> nn.Linear:
-        if self.spec.renormalizes:
-            from rlrun.nn.batch_renorm import RenormalizedLinear
-
-            return RenormalizedLinear(inputs, outputs)
         return nn.Linear(inputs, outputs)
 
     def _mlp(self, inputs: int, hiddens: Sequence[int]) -> nn.Sequential:
-        spec = self.spec
-        if spec.residual and hiddens:
-            from rlrun.nn.residual_layers import residual_layers
+        return mlp(inputs, hiddens, self.spec.activation, self.spec.normalization)
 
-            return residual_layers(inputs, hiddens[-1], len(hiddens), spec.activation)
-        return mlp(inputs, hiddens, spec.activation, self._linear if spec.renormalizes else spec.normalization)
+    def _features(self, trunk: nn.Sequential, x: Tensor, inputs: Mapping[str, Any]) -> Tensor:
+        features: Tensor = trunk(x)
+        return features
 
     def _part(self, name: str) -> Any:
         return getattr(self, name)
@@ -80,8 +75,7 @@ class NetworkModule(nn.Module):
         """Forward pass over sequences of consecutive steps.
 
         Args:
-            inputs: `obs`, a tree of [S, L, ...], and the spec's vectors [S, L, width]; for dropout in the trunk of a
-                feed-forward network also `KEPT_UNITS` [S, L, sum of the hidden widths].
+            inputs: `obs`, a tree of [S, L, ...], and the spec's vectors [S, L, width].
             state: Recurrent state before each sequence's first step, [S, state_size]; None without a core.
             episode_starts: Whether a step starts an episode, [S, L], which resets the recurrent state.
             steps: With a core: indices of the steps in each sequence at which heads and vectors are evaluated, [S, N];
@@ -94,7 +88,6 @@ class NetworkModule(nn.Module):
         asked = length if steps is None else steps.shape[1]
         observations = map_tree(lambda leaf: leaf.flatten(0, 1), inputs["obs"])
         vectors = [inputs[name].flatten(0, 1) for name, _ in self.spec.vectors]
-        kept = inputs.get(KEPT_UNITS)
         heads: dict[str, Tensor] = {}
         before: Sequence[Tensor] = () if state is None else state.chunk(len(self.spec.towers), -1)
         after: list[Tensor] = []
@@ -102,8 +95,7 @@ class NetworkModule(nn.Module):
             encoded = self._part(f"{tower.prefix}encoder")(observations)
             trunk = self._part(f"{tower.prefix}trunk")
             if self.spec.core is None:
-                features = torch.cat([encoded, *vectors], -1) if vectors else encoded
-                features = trunk(features) if kept is None else dropped(trunk, features, kept)
+                features = self._features(trunk, torch.cat([encoded, *vectors], -1) if vectors else encoded, inputs)
             else:
                 assert episode_starts is not None
                 parts = [self._part(name) for name in self.spec.core_layers(tower)]
@@ -159,13 +151,6 @@ class NetworkModule(nn.Module):
             for tower in self.spec.towers:
                 with torch.no_grad():
                     self._part(self.spec.core_layers(tower)[0]).bias[core.width : 2 * core.width] = 1.0
-
-
-def dropped(trunk: nn.Sequential, x: Tensor, kept: Tensor) -> Tensor:
-    """Runs a trunk with dropout; see `rlrun.nn.dropout.with_dropout`."""
-    from rlrun.nn.dropout import with_dropout
-
-    return with_dropout(trunk, x, kept.flatten(0, 1))
 
 
 def dueling_sum(values: Tensor, advantages: Tensor) -> Tensor:

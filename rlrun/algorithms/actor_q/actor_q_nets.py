@@ -46,8 +46,6 @@ def critic_spec(
         action_size: Size D of the input action; 0 for a function of the state alone.
     """
     vectors = (("actions", action_size),) if action_size else ()
-    if model.critic_hiddens is not None:
-        model = model.model_copy(update={"hiddens": model.critic_hiddens})
     hiddens = None if model.core is None else model.dense_widths
     tower = Tower((Head("outputs", "head", num_outputs, hiddens=hiddens),))
     spec = network_spec(leaves, model, tower, vectors=vectors, core=core_of(model))
@@ -63,6 +61,7 @@ class ActorQNets(nn.Module):
         model: Settings of all networks.
         seed: Seed of the initial weights.
         initial_alpha: Initial temperature; None for no temperature.
+        network: Makes each network of its spec.
 
     Attributes:
         critics: Critic networks. The other networks are attributes too, by their names.
@@ -80,14 +79,15 @@ class ActorQNets(nn.Module):
         *,
         seed: int,
         initial_alpha: float | None = None,
+        network: type[NetworkModule] = NetworkModule,
     ) -> None:
         if model.module is not None:
             raise UsageError("model.module: actors under critics of actions are built by rlrun; leave it null")
         super().__init__()
         with seeded(seed):
-            self.critics = nn.ModuleList(map(NetworkModule, critics))
+            self.critics = nn.ModuleList(map(network, critics))
             for name, spec in others.items():
-                part = NetworkModule(spec) if isinstance(spec, NetworkSpec) else nn.ModuleList(map(NetworkModule, spec))
+                part = network(spec) if isinstance(spec, NetworkSpec) else nn.ModuleList(map(network, spec))
                 self.add_module(name, part)
         networks = [module for module in self.modules() if isinstance(module, NetworkModule)]
         # Actors draw their output layers before critics do.

@@ -13,11 +13,6 @@ from rlrun.learner.objective import Loss, LossFunction, Objective
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.flat_parameters import FlatParameters
-
-RUNNING_STATISTICS = (".norm.mean", ".norm.variance", ".norm.steps")
-"""Ends of the names of the parameters that losses assign: those of `rlrun.nn.batch_renorm.BatchRenorm`."""
-
 
 def critics_and_actor(
     critics_loss: LossFunction, actor_loss: LossFunction, *, policy_delay: int, max_grad_norm: float | None
@@ -34,14 +29,6 @@ def critics_and_actor(
         Objective("critics", critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=max_grad_norm),
         Objective("actor", actor_loss, parameters="actor.", every=policy_delay, max_grad_norm=max_grad_norm),
     ]
-
-
-def running_statistics(parameters: FlatParameters, prefix: str | None) -> tuple[str, ...]:
-    """Names of the running statistics of batch renormalisation under a prefix of parameters' names."""
-    under = prefix or ""
-    return tuple(
-        slot.name for slot in parameters.slots if slot.name.startswith(under) and slot.name.endswith(RUNNING_STATISTICS)
-    )
 
 
 def loss_of_critics(

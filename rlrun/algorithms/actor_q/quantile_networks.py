@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.soft_networks import Residuals, Soft, SquashedNetworks
 from rlrun.algorithms.dqn.return_distributions import quantile_huber
+from rlrun.algorithms.settings.critic_ensemble import ActorObjective
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.nn.batch_renorm import batch_statistics
@@ -57,6 +58,13 @@ class JointNetworks(SquashedNetworks):
     """
 
     @override
+    def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
+        """Evaluates actions of an actor that a minibatch's statistics normalise, under critics of running ones."""
+        with batch_statistics(self.networks.others["actor"]) as moved:
+            evaluated = super().sample_and_evaluate(batch, objective)
+        return evaluated._replace(moved=moved)
+
+    @override
     def values_and_next(self, batch: SampleBatch) -> tuple[Tensor, Soft]:
         """Evaluates recorded and next actions in one pass, so that a minibatch's statistics are of both."""
         networks = self.networks
@@ -66,7 +74,7 @@ class JointNetworks(SquashedNetworks):
         both = map_tree(lambda *parts: torch.cat(parts), present, following)
         with batch_statistics(*networks.critics) as moved:
             values, ahead = networks.values(both, torch.cat([batch["actions"], actions])).chunk(2, 1)
-        return values, Soft(log_probs, self.kept_of(ahead.detach(), batch), moved)
+        return values, Soft(log_probs, self.kept_of(ahead.detach(), batch), moved=moved)
 
 
 def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:

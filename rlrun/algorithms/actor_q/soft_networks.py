@@ -17,7 +17,6 @@ from rlrun.algorithms.settings.critic_ensemble import ActorObjective
 from rlrun.data.action_masks import mask_of
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
-from rlrun.nn.batch_renorm import batch_statistics
 from rlrun.policy.action_spaces.squashed_box import SquashedGaussian
 
 ENTROPY_SHARE = 0.98
@@ -120,10 +119,8 @@ class SquashedNetworks(SoftNetworks):
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
         """Evaluates reparameterised actions, sampled with the batch's standard normal `noise` [S, L, D]."""
         observations = self.networks.present(batch)
-        with batch_statistics(self.networks.others["actor"]) as moved:
-            actions, log_probs = self.sample(observations, batch["noise"])
-        values = self.mean_of(self.networks.actor_values(objective, observations, actions))
-        return Soft(log_probs, values, actions, moved)
+        actions, log_probs = self.sample(observations, batch["noise"])
+        return Soft(log_probs, self.mean_of(self.networks.actor_values(objective, observations, actions)), actions)
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
@@ -16,14 +14,16 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
-from rlrun.algorithms.actor_q.networks import ActorQNetworks, drawn_critics, drawn_units
+from rlrun.algorithms.actor_q.networks import ActorQNetworks, drawn_critics
 from rlrun.algorithms.actor_q.policy import ActorQPolicy, CriticFactory, NetworkFactories
-from rlrun.algorithms.actor_q.quantile_networks import JointNetworks, QuantileNetworks
 from rlrun.algorithms.actor_q.soft_networks import ENTROPY_SHARE, ChoiceNetworks, SoftNetworks, SquashedNetworks
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
-from rlrun.nn.network_spec import LogStds
+from rlrun.nn.model_config import CriticsModelConfig
+from rlrun.nn.network_module import NetworkModule
+from rlrun.nn.network_spec import LogStds, NetworkSpec
+from rlrun.nn.observation_leaves import ObservationTree
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.discrete import DiscreteActions
@@ -33,6 +33,9 @@ from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.sac import SACConfig
+
+ActorFactory = Callable[[ObservationTree, CriticsModelConfig, int, LogStds | None], NetworkSpec]
+"""Makes the actor's spec from (leaves, model, num_outputs, log_stds), as `actor_spec` does."""
 
 
 class SoftPolicy(ActorQPolicy):
@@ -44,6 +47,8 @@ class SoftPolicy(ActorQPolicy):
         seed: Seed of the first parameters.
         critic: Makes the spec of each critic.
         extra: Makes the specs of further networks, by name.
+        actor: Makes the actor's spec.
+        network: Makes each network of its spec.
 
     Attributes:
         default_target_entropy: Target entropy in nats if the settings have none: minus the number of continuous actions
@@ -65,6 +70,8 @@ class SoftPolicy(ActorQPolicy):
         seed: int,
         critic: CriticFactory = critic_spec,
         extra: NetworkFactories = MappingProxyType({}),
+        actor: ActorFactory = actor_spec,
+        network: type[NetworkModule] = NetworkModule,
     ) -> None:
         model = config.model
         leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
@@ -72,33 +79,25 @@ class SoftPolicy(ActorQPolicy):
         actions: DiscreteActions | SquashedBoxActions
         match spaces.action:
             case gymnasium.spaces.Discrete():
-                if config.num_quantiles is not None or config.joint_targets:
-                    raise UsageError("num_quantiles and joint_targets are for continuous actions alone; leave them out")
                 actions = DiscreteActions(spaces.action)
                 self._soft, self.num_normal, num_values = ChoiceNetworks, 0, actions.num_outputs
                 self.default_target_entropy = ENTROPY_SHARE * math.log(num_values)
             case gymnasium.spaces.Box():
                 actions = SquashedBoxActions(bounded_box(spaces.action, "a squashed policy"))
                 self._soft, self.num_normal, num_values = SquashedNetworks, actions.size, 1
-                self.default_target_entropy = config.target_entropy_per_action * actions.size
-                if config.joint_targets:
-                    self._soft = JointNetworks
-                if config.num_quantiles is not None:
-                    self._soft = partial(QuantileNetworks, dropped=config.dropped_per_critic)
-                    num_values = config.num_quantiles
+                self.default_target_entropy = -float(actions.size)
             case _:
                 raise UsageError(f"a soft policy acts in a bounded Box or in Discrete, not in {spaces.action}")
         log_stds = LogStds(self.num_normal, model.log_std_init, state_dependent=True) if model.use_sde else None
-        layers: dict[str, Any] = {"renormalizes": model.batch_renorm, "residual": model.residual}
-        self.actor_spec = replace(actor_spec(leaves, model, actions.num_outputs, log_stds), **layers)
+        self.actor_spec = actor(leaves, model, actions.num_outputs, log_stds)
         if model.use_sde and not (self.num_normal and self.actor_spec.is_dense):
             raise UsageError(
                 "model.use_sde: only continuous actions are explored that way, not as a function of encoders with "
                 "parameters, as of images, or of attention"
             )
-        critics = [replace(critic(leaves, model, num_values, self.num_normal), **layers)] * config.num_critics
+        critics = [critic(leaves, model, num_values, self.num_normal)] * config.num_critics
         others = {"actor": self.actor_spec, **{name: made(leaves, model) for name, made in extra.items()}}
-        module = ActorQNets(critics, others, model, seed=seed, initial_alpha=config.initial_alpha)
+        module = ActorQNets(critics, others, model, seed=seed, initial_alpha=config.initial_alpha, network=network)
         super().__init__(config, leaves, actions, module, burn_in=config.replay.burn_in)
 
     @override
@@ -117,8 +116,7 @@ class SoftPolicy(ActorQPolicy):
         if self.num_normal:
             noise = generator.standard_normal((2, rows, length, self.num_normal), np.float32)
             columns = {"noise": noise[0], "next_noise": noise[1]}
-        columns |= drawn_critics(generator, self.config, rows, length)
-        return columns | drawn_units(generator, self.critics, self.config.critic_dropout, rows, length)
+        return columns | drawn_critics(generator, self.config, rows, length)
 
     @override
     def built_in_exploration(self) -> Exploration:

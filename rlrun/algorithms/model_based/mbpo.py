@@ -36,14 +36,11 @@ if TYPE_CHECKING:
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("a learned model predicts single observations", views={})
-@fixed("imagined transitions are valued by target networks", batch_renorm=False)
 class ModelBasedModelConfig(SoftModelConfig):
     """Settings of the networks of a stochastic actor and its Q functions, without a recurrent core."""
 
 
 @fixed("imagined transitions are of single steps", n_step=1)
-@fixed("imagined transitions are valued by target networks", joint_targets=False)
-@fixed("sac and its presets reset their networks", reset_interval=None)
 @fixed("the ensemble predicts observations as they come, and normalises them itself", normalize_observations=False)
 @defaults(training_intensity=20.0)
 class MBPOConfig(SACConfig):

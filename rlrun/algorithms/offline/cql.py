@@ -14,7 +14,7 @@ from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import ConservativeModelConfig
 from rlrun.algorithms.offline.support import ACTOR_SUPPORT, support_statistics
-from rlrun.config import NonNegativeFloat, PositiveInt, defaults, fixed
+from rlrun.config import NonNegativeFloat, PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
-@fixed("the regulariser is of expected values", num_quantiles=None, dropped_per_critic=0)
-@fixed("the regulariser evaluates further actions", joint_targets=False, critic_dropout=0.0)
-@fixed("sac and its presets reset their networks", reset_interval=None)
 @defaults(lr=1e-4, critic_lr=3e-4, alpha_lr=1e-4, learning_starts=0)
 class CQLConfig(DataSettings, SACConfig):
     """Settings of CQL (Kumar et al., arXiv:2006.04779)."""

@@ -18,7 +18,6 @@ class RLPDModelConfig(SoftModelConfig):
     """Settings of the networks of RLPD, whose critics are normalised."""
 
 
-@fixed("sac and its presets reset their networks", reset_interval=None)
 @defaults(
     num_critics=10,
     num_target_critics=2,

@@ -14,6 +14,5 @@ class RegressedModelConfig(CriticsModelConfig):
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("actions are sampled independently of each other", use_sde=False, sde_sample_freq=None)
-@fixed("the regulariser evaluates further actions", batch_renorm=False)
 class ConservativeModelConfig(SoftModelConfig):
     """Settings of the networks of a tanh-Gaussian actor and its Q functions, without a recurrent core."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun import REDQ, SAC, TQC, CrossQ, DroQ, SimBa, Training
+from rlrun.algorithms.actor_q.extended_sac import ExtendedSAC
 from rlrun.algorithms.actor_q.quantile_networks import truncated_mixture
 from rlrun.algorithms.actor_q.soft_networks import SquashedNetworks
 from rlrun.data.sample_batch import SampleBatch
@@ -108,7 +109,7 @@ def test_quantiles_that_cannot_be_are_refused() -> None:
     with pytest.raises(SpecError, match=r"dropped_per_critic \(25\) must be below num_quantiles \(25\)"):
         TQC(dropped_per_critic=25)
     with pytest.raises(SpecError, match=r"dropped_per_critic \(2\) must be below num_quantiles \(None\)"):
-        SAC(dropped_per_critic=2)
+        ExtendedSAC(dropped_per_critic=2)
     with pytest.raises(SpecError, match="leave num_target_critics null"):
         TQC(num_target_critics=2)
     with pytest.raises(UsageError, match="are for continuous actions alone"):
@@ -260,7 +261,7 @@ def test_layers_that_do_not_go_together_are_refused() -> None:
         ({"joint_targets": True, "model": {"residual": True, "batch_renorm": True}}, "exclude each other and a core"),
     ):
         with pytest.raises(SpecError, match=reason):
-            SAC(**settings)
+            ExtendedSAC(**settings)
     with pytest.raises(UsageError, match="joint_targets are for continuous actions alone"):
         CrossQ().policy(Spaces(SPACES.observation, Discrete(2)), 0)
 
@@ -275,8 +276,14 @@ def test_the_optimizers_and_the_entropy_of_simba_are_those_that_are_set() -> Non
 
 
 def test_networks_and_optimizers_begin_again_at_intervals_and_the_replay_stays(tmp_path: Path) -> None:
-    settings = {**SMALL, "training_intensity": 1.0, "reset_interval": 4, "min_env_steps_per_iteration": 4}
-    with Training("Pendulum-v1", SAC(**{**settings, "learning_starts": 8}), seed=1) as training:
+    settings = {
+        **SMALL,
+        "training_intensity": 1.0,
+        "reset_interval": 4,
+        "min_env_steps_per_iteration": 4,
+        "num_critics": 2,
+    }
+    with Training("Pendulum-v1", REDQ(**{**settings, "learning_starts": 8}), seed=1) as training:
         first = training.running.trainee.learner.flat()
         while training.running.trainee.learner.sgd_steps < 4:
             training.step()

@@ -49,7 +49,10 @@ class ExtendedSoftPolicy(SoftPolicy):
             if config.num_quantiles is not None:
                 self._soft = partial(QuantileNetworks, dropped=config.dropped_per_critic)
         elif config.num_quantiles is not None or config.joint_targets:
-            raise UsageError("num_quantiles and joint_targets are for continuous actions alone; leave them out")
+            raise UsageError(
+                f"critics with num_quantiles or joint_targets value actions of a bounded Box, not of {spaces.action}; "
+                "leave these settings null and false, or take sac"
+            )
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:

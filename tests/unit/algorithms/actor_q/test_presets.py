@@ -112,7 +112,7 @@ def test_quantiles_that_cannot_be_are_refused() -> None:
         ExtendedSAC(dropped_per_critic=2)
     with pytest.raises(SpecError, match="leave num_target_critics null"):
         TQC(num_target_critics=2)
-    with pytest.raises(UsageError, match="are for continuous actions alone"):
+    with pytest.raises(UsageError, match=r"value actions of a bounded Box, not of Discrete\(2\)"):
         TQC().policy(Spaces(SPACES.observation, Discrete(2)), 0)
 
 
@@ -262,7 +262,7 @@ def test_layers_that_do_not_go_together_are_refused() -> None:
     ):
         with pytest.raises(SpecError, match=reason):
             ExtendedSAC(**settings)
-    with pytest.raises(UsageError, match="joint_targets are for continuous actions alone"):
+    with pytest.raises(UsageError, match="or joint_targets value actions of a bounded Box"):
         CrossQ().policy(Spaces(SPACES.observation, Discrete(2)), 0)
 
 

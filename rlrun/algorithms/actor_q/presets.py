@@ -78,10 +78,10 @@ class CrossQModelConfig(ExtendedModelConfig):
     critic_lr=1e-3,
     alpha_lr=1e-3,
     learning_starts=5000,
-    joint_targets=True,
     policy_delay=3,
     adam_beta_1=0.5,
 )
+@fixed("targets come from the critics themselves", joint_targets=True, tau=0.005, target_update_interval=1)
 class CrossQConfig(ExtendedSACConfig):
     """Settings of CrossQ (Bhatt et al., arXiv:1902.05605); the defaults are those of its table 2, next to SAC's."""
 

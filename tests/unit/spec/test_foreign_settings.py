@@ -142,6 +142,8 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
             "target_entropy",
             "there is no 'target_entropy' in td3: it is a setting of cql, crossq, droq and others",
         ),
+        ("crossq", "critic_hiddens", "'critic_hiddens' is 'model.critic_hiddens' in crossq"),
+        ("td3", "critic_hiddens", "'critic_hiddens' is 'model.hiddens' in td3: those of all networks"),
         ("impala", "vtrace", "there is no 'vtrace' in impala: values are always corrected by V-trace"),
         ("impala", "epsilon", "there is no 'epsilon' in impala: the optimizer is Adam, whose epsilon is 1e-5"),
         ("a2c", "minibatch_size", "there is no 'minibatch_size' in a2c: it is a setting of alphazero, apex, apex_ddpg"),

@@ -216,7 +216,8 @@ WHO_EMBEDS_ACTIONS = "on-policy algorithms, dqn and those derived from it embed 
 
 
 WHO_IS_RECURRENT = (
-    "on-policy algorithms, sac, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent networks"
+    "on-policy algorithms, sac, redq, tqc, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent "
+    "networks"
 )
 
 

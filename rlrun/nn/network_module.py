@@ -47,12 +47,19 @@ class NetworkModule(nn.Module):
 
     def _stream(self, head: Head, outputs: int) -> nn.Module:
         if head.hiddens is None:
-            return nn.Linear(self.spec.features, outputs)
+            return self._linear(self.spec.features, outputs)
         own = self._mlp(self.spec.features, head.hiddens)
         return nn.Sequential(*own, nn.Linear(head.hiddens[-1] if head.hiddens else self.spec.features, outputs))
 
+    def _linear(self, inputs: int, outputs: int) -> nn.Linear:
+        return nn.Linear(inputs, outputs)
+
     def _mlp(self, inputs: int, hiddens: Sequence[int]) -> nn.Sequential:
         return mlp(inputs, hiddens, self.spec.activation, self.spec.normalization)
+
+    def _features(self, trunk: nn.Sequential, x: Tensor, inputs: Mapping[str, Any]) -> Tensor:
+        features: Tensor = trunk(x)
+        return features
 
     def _part(self, name: str) -> Any:
         return getattr(self, name)
@@ -88,7 +95,7 @@ class NetworkModule(nn.Module):
             encoded = self._part(f"{tower.prefix}encoder")(observations)
             trunk = self._part(f"{tower.prefix}trunk")
             if self.spec.core is None:
-                features = trunk(torch.cat([encoded, *vectors], -1) if vectors else encoded)
+                features = self._features(trunk, torch.cat([encoded, *vectors], -1) if vectors else encoded, inputs)
             else:
                 assert episode_starts is not None
                 parts = [self._part(name) for name in self.spec.core_layers(tower)]

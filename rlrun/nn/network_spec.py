@@ -14,6 +14,9 @@ from rlrun.nn.model_config import Activation, CoreKind, ModelConfig, Normalizati
 from rlrun.nn.observation_leaf import ObservationLeaf
 from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves
 
+KEPT_UNITS = "kept_units"
+"""Name of a network's input of dropout factors, and of the minibatch column of those of all critics."""
+
 VARIANCE_FLOOR = 1e-6
 """Constant added to a gSDE variance, since all features may be 0."""
 
@@ -134,6 +137,8 @@ class NetworkSpec:
             encoded observation, or with the core's outputs, so that the recurrent state depends on observations alone.
         core: Recurrent core between trunk and heads; None for a feed-forward network.
         normalization: Normalisation between each hidden layer and its activation; None for none.
+        renormalizes: Whether the inputs of each dense layer are normalised by batch renormalisation.
+        residual: Whether the hidden layers are residual blocks after a linear layer.
     """
 
     leaves: Any
@@ -143,6 +148,8 @@ class NetworkSpec:
     vectors: tuple[tuple[str, int], ...] = ()
     core: Core | None = None
     normalization: Normalization | None = None
+    renormalizes: bool = False
+    residual: bool = False
 
     @property
     def is_dense(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.nn.dense_net import DenseNet, in_memory
+from rlrun.nn.dense_net import DenseNet, ResidualNet, in_memory
 from rlrun.nn.model_config import Activation
 from rlrun.nn.network_spec import VARIANCE_FLOOR, Core, Head, NetworkSpec, Tower
 from rlrun.nn.numpy_cores import Gru, Lstm
@@ -117,6 +117,8 @@ def _plain_layers(spec: NetworkSpec) -> tuple[str, DenseNet] | None:
     """Head name and layers of a plain MLP; None for other networks."""
     if len(spec.heads) > 1 or spec.core is not None or spec.normalization is not None:
         return None
+    if spec.renormalizes or spec.residual:
+        return None
     (tower,) = spec.towers
     (head,) = tower.heads
     if not head.is_plain:
@@ -133,7 +135,11 @@ class _Tower:
 
     def __init__(self, spec: NetworkSpec, i: int) -> None:
         tower, size = spec.towers[i], spec.state_size // len(spec.towers)
-        self.trunk = DenseNet(trunk_layers(spec, tower), spec.normalization)
+        self.trunk: DenseNet | ResidualNet
+        if spec.residual and spec.hiddens:
+            self.trunk = ResidualNet(f"{tower.prefix}trunk", len(spec.hiddens), spec.activation)
+        else:
+            self.trunk = DenseNet(trunk_layers(spec, tower), spec.normalization, renormalizes=spec.renormalizes)
         self.core = None if spec.core is None else make_core(spec.core)
         self.state = slice(i * size, (i + 1) * size)
         self.core_layers = None if spec.core is None else spec.core_layers(tower)
@@ -164,7 +170,7 @@ class _Head:
         self._log_stds: Floats = np.zeros(0, np.float32)
 
     def _stream(self, spec: NetworkSpec, name: str) -> DenseNet:
-        return DenseNet(stream_layers(spec, self.head, name), spec.normalization)
+        return DenseNet(stream_layers(spec, self.head, name), spec.normalization, renormalizes=spec.renormalizes)
 
     def load(self, parameter: ParameterByName) -> None:
         self.layers.load(parameter)

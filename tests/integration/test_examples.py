@@ -157,8 +157,8 @@ OWN_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"learning_starts": 100, "num_envs_per_worker": 2, "min_env_steps_per_iteration": 100},
         "CartPole-v1",
     ),
-    "tqc": (
-        "TQC",
+    "d4pg": (
+        "D4PG",
         {"learning_starts": 20, "min_env_steps_per_iteration": 10, "minibatch_size": 8, "compile": False},
         "Pendulum-v1",
     ),

@@ -69,6 +69,18 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "dqn": ("dqn", "CartPole-v1", OFF_POLICY),
     "sac": ("sac", "Pendulum-v1", OFF_POLICY),
     "sac with an ensemble": ("sac", "CartPole-v1", {**OFF_POLICY, **ENSEMBLE}),
+    "tqc": ("tqc", "Pendulum-v1", {**OFF_POLICY, "num_critics": 2, "num_quantiles": 5, "model": {"hiddens": [16]}}),
+    "droq": (
+        "droq",
+        "Pendulum-v1",
+        {**OFF_POLICY, "training_intensity": 1.0, "policy_delay": 2, "model": {"hiddens": [16]}},
+    ),
+    "crossq": (
+        "crossq",
+        "Pendulum-v1",
+        {**OFF_POLICY, "lr": 1e-4, "critic_lr": 1e-4, "model": {"hiddens": [16], "critic_hiddens": [24]}},
+    ),
+    "simba": ("simba", "Pendulum-v1", {**OFF_POLICY, "lr": 1e-3, "model": {"hiddens": [8], "critic_hiddens": [8, 8]}}),
     "cql": ("cql", "Pendulum-v1", {**OFF_POLICY, "num_sampled_actions": 2, "model": {"hiddens": [16]}}),
     "crr": ("crr", "Pendulum-v1", {**OFF_POLICY, "model": {"hiddens": [16]}}),
     "bcq": ("bcq", "CartPole-v1", {**OFF_POLICY, "model": {"hiddens": [16]}}),
@@ -110,6 +122,10 @@ def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.floa
         "bcq": rlrun.BCQ,
         "cql": rlrun.CQL,
         "crr": rlrun.CRR,
+        "crossq": rlrun.CrossQ,
+        "droq": rlrun.DroQ,
+        "simba": rlrun.SimBa,
+        "tqc": rlrun.TQC,
         "r2d2": rlrun.R2D2,
     }[name]
     with rlrun.Training(env, family(**config), seed=1, announce=pytest.fail) as training:  # nothing is without a kernel

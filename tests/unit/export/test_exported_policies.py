@@ -12,6 +12,7 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.actor_q.presets import TQC, CrossQ, DroQ, SimBa
 from rlrun.algorithms.actor_q.sac import SAC
 from rlrun.algorithms.actor_q.td3 import TD3
 from rlrun.algorithms.decision_transformer.dt import DT
@@ -76,10 +77,12 @@ def acting(algorithm: Algorithm[Any], spaces: Spaces) -> tuple[BehaviorPolicy, P
     """The behavior policy of random weights."""
     policy = algorithm.policy(spaces, 0)
     with torch.no_grad():
-        for parameter in policy.module.parameters():
+        for name, parameter in policy.module.named_parameters():
             noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
             if parameter.ndim < 4:  # convolutions stay as they are: float32 would tell apart large numbers
                 parameter.add_(noise / 2 / max(1, parameter[:1].numel()) ** 0.5)
+            if name.endswith(".variance"):
+                parameter.abs_()
     behavior, (start, size) = policy.behavior(), policy.acting_range
     flat = policy.parameters.gather(policy.module).numpy()[start : start + size]
     filters = {}
@@ -121,6 +124,12 @@ FAMILIES: dict[str, tuple[Algorithm[Any], gymnasium.Space[Any], gymnasium.Space[
     "r2d2": (R2D2(model={**SMALL, "core": "lstm", "core_width": 6}), VECTOR, ACTIONS["discrete"]),
     "sac": (SAC(model=SMALL, normalize_observations=True), NESTED, ACTIONS["box"]),
     "td3": (TD3(model=SMALL), VECTOR, ACTIONS["box"]),
+    "tqc with a core": (TQC(model={**SMALL, "core": "gru", "core_width": 6}), VECTOR, ACTIONS["box"]),
+    "droq": (DroQ(model={**SMALL, "normalization": "layer"}), VECTOR, ACTIONS["box"]),
+    "crossq": (CrossQ(model={**SMALL, "critic_hiddens": (8,)}), NESTED, ACTIONS["box"]),
+    "crossq of images": (CrossQ(model={"hiddens": (8,), "critic_hiddens": (8,)}), IMAGE, ACTIONS["box"]),
+    "simba": (SimBa(model={"hiddens": (8, 8), "critic_hiddens": (8,)}), NESTED, ACTIONS["box"]),
+    "simba of images": (SimBa(model={"hiddens": (8,), "critic_hiddens": (8,)}), IMAGE, ACTIONS["box"]),
     "gSDE": (PPO(model={**SMALL, "use_sde": True}), VECTOR, ACTIONS["box"]),
     "autoregressive": (PPO(model={**SMALL, "autoregressive": True}), VECTOR, ACTIONS["tuple"]),
     "autoregressive choices": (PPO(model={**SMALL, "autoregressive": True}), VECTOR, ACTIONS["multi-discrete"]),
@@ -181,6 +190,15 @@ def test_exported_c_code_acts_as_the_policy(network: str, action: str) -> None:
     policy = recorded_policy(made, behavior, spaces, to="c", stochastic=False)
     runner = c_runner(c_source(policy, {}).encode(), policy)
     compare(behavior, policy, runner, stream_of(observation), seed=0)
+
+
+@pytest.mark.parametrize("family", ["crossq", "simba"])
+def test_exported_c_code_of_normalised_layers_acts_as_the_policy(family: str) -> None:
+    algorithm, observation, action = FAMILIES[family]
+    spaces = Spaces(observation, action)
+    behavior, made = acting(algorithm, spaces)
+    policy = recorded_policy(made, behavior, spaces, to="c", stochastic=False)
+    compare(behavior, policy, c_runner(c_source(policy, {}).encode(), policy), stream_of(observation), seed=0)
 
 
 def test_convolutions_are_not_written_in_c() -> None:

@@ -20,6 +20,7 @@ from rlrun.training.training import Training
 SMALL = {"model": {"hiddens": [8]}, "num_envs_per_worker": 2, "compile": False}
 ON_POLICY = {**SMALL, "train_batch_size": 64, "rollout_fragment_length": 32, "min_env_steps_per_iteration": 0}
 REPLAY = {**SMALL, "learning_starts": 20, "rollout_fragment_length": 4, "min_env_steps_per_iteration": 60}
+OFTEN = {"policy_delay": 2, "training_intensity": 0.5}
 DYNAMICS = {"num_members": 3, "num_elites": 2, "hiddens": [8], "fit_interval": 30, "max_epochs": 2}
 DREAMER = {
     "model": {"size": "nano"},
@@ -44,11 +45,13 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "CMAES": ("CartPole-v1", {"population_size": 4, "min_env_steps_per_iteration": 0}),
     "CQL": ("Pendulum-v1", {**REPLAY, "num_sampled_actions": 2}),
     "CRR": ("Pendulum-v1", REPLAY),
+    "CrossQ": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
     "DAgger": ("CartPole-v1", {**REPLAY, "expert": "rlrun.toys.scripted_players:balance_pole"}),
     "DDPG": ("Pendulum-v1", REPLAY),
     "DDPPO": ("CartPole-v1", {**SMALL, "train_batch_size": 64, "min_env_steps_per_iteration": 0, "minibatch_size": 32}),
     "DQN": ("CartPole-v1", REPLAY),
     "Dreamer": ("CartPole-v1", DREAMER),
+    "DroQ": ("Pendulum-v1", {**REPLAY, **OFTEN}),
     "ES": ("CartPole-v1", {"num_pairs": 2, "min_env_steps_per_iteration": 0}),
     "GAIL": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32, "expert": "configs/cartpole/data/expert"}),
     "Gorila": ("CartPole-v1", REPLAY),
@@ -75,10 +78,13 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "QLearning": ("FrozenLake-v1", {"min_env_steps_per_iteration": 60}),
     "QTOpt": ("Pendulum-v1", {**REPLAY, "cem_samples": 8, "cem_elites": 2}),
     "R2D2": ("CartPole-v1", {**REPLAY, "replay": {"capacity": 2000, "burn_in": 2, "length": 4}}),
+    "REDQ": ("Pendulum-v1", {**REPLAY, **OFTEN}),
     "Random": ("CartPole-v1", {"min_env_steps_per_iteration": 60}),
     "SAC": ("Pendulum-v1", REPLAY),
+    "SimBa": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
     "TD3": ("Pendulum-v1", REPLAY),
     "TD3BC": ("Pendulum-v1", REPLAY),
+    "TQC": ("Pendulum-v1", REPLAY),
     "ValueIteration": ("FrozenLake-v1", {}),
 }
 FROM_DATA = {"model": {"hiddens": (8,)}, "sgd_steps_per_iteration": 2, "compile": False}

@@ -61,7 +61,9 @@ BUILT_IN = {
     "marwil": "rlrun.algorithms.offline.marwil:MARWIL",
     "mbmpo": "rlrun.algorithms.model_based.mbmpo:MBMPO",
     "mbpo": "rlrun.algorithms.model_based.mbpo:MBPO",
+    "npg": "rlrun.algorithms.trust_region.npg:NPG",
     "pg": "rlrun.algorithms.pg.pg:PG",
+    "ppg": "rlrun.algorithms.ppg.ppg:PPG",
     "ppo": "rlrun.algorithms.ppo:PPO",
     "q_learning": "rlrun.algorithms.tabular.q_learning:QLearning",
     "qmix": "rlrun.algorithms.multi_agent.qmix:QMIX",
@@ -76,6 +78,7 @@ BUILT_IN = {
     "td3": "rlrun.algorithms.actor_q.td3:TD3",
     "td3_bc": "rlrun.algorithms.offline.td3_bc:TD3BC",
     "tqc": "rlrun.algorithms.actor_q.presets:TQC",
+    "trpo": "rlrun.algorithms.trust_region.trpo:TRPO",
     "value_iteration": "rlrun.algorithms.tabular.value_iteration:ValueIteration",
     "vdn": "rlrun.algorithms.multi_agent.vdn:VDN",
 }
@@ -179,7 +182,7 @@ def meant_algorithm(name: str) -> str:
     """Installed algorithm that corresponds to another library's algorithm, "" if none does.
 
     Examples:
-        >>> meant_algorithm("Rainbow"), meant_algorithm("TRPO")
+        >>> meant_algorithm("Rainbow"), meant_algorithm("ACKTR")
         ('dqn', '')
     """
     other = other_algorithm(_plain(name))

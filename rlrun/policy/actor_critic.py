@@ -55,9 +55,8 @@ class ActorCriticPolicy(Policy):
         self.streams = streams
         check_state_dependent_noise(self.action_space, model)
         if model.module is None:
-            spec = policy_value_spec(self.leaves, self.action_space, model, streams)
             self.module, self.network, self.decoding = decoded_network(
-                spec, self.leaves, self.action_space, model, seed
+                self.spec(), self.leaves, self.action_space, model, seed
             )
         else:
             if streams:
@@ -73,6 +72,10 @@ class ActorCriticPolicy(Policy):
             self.network = TorchNetwork(self.module, custom_heads=("outputs", "value"))
         self.parameters = FlatParameters(self.module)
 
+    def spec(self) -> NetworkSpec:
+        """Architecture of the network."""
+        return policy_value_spec(self.leaves, self.action_space, self.model, self.streams)
+
     @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
@@ -84,6 +87,12 @@ class ActorCriticPolicy(Policy):
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)
+        return self.outputs_of(views, heads, batch)
+
+    def outputs_of(
+        self, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], batch: SampleBatch
+    ) -> ActorCriticOutputs:
+        """Action distributions and state values of the network's heads [S, L, K]."""
         outputs = policy_outputs(self.decoding, views, heads, batch)
         further = {name: heads[f"{name}_value"].squeeze(-1) for name in self.streams}
         return ActorCriticOutputs(

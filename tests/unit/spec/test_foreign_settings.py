@@ -344,7 +344,7 @@ def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the
     }
 
 
-@pytest.mark.parametrize(("run", "said"), [("PPOO", "did you mean 'ppo'?"), ("TRPO", "it is not here yet")])
+@pytest.mark.parametrize(("run", "said"), [("PPOO", "did you mean 'ppo'?"), ("ACKTR", "it is not here yet")])
 def test_a_wrong_value_of_run_is_told_where_it_is_and_nothing_is_called_missing(run: str, said: str) -> None:
     told = told_of(
         f"try:\n  env: CartPole-v1\n  seeds: 1\n  run: {run}\n  stop: {{env_steps: 9}}\n  config: {{lr: -1}}\n"

@@ -128,6 +128,9 @@ RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg"
     "cem",
     "bc",
     "gail",
+    "npg",
+    "ppg",
+    "trpo",
 }
 
 

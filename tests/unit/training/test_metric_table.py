@@ -73,7 +73,9 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "MBPO": ("Pendulum-v1", {**REPLAY, "rollouts_per_env_step": 2, "training_intensity": 1, "dynamics": DYNAMICS}),
+    "NPG": ("CartPole-v1", ON_POLICY),
     "PG": ("CartPole-v1", ON_POLICY),
+    "PPG": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32, "policy_iterations": 1}),
     "PPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "QLearning": ("FrozenLake-v1", {"min_env_steps_per_iteration": 60}),
     "QTOpt": ("Pendulum-v1", {**REPLAY, "cem_samples": 8, "cem_elites": 2}),
@@ -85,6 +87,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "TD3": ("Pendulum-v1", REPLAY),
     "TD3BC": ("Pendulum-v1", REPLAY),
     "TQC": ("Pendulum-v1", REPLAY),
+    "TRPO": ("CartPole-v1", ON_POLICY),
     "ValueIteration": ("FrozenLake-v1", {}),
 }
 FROM_DATA = {"model": {"hiddens": (8,)}, "sgd_steps_per_iteration": 2, "compile": False}

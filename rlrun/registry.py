@@ -51,6 +51,7 @@ BUILT_IN = {
     "impala": "rlrun.algorithms.impala.impala:Impala",
     "ippo": "rlrun.algorithms.multi_agent.ippo:IPPO",
     "iql": "rlrun.algorithms.offline.iql:IQL",
+    "iqn": "rlrun.algorithms.dqn.iqn:IQN",
     "lints": "rlrun.algorithms.bandits.lints:LinTS",
     "linucb": "rlrun.algorithms.bandits.linucb:LinUCB",
     "maddpg": "rlrun.algorithms.multi_agent.maddpg:MADDPG",

@@ -62,6 +62,7 @@ BUILT_IN = {
     "mbpo": "rlrun.algorithms.model_based.mbpo:MBPO",
     "pg": "rlrun.algorithms.pg.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",
+    "pqn": "rlrun.algorithms.dqn.pqn:PQN",
     "q_learning": "rlrun.algorithms.tabular.q_learning:QLearning",
     "qmix": "rlrun.algorithms.multi_agent.qmix:QMIX",
     "qtopt": "rlrun.algorithms.qtopt.qtopt:QTOpt",

@@ -92,14 +92,10 @@ class DQNConfig(OffPolicyConfig):
     @model_validator(mode="before")
     @classmethod
     def _one_exploration_is_enough(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("munchausen") is not None:
+            data = {"double": False, **data}  # soft targets choose no next action
         explores = isinstance(data, Mapping) and (data.get("noisy") is True or data.get("exploration") == "soft_q")
         return {"epsilon": 0.0, **data} if explores else data
-
-    @model_validator(mode="before")
-    @classmethod
-    def _soft_targets_have_no_best_action(cls, data: Any) -> Any:
-        is_soft = isinstance(data, Mapping) and data.get("munchausen") is not None
-        return {"double": False, **data} if is_soft else data
 
     @model_validator(mode="after")
     def _fits_together(self) -> DQNConfig:
@@ -115,27 +111,15 @@ class DQNConfig(OffPolicyConfig):
         return self
 
     @model_validator(mode="after")
-    def _munchausen_targets_are_defined(self) -> DQNConfig:
-        if self.munchausen is None:
-            return self
-        if self.double:
-            raise ValueError("munchausen averages over the next actions, so that none is chosen; leave out double")
-        if self.n_step > 1:
+    def _fits_its_paper(self) -> DQNConfig:
+        if self.munchausen is not None and (self.double or self.n_step > 1 or self.distribution in ("c51", "quantile")):
             raise ValueError(
-                f"munchausen is defined for returns over one step: set n_step ({self.n_step}) to 1, or drop munchausen"
+                "munchausen chooses no next action, and is defined for one step and distributions none and iqn: leave "
+                f"out n_step ({self.n_step}), distribution ({self.distribution}) and double, or munchausen"
             )
-        if self.distribution in ("c51", "quantile"):
-            raise ValueError(
-                f"munchausen is defined for distributions none and iqn: set distribution ({self.distribution}) to one "
-                "of these, or drop munchausen"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _implicit_quantiles_have_layers_of_their_own(self) -> DQNConfig:
         if self.distribution == "iqn" and (self.dueling or self.noisy or self.model.module or self.model.normalization):
             raise ValueError(
-                "distribution iqn has layers of its own; leave out dueling, noisy, model.module and model.normalization"
+                "distribution iqn has layers of its own: leave out dueling, noisy, model.module and model.normalization"
             )
         return self
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from rlrun.algorithms.dqn.mean_quantiles import MeanQuantiles, midpoints, waves
+from rlrun.algorithms.dqn.networks import WAVES
 from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.nn.acting import ActingNetwork
 from rlrun.nn.encoders import ACTIVATIONS, HIDDEN_GAIN, initialize_orthogonally
@@ -21,9 +22,6 @@ from rlrun.policy.decoder import Decoder
 
 FRACTIONS = "quantile_fractions"
 """Minibatch column of the fractions of the online and then of the target network's quantiles, [S, L, 2 N]."""
-
-WAVES = "quantile_waves"
-"""Minibatch column of the cosines of these fractions, [S, L, 2 N, C]."""
 
 
 class ImplicitQuantiles(Decoder):

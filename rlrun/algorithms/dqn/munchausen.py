@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Le
 
 from rlrun.config import ConfigModel, Fraction, PositiveFloat
-from rlrun.policy.action_masks import masked_tensor
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,14 +44,8 @@ def munchausen_targets(
         Vieillard et al., arXiv:2007.14430, section 2 (M-DQN), and its appendix for quantiles (M-IQN).
     """
     tau = settings.temperature
-    present = _log_policy(outputs.target_values(batch["obs"]), batch["obs"], tau)
+    present = outputs.log_policy(outputs.target_values(batch["obs"]), batch["obs"], tau)
     taken = present.gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
     rewards = batch["rewards"] + settings.alpha * (tau * taken).clamp(settings.clip, 0.0)
-    following = _log_policy(outputs.means(target_outputs), batch["next_obs"], tau).unsqueeze(-1)
+    following = outputs.log_policy(outputs.means(target_outputs), batch["next_obs"], tau).unsqueeze(-1)
     return rewards, (following.exp() * (target_outputs - tau * following)).sum(-2)
-
-
-def _log_policy(values: Tensor, observations: object, temperature: float) -> Tensor:
-    """Log-probabilities [S, L, A] of the softmax policy of Q values [S, L, A] under the observations' action masks."""
-    log_policy: Tensor = (masked_tensor(values, observations) / temperature).log_softmax(-1)
-    return log_policy

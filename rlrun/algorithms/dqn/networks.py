@@ -9,13 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlrun.algorithms.dqn.implicit_quantiles import WAVES
 from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.nn.noisy_net import NoisyNet
 from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.action_masks import allowed_argmax
+from rlrun.policy.action_masks import allowed_argmax, masked_tensor
 
 _ONLINE, _CHOICE, _TARGET = 0, 1, 2
+
+WAVES = "quantile_waves"
+"""Minibatch column of the cosines of the fractions of online and then of target quantiles, [S, L, 2 N, C]."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,10 @@ class QNetworks:
     def allowed_argmax(self, values: Tensor, observations: Any) -> Tensor:
         """Masked argmax [S, L] of Q values [S, L, A] over the actions that the observations allow."""
         return allowed_argmax(values, observations)
+
+    def log_policy(self, values: Tensor, observations: Any, temperature: float) -> Tensor:
+        """Log-probabilities [S, L, A] of the softmax of Q values over a temperature, under action masks."""
+        return (masked_tensor(values, observations) / temperature).log_softmax(-1)
 
     def means(self, q_outputs: Tensor) -> Tensor:
         """Expected returns [...] of returns [..., K]: logits of C51 atoms, quantiles, or the mean itself."""

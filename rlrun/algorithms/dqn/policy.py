@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from rlrun.algorithms.dqn.expected_returns import ExpectedReturns
-from rlrun.algorithms.dqn.implicit_quantiles import FRACTIONS, WAVES, ImplicitQuantiles, drawn_fractions
-from rlrun.algorithms.dqn.networks import QNetworks
+from rlrun.algorithms.dqn.implicit_quantiles import FRACTIONS, ImplicitQuantiles, drawn_fractions
+from rlrun.algorithms.dqn.networks import WAVES, QNetworks
 from rlrun.algorithms.dqn.q_settings import QConfig
 from rlrun.algorithms.dqn.q_values import QValues
 from rlrun.data.sample_batch import SampleBatch

@@ -6,9 +6,10 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 import rlrun
-from rlrun.algorithms.dqn.implicit_quantiles import FRACTIONS, WAVES
+from rlrun.algorithms.dqn.implicit_quantiles import FRACTIONS
 from rlrun.algorithms.dqn.iqn import IQN, IQNConfig
 from rlrun.algorithms.dqn.mean_quantiles import midpoints, waves
+from rlrun.algorithms.dqn.networks import WAVES
 from rlrun.algorithms.dqn.return_distributions import quantile_huber
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces

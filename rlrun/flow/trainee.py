@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlrun.flow.filters import Filters
 from rlrun.flow.policy_lag import PolicyLag
@@ -41,6 +41,7 @@ class Trainee:
         lag: Policy lag of the steps used for learning.
         is_sparse: Whether fragments may have many empty rows, in slots without an agent; minibatches leave these rows
             out.
+        make_goals: Factory of the env's `GoalFunctions`, for replays with hindsight; None in worlds.
         world: View of the multi-agent world; None for a single-agent env.
     """
 
@@ -56,6 +57,7 @@ class Trainee:
     filters: Filters = field(default_factory=Filters)
     lag: PolicyLag = field(default_factory=PolicyLag)
     is_sparse: bool = False
+    make_goals: Callable[[], Any] | None = None
     world: WorldView | None = None
 
     @property

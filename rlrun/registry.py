@@ -69,6 +69,7 @@ BUILT_IN = {
     "random": "rlrun.algorithms.random.random:Random",
     "rlpd": "rlrun.algorithms.offline.rlpd:RLPD",
     "sac": "rlrun.algorithms.actor_q.sac:SAC",
+    "slateq": "rlrun.algorithms.slateq.slateq:SlateQ",
     "td3": "rlrun.algorithms.actor_q.td3:TD3",
     "td3_bc": "rlrun.algorithms.offline.td3_bc:TD3BC",
     "value_iteration": "rlrun.algorithms.tabular.value_iteration:ValueIteration",

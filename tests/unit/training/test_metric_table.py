@@ -77,6 +77,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "R2D2": ("CartPole-v1", {**REPLAY, "replay": {"capacity": 2000, "burn_in": 2, "length": 4}}),
     "Random": ("CartPole-v1", {"min_env_steps_per_iteration": 60}),
     "SAC": ("Pendulum-v1", REPLAY),
+    "SlateQ": ("rlrun.toys.interest_evolution:InterestEvolution", REPLAY),
     "TD3": ("Pendulum-v1", REPLAY),
     "TD3BC": ("Pendulum-v1", REPLAY),
     "ValueIteration": ("FrozenLake-v1", {}),

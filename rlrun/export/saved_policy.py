@@ -106,7 +106,9 @@ def recorded_policy(
         raise UsageError(f"a policy that acts by code of its own ({kind.__name__}) cannot be exported")
     batch = 1 if to == "c" else None
     scores = _scores(policy, spaces)
-    return policy_graph(behavior, spaces, policy.parameters, stochastic=stochastic, scores=scores, batch=batch)
+    return policy_graph(
+        behavior, spaces, policy.parameters, policy.privileged, stochastic=stochastic, scores=scores, batch=batch
+    )
 
 
 def _scores(policy: Policy, spaces: Spaces) -> str:

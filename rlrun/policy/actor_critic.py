@@ -14,7 +14,8 @@ from rlrun.nn.custom_modules import load_custom_network
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec, shares_value
-from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves
+from rlrun.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import policy_leaves
@@ -28,6 +29,7 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.make_decoder import check_state_dependent_noise, decoded_network, policy_heads
 from rlrun.policy.policy import Policy
 from rlrun.policy.policy_config import PolicyConfig
+from rlrun.policy.privileged_parts import privileged_parts
 from rlrun.policy.recordings import LogProbsAndValues
 
 
@@ -51,6 +53,7 @@ class ActorCriticPolicy(Policy):
         self.action_space = make_action_space(spaces.action)
         self.normalize_observations = config.normalize_observations
         self.model = model
+        self.privileged = privileged_parts(spaces.observation, model)
         self.decoding: Decoding | None = None
         self.streams = streams
         check_state_dependent_noise(self.action_space, model)
@@ -139,5 +142,6 @@ def policy_value_spec(
     if shares_value(model, leaves):
         towers = [Tower((*policy, *values), "policy_")]
     else:
-        towers = [Tower(policy, "policy_"), Tower(values, "value_")]
+        seen = encoded_leaves(actor_leaves(leaves, model)), encoded_leaves(critic_leaves(leaves, model))
+        towers = [Tower(policy, "policy_", seen[0]), Tower(values, "value_", seen[1])]
     return network_spec(leaves, model, *towers, core=core_of(model))

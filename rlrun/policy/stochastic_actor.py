@@ -15,6 +15,7 @@ from rlrun.errors import UsageError
 from rlrun.nn.custom_modules import load_custom_network
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import Tower, core_of, network_spec
+from rlrun.nn.seen_leaves import actor_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.action_space import Distribution
@@ -26,6 +27,7 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.make_decoder import check_state_dependent_noise, decoded_network, policy_heads
 from rlrun.policy.policy import Policy
 from rlrun.policy.policy_config import PolicyConfig
+from rlrun.policy.privileged_parts import privileged_parts
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,13 @@ class StochasticActorPolicy(Policy):
     def __init__(self, spaces: Spaces, config: PolicyConfig, seed: int) -> None:
         self.config, model = config, config.model
         self.leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
+        self.privileged = privileged_parts(spaces.observation, model)
         self.action_space = make_action_space(spaces.action)
         self.decoding: Decoding | None = None
         check_state_dependent_noise(self.action_space, model)
         if model.module is None:
             tower = Tower(policy_heads(self.action_space, model), "policy_")
-            spec = network_spec(self.leaves, model, tower, core=core_of(model))
+            spec = network_spec(actor_leaves(self.leaves, model), model, tower, core=core_of(model))
             self.module, self.network, self.decoding = decoded_network(
                 spec, self.leaves, self.action_space, model, seed
             )

@@ -95,7 +95,13 @@ class ActingPolicy:
         behavior = self.behavior()
         behavior.take_rewards(np.array([prev_reward], np.float64))
         behavior.begin_episodes(np.array([episode_start]))
-        return batched(self.trainee.spaces.observation, observation)
+        return self._batch(observation)
+
+    def _batch(self, observation: Any) -> Any:
+        """Observation as a batch [1, ...]; it may lack the parts that only critics see."""
+        privileged = self.trainee.policy.privileged
+        seen = privileged.left_out_of(self.trainee.spaces.observation)
+        return privileged.completed(batched(seen, observation), 1)
 
     def act_from(
         self,
@@ -118,7 +124,7 @@ class ActingPolicy:
             prev_reward: Reward of the last action.
             prev_action: The last action of the env, if it was another than the returned one.
         """
-        batch = batched(self.trainee.spaces.observation, observation)
+        batch = self._batch(observation)
         executed = None if prev_action is None else map_tree(lambda leaf: np.asarray(leaf)[None], prev_action)
         draws = self._draws if explore else None
         actions, after = actions_from(self.behavior(), memory, batch, draws, prev_reward, executed)

@@ -14,10 +14,12 @@ from rlrun.algorithms.actor_q.critic_values import CriticValues
 from rlrun.algorithms.actor_q.networks import ACTOR, DeterministicNetworks, drawn_critics
 from rlrun.algorithms.actor_q.policy import ActorQPolicy, CriticFactory, NetworkFactories
 from rlrun.envs.spaces import Spaces
+from rlrun.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.exploration.action_noise import ActionNoise
+from rlrun.policy.privileged_parts import privileged_parts
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.ddpg import DDPGConfig
@@ -51,9 +53,10 @@ class DeterministicPolicy(ActorQPolicy):
         model = config.model
         leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
         actions = DeterministicBoxActions(bounded_box(spaces.action, "a deterministic policy"))
-        critics = [critic(leaves, model, 1, actions.size)] * config.num_critics
-        actor = actor_spec(leaves, model, actions.size)
-        others = {"actor": actor, **{name: made(leaves, model) for name, made in extra.items()}}
+        seen = critic_leaves(leaves, model)
+        critics = [critic(seen, model, 1, actions.size)] * config.num_critics
+        actor = actor_spec(actor_leaves(leaves, model), model, actions.size)
+        others = {"actor": actor, **{name: made(seen, model) for name, made in extra.items()}}
         super().__init__(
             config,
             leaves,
@@ -63,6 +66,7 @@ class DeterministicPolicy(ActorQPolicy):
             networks=DeterministicNetworks,
             burn_in=config.replay.burn_in,
         )
+        self.privileged = privileged_parts(spaces.observation, model)
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:

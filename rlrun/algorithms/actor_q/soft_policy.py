@@ -21,12 +21,14 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.nn.network_spec import LogStds
+from rlrun.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise
+from rlrun.policy.privileged_parts import privileged_parts
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.sac import SACConfig
@@ -79,16 +81,18 @@ class SoftPolicy(ActorQPolicy):
             case _:
                 raise UsageError(f"a soft policy acts in a bounded Box or in Discrete, not in {spaces.action}")
         log_stds = LogStds(self.num_normal, model.log_std_init, state_dependent=True) if model.use_sde else None
-        self.actor_spec = actor_spec(leaves, model, actions.num_outputs, log_stds)
+        self.actor_spec = actor_spec(actor_leaves(leaves, model), model, actions.num_outputs, log_stds)
         if model.use_sde and not (self.num_normal and self.actor_spec.is_dense):
             raise UsageError(
                 "model.use_sde: only continuous actions are explored that way, not as a function of encoders with "
                 "parameters, as of images, or of attention"
             )
-        critics = [critic(leaves, model, num_values, self.num_normal)] * config.num_critics
-        others = {"actor": self.actor_spec, **{name: made(leaves, model) for name, made in extra.items()}}
+        seen = critic_leaves(leaves, model)
+        critics = [critic(seen, model, num_values, self.num_normal)] * config.num_critics
+        others = {"actor": self.actor_spec, **{name: made(seen, model) for name, made in extra.items()}}
         module = ActorQNets(critics, others, model, seed=seed, initial_alpha=config.initial_alpha)
         super().__init__(config, leaves, actions, module, burn_in=config.replay.burn_in)
+        self.privileged = privileged_parts(spaces.observation, model)
 
     @override
     def outputs(

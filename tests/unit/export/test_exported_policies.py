@@ -39,6 +39,7 @@ SMALL = {"hiddens": (8,)}
 VECTOR = Box(-9.0, 9.0, (3,))
 ENTITIES = Dict({"all": Box(-1.0, 1.0, (4, 3)), "there": MultiBinary(4), "rest": Discrete(3, start=1)})
 NESTED = Tuple((Discrete(3), Dict({"x": Box(-np.inf, np.inf, (2, 2)), "y": MultiBinary(2)})))
+SPLIT = Dict({"choice": Discrete(3, start=4), "position": Box(-1.0, 1.0, (2,)), "velocity": Box(-1.0, 1.0, (3,))})
 IMAGE = Box(0, 255, (20, 21, 3), np.uint8)
 LARGE_IMAGE = Box(0, 255, (2, 36, 37), np.uint8)
 
@@ -105,7 +106,7 @@ def stream_of(space: gymnasium.Space[Any], steps: int = 12) -> Stream:
 
 def compared(algorithm: Algorithm[Any], spaces: Spaces, *, stochastic: bool = False) -> float:
     behavior, made = acting(algorithm, spaces)
-    policy = policy_graph(behavior, spaces, made.parameters, stochastic=stochastic, scores="outputs")
+    policy = policy_graph(behavior, spaces, made.parameters, made.privileged, stochastic=stochastic, scores="outputs")
     runner = onnx_runner(onnx_model(policy.graph, {}), policy.graph.outputs)
     return compare(behavior, policy, runner, stream_of(spaces.observation), seed=0).difference
 
@@ -121,6 +122,17 @@ FAMILIES: dict[str, tuple[Algorithm[Any], gymnasium.Space[Any], gymnasium.Space[
     "r2d2": (R2D2(model={**SMALL, "core": "lstm", "core_width": 6}), VECTOR, ACTIONS["discrete"]),
     "sac": (SAC(model=SMALL, normalize_observations=True), NESTED, ACTIONS["box"]),
     "td3": (TD3(model=SMALL), VECTOR, ACTIONS["box"]),
+    "ppo of positions, privileged critic": (
+        PPO(model={**SMALL, "actor_sees": ["position"]}),
+        SPLIT,
+        ACTIONS["discrete"],
+    ),
+    "gru of positions, privileged critic": (
+        PPO(model={**SMALL, "core": "gru", "core_width": 6, "actor_sees": ["position"]}),
+        SPLIT,
+        ACTIONS["discrete"],
+    ),
+    "sac of positions, privileged critics": (SAC(model={**SMALL, "actor_sees": ["position"]}), SPLIT, ACTIONS["box"]),
     "gSDE": (PPO(model={**SMALL, "use_sde": True}), VECTOR, ACTIONS["box"]),
     "autoregressive": (PPO(model={**SMALL, "autoregressive": True}), VECTOR, ACTIONS["tuple"]),
     "autoregressive choices": (PPO(model={**SMALL, "autoregressive": True}), VECTOR, ACTIONS["multi-discrete"]),
@@ -170,6 +182,16 @@ def test_every_exported_actor_acts_as_the_policy(network: str, action: str, stoc
 def test_exported_families_act_as_the_policy(family: str, stochastic: bool) -> None:
     algorithm, observation, action = FAMILIES[family]
     compared(algorithm, Spaces(observation, action), stochastic=stochastic)
+
+
+def test_what_only_critics_see_is_no_input_of_an_exported_policy() -> None:
+    for core in ({}, {"core": "lstm", "core_width": 6}):
+        algorithm = PPO(model={**SMALL, **core, "actor_sees": ["position"]}, normalize_observations=True)
+        behavior, made = acting(algorithm, spaces := Spaces(SPLIT, ACTIONS["discrete"]))
+        policy = recorded_policy(made, behavior, spaces, to="c", stochastic=False)
+        assert [name for name in policy.graph.inputs if name.startswith("obs")] == ["obs/position"]
+        runner = c_runner(c_source(policy, {}).encode(), policy)
+        compare(behavior, policy, runner, stream_of(SPLIT), seed=0)
 
 
 @pytest.mark.parametrize("network", ["dense", "normalized layers, elu", "silu over a nested observation", "lstm"])

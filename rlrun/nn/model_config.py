@@ -154,11 +154,6 @@ class ModelConfig(ConfigModel):
     ordered by action (num_atoms numbers per action with c51 and quantile)."""
 
     @property
-    def has_privileges(self) -> bool:
-        """Whether actor and critics may see different parts of an observation."""
-        return self.actor_sees is not None or self.critic_sees is not None
-
-    @property
     def dense_widths(self) -> tuple[int, ...]:
         """Widths of the dense layers: `hiddens`, or [64, 64] if `hiddens` is null."""
         return (64, 64) if self.hiddens is None else self.hiddens
@@ -184,15 +179,6 @@ class ModelConfig(ConfigModel):
             raise ValueError(
                 f"features of actions are embedded as they are; {self.action_embeddings!r} is in action_embeddings, "
                 "and in observations or encoders"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _separate_where_they_see_different_parts(self) -> ModelConfig:
-        if self.has_privileges and (self.shared_value or self.module is not None):
-            raise ValueError(
-                "an actor and critics that see different parts share no layers, and are built by rlrun; leave out "
-                "actor_sees and critic_sees, or shared_value and module"
             )
         return self
 

@@ -12,7 +12,7 @@ from typing import Any
 from rlrun.data.tree import leaves, named_leaves
 from rlrun.nn.model_config import Activation, CoreKind, ModelConfig, Normalization
 from rlrun.nn.observation_leaf import ObservationLeaf
-from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves
+from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves, has_privileges
 
 VARIANCE_FLOOR = 1e-6
 """Constant added to a gSDE variance, since all features may be 0."""
@@ -258,7 +258,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
         leaves_of: Tree of `ObservationLeaf`.
     """
     if model.shared_value is None:
-        return not model.has_privileges and any(leaf.kind in ("image", "own") for leaf in _seen(leaves_of))
+        return not has_privileges(model) and any(leaf.kind in ("image", "own") for leaf in _seen(leaves_of))
     return model.shared_value
 
 

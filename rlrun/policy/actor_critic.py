@@ -29,7 +29,6 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.make_decoder import check_state_dependent_noise, decoded_network, policy_heads
 from rlrun.policy.policy import Policy
 from rlrun.policy.policy_config import PolicyConfig
-from rlrun.policy.privileged_parts import privileged_parts
 from rlrun.policy.recordings import LogProbsAndValues
 
 
@@ -53,7 +52,6 @@ class ActorCriticPolicy(Policy):
         self.action_space = make_action_space(spaces.action)
         self.normalize_observations = config.normalize_observations
         self.model = model
-        self.privileged = privileged_parts(spaces.observation, model)
         self.decoding: Decoding | None = None
         self.streams = streams
         check_state_dependent_noise(self.action_space, model)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.privileged_parts import PrivilegedParts
 
 
 class Policy(ABC):
@@ -25,14 +24,12 @@ class Policy(ABC):
         leaves: The parts of an observation, a tree of `ObservationLeaf`.
         estimates: Kind of value function: `action_values`, the outputs of the behavior policy [B, A]; `state_values`,
             the attribute `values` of `outputs`; None without a value function.
-        privileged: The parts of an observation that only critics see.
     """
 
     estimates: ClassVar[Literal["action_values", "state_values"] | None] = None
     module: nn.Module
     parameters: FlatParameters
     leaves: Any
-    privileged = PrivilegedParts()
 
     @property
     def acting_range(self) -> tuple[int, int]:

@@ -27,7 +27,6 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.make_decoder import check_state_dependent_noise, decoded_network, policy_heads
 from rlrun.policy.policy import Policy
 from rlrun.policy.policy_config import PolicyConfig
-from rlrun.policy.privileged_parts import privileged_parts
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,6 @@ class StochasticActorPolicy(Policy):
     def __init__(self, spaces: Spaces, config: PolicyConfig, seed: int) -> None:
         self.config, model = config, config.model
         self.leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
-        self.privileged = privileged_parts(spaces.observation, model)
         self.action_space = make_action_space(spaces.action)
         self.decoding: Decoding | None = None
         check_state_dependent_noise(self.action_space, model)

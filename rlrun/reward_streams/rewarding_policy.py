@@ -33,7 +33,7 @@ class RewardingPolicy(Policy):
 
     def __init__(self, actor_critic: ActorCriticPolicy) -> None:
         self.actor_critic = actor_critic
-        self.leaves, self.privileged = actor_critic.leaves, actor_critic.privileged
+        self.leaves = actor_critic.leaves
 
     @property
     @override

@@ -69,12 +69,11 @@ class ServedPolicy:
             acting.search(simulations)
         policies = training.description.policies.algorithms
         observation, action = acting.trainee.spaces
-        privileged = acting.trainee.policy.privileged
         return cls(
             behavior=acting.behavior(),
             weights=acting.trainee.weights(),
-            spaces=Spaces(privileged.left_out_of(observation), action),
-            privileged=privileged,
+            spaces=Spaces(acting.privileged.left_out_of(observation), action),
+            privileged=acting.privileged,
             name=acting.trainee.name,
             policies=tuple(policies),
             algorithm=policies[acting.trainee.name].name(),

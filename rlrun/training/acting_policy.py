@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from rlrun.data.space_kinds import batched
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
+from rlrun.policy.privileged_parts import PrivilegedParts, privileged_parts
 from rlrun.training.episode_memory import actions_from
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ class ActingPolicy:
         self._behavior: BehaviorPolicy | None = None
         self._sgd_steps = -1
         self._draws = generator(trainee.seed, "act")
+
+    @cached_property
+    def privileged(self) -> PrivilegedParts:
+        """The parts of an observation that only critics see."""
+        return privileged_parts(self.trainee.spaces.observation, self.trainee.model)
 
     def refresh(self) -> None:
         """Invalidates the cached weights after a change other than an SGD step, such as a restored checkpoint."""
@@ -99,9 +106,8 @@ class ActingPolicy:
 
     def _batch(self, observation: Any) -> Any:
         """Observation as a batch [1, ...]; it may lack the parts that only critics see."""
-        privileged = self.trainee.policy.privileged
-        seen = privileged.left_out_of(self.trainee.spaces.observation)
-        return privileged.completed(batched(seen, observation), 1)
+        seen = self.privileged.left_out_of(self.trainee.spaces.observation)
+        return self.privileged.completed(batched(seen, observation), 1)
 
     def act_from(
         self,

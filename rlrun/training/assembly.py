@@ -376,6 +376,7 @@ class _Making:
         config, start_learner = self.algorithm.config, self.start_learner
         return Trainee(
             name=name,
+            model=config.model,
             seed=seed,
             fragment_length=fragment_length,
             learner_factory=self.factory,

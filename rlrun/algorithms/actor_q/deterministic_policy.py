@@ -19,7 +19,6 @@ from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.exploration.action_noise import ActionNoise
-from rlrun.policy.privileged_parts import privileged_parts
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.ddpg import DDPGConfig
@@ -66,7 +65,6 @@ class DeterministicPolicy(ActorQPolicy):
             networks=DeterministicNetworks,
             burn_in=config.replay.burn_in,
         )
-        self.privileged = privileged_parts(spaces.observation, model)
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:

@@ -28,7 +28,6 @@ from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise
-from rlrun.policy.privileged_parts import privileged_parts
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.sac import SACConfig
@@ -92,7 +91,6 @@ class SoftPolicy(ActorQPolicy):
         others = {"actor": self.actor_spec, **{name: made(seen, model) for name, made in extra.items()}}
         module = ActorQNets(critics, others, model, seed=seed, initial_alpha=config.initial_alpha)
         super().__init__(config, leaves, actions, module, burn_in=config.replay.burn_in)
-        self.privileged = privileged_parts(spaces.observation, model)
 
     @override
     def outputs(

@@ -33,6 +33,7 @@ from rlrun.export.saved_policy import recorded_policy
 from rlrun.functional.moments import Moments
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.policy import Policy
+from rlrun.policy.privileged_parts import PrivilegedParts, privileged_parts
 from rlrun.policy.weights import Weights
 
 SMALL = {"hiddens": (8,)}
@@ -106,7 +107,8 @@ def stream_of(space: gymnasium.Space[Any], steps: int = 12) -> Stream:
 
 def compared(algorithm: Algorithm[Any], spaces: Spaces, *, stochastic: bool = False) -> float:
     behavior, made = acting(algorithm, spaces)
-    policy = policy_graph(behavior, spaces, made.parameters, made.privileged, stochastic=stochastic, scores="outputs")
+    parts = privileged_parts(spaces.observation, algorithm.config.model)
+    policy = policy_graph(behavior, spaces, made.parameters, parts, stochastic=stochastic, scores="outputs")
     runner = onnx_runner(onnx_model(policy.graph, {}), policy.graph.outputs)
     return compare(behavior, policy, runner, stream_of(spaces.observation), seed=0).difference
 
@@ -188,7 +190,8 @@ def test_what_only_critics_see_is_no_input_of_an_exported_policy() -> None:
     for core in ({}, {"core": "lstm", "core_width": 6}):
         algorithm = PPO(model={**SMALL, **core, "actor_sees": ["position"]}, normalize_observations=True)
         behavior, made = acting(algorithm, spaces := Spaces(SPLIT, ACTIONS["discrete"]))
-        policy = recorded_policy(made, behavior, spaces, to="c", stochastic=False)
+        parts = privileged_parts(SPLIT, algorithm.config.model)
+        policy = recorded_policy(made, behavior, spaces, parts, to="c", stochastic=False)
         assert [name for name in policy.graph.inputs if name.startswith("obs")] == ["obs/position"]
         runner = c_runner(c_source(policy, {}).encode(), policy)
         compare(behavior, policy, runner, stream_of(SPLIT), seed=0)
@@ -200,7 +203,7 @@ def test_exported_c_code_acts_as_the_policy(network: str, action: str) -> None:
     observation, model = NETWORKS[network]
     algorithm, spaces = PPO(model=model, normalize_observations=True), Spaces(observation, ACTIONS[action])
     behavior, made = acting(algorithm, spaces)
-    policy = recorded_policy(made, behavior, spaces, to="c", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", stochastic=False)
     runner = c_runner(c_source(policy, {}).encode(), policy)
     compare(behavior, policy, runner, stream_of(observation), seed=0)
 
@@ -208,7 +211,7 @@ def test_exported_c_code_acts_as_the_policy(network: str, action: str) -> None:
 def test_convolutions_are_not_written_in_c() -> None:
     spaces = Spaces(IMAGE, ACTIONS["discrete"])
     behavior, made = acting(PPO(), spaces)
-    policy = recorded_policy(made, behavior, spaces, to="c", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", stochastic=False)
     with pytest.raises(Untraceable, match=r"operator (Transpose|Conv) in C"):
         c_source(policy, {})
 
@@ -216,7 +219,7 @@ def test_convolutions_are_not_written_in_c() -> None:
 def test_a_policy_that_is_changed_after_its_export_is_told_from_it() -> None:
     spaces = Spaces(VECTOR, ACTIONS["box"])
     behavior, made = acting(PPO(model=SMALL), spaces)
-    policy = recorded_policy(made, behavior, spaces, to="onnx", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", stochastic=False)
     runner = onnx_runner(onnx_model(policy.graph, {}), policy.graph.outputs)
     changed = made.parameters.gather(made.module).numpy()[: made.acting_range[1]] + np.float32(1e-3)
     behavior.load(Weights(1, changed))
@@ -227,7 +230,7 @@ def test_a_policy_that_is_changed_after_its_export_is_told_from_it() -> None:
 def test_actions_may_differ_where_the_best_two_are_equal_within_the_tolerance() -> None:
     spaces = Spaces(VECTOR, Discrete(2))
     behavior, made = acting(PPO(model=SMALL), spaces)
-    policy = recorded_policy(made, behavior, spaces, to="onnx", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", stochastic=False)
     same = np.zeros((1, 2), np.float32)
 
     def runner(inputs: Any) -> dict[str, Any]:
@@ -248,13 +251,13 @@ def test_policies_that_act_at_random_or_plan_are_refused_by_name() -> None:
     spaces = Spaces(VECTOR, ACTIONS["discrete"])
     policy = Random().policy(spaces, 0)
     with pytest.raises(UsageError, match=r"acts by code of its own \(RandomBehavior\)"):
-        recorded_policy(policy, policy.behavior(), spaces, to="onnx", stochastic=False)
+        recorded_policy(policy, policy.behavior(), spaces, PrivilegedParts(), to="onnx", stochastic=False)
 
 
 def test_a_file_says_what_it_reads_and_returns_for_any_batch() -> None:
     spaces = Spaces(NESTED, ACTIONS["tuple"])
     behavior, made = acting(PPO(model={**SMALL, "core": "gru", "core_width": 6}), spaces)
-    policy = recorded_policy(made, behavior, spaces, to="onnx", stochastic=True)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", stochastic=True)
     model = onnx.load_from_string(onnx_model(policy.graph, {"env": "E"}))
     assert [each.version for each in model.opset_import] == [17]
     assert model.ir_version == 8

@@ -18,6 +18,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
+from rlrun.policy.privileged_parts import privileged_parts
 from rlrun.policy.weights import Weights
 from rlrun.training.training import Training
 
@@ -79,10 +80,11 @@ def test_a_critic_may_see_less_than_its_actor_too() -> None:
 def test_views_and_the_mask_of_entities_come_along() -> None:
     space = Dict({"others": Box(-1.0, 1.0, (3, 2)), "there": MultiBinary(3), "own": Box(-1.0, 1.0, (2,))})
     seen = {"observations": {"others": {"encode_as": "entities", "mask": "there"}}, "actor_sees": ["others"]}
-    policy = PPO(model={"hiddens": [8], "views": {"prev_actions": 1}, **seen}).policy(Spaces(space, Discrete(2)), 1)
+    algorithm = PPO(model={"hiddens": [8], "views": {"prev_actions": 1}, **seen})
+    policy = algorithm.policy(Spaces(space, Discrete(2)), 1)
     assert policy.module.policy_trunk[0].in_features == 64 + 2
     assert policy.module.value_trunk[0].in_features == 64 + 2 + 2
-    assert list(policy.privileged.stand_ins) == ["own"]
+    assert list(privileged_parts(space, algorithm.config.model).stand_ins) == ["own"]
 
 
 def test_networks_that_see_all_have_the_parameters_that_they_had() -> None:
@@ -113,7 +115,7 @@ def test_parts_that_are_not_there_are_refused_by_the_nearest_name() -> None:
         PPO(model={"actor_sees": ["positon"]}).policy(Spaces(SPLIT, Discrete(2)), 1)
     with pytest.raises(UsageError, match=r"model.critic_sees: 'x' is no part .*since it is no Dict"):
         PPO(model={"critic_sees": ["x"]}).policy(Spaces(SPLIT["position"], Discrete(2)), 1)
-    with pytest.raises(SpecError, match="share no layers"):
-        PPO(model={"actor_sees": ["position"], "shared_value": True})
+    with pytest.raises(UsageError, match="share no layers"):
+        PPO(model={"actor_sees": ["position"], "shared_value": True}).policy(Spaces(SPLIT, Discrete(2)), 1)
     with pytest.raises(SpecError, match="have critics that see other parts"):
         DQN(model={"actor_sees": ["position"]})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlrun.nn.torch_network import TorchActingNetwork, TorchModule
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.policy.flat_parameters import FlatParameters
-    from rlrun.policy.privileged_parts import PrivilegedParts
+    from rlrun.training.privileged_parts import PrivilegedParts
 
 BATCH_SIZES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 """Numbers of rows of the examples; prime, so that one of them divides no dimension of a network."""

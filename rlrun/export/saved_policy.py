@@ -23,7 +23,7 @@ from rlrun.policy.behavior import BehaviorPolicy
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
-    from rlrun.policy.privileged_parts import PrivilegedParts
+    from rlrun.training.privileged_parts import PrivilegedParts
     from rlrun.training.training import Training
 
 Format = Literal["onnx", "c"]

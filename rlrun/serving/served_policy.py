@@ -12,8 +12,8 @@ from rlrun.data.space_kinds import batched
 from rlrun.envs.json_values import batch_from_json, batch_to_json
 from rlrun.envs.spaces import Spaces, empty_batch
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.privileged_parts import PrivilegedParts
 from rlrun.policy.weights import Weights
+from rlrun.training.privileged_parts import PrivilegedParts
 
 if TYPE_CHECKING:
     from rlrun.training.training import Training

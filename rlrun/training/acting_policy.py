@@ -12,8 +12,8 @@ from rlrun.data.space_kinds import batched
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
-from rlrun.policy.privileged_parts import PrivilegedParts, privileged_parts
 from rlrun.training.episode_memory import actions_from
+from rlrun.training.privileged_parts import PrivilegedParts, privileged_parts
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee

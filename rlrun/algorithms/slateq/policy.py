@@ -36,7 +36,7 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 
 if TYPE_CHECKING:
-    from rlrun.algorithms.slateq.slateq import SlateQConfig
+    from rlrun.algorithms.slateq.settings import SlateQConfig
 
 
 @dataclass(frozen=True)

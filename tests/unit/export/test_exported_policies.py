@@ -33,8 +33,8 @@ from rlrun.export.saved_policy import recorded_policy
 from rlrun.functional.moments import Moments
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.policy import Policy
-from rlrun.policy.privileged_parts import PrivilegedParts, privileged_parts
 from rlrun.policy.weights import Weights
+from rlrun.training.privileged_parts import PrivilegedParts, privileged_parts
 
 SMALL = {"hiddens": (8,)}
 VECTOR = Box(-9.0, 9.0, (3,))

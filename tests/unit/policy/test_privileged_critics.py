@@ -18,8 +18,8 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
-from rlrun.policy.privileged_parts import privileged_parts
 from rlrun.policy.weights import Weights
+from rlrun.training.privileged_parts import privileged_parts
 from rlrun.training.training import Training
 
 SPLIT = Dict({"position": Box(-1.0, 1.0, (2,)), "velocity": Box(-1.0, 1.0, (3,))})

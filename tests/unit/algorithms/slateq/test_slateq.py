@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from rlrun import SlateQ, Training
 from rlrun.algorithms.slateq.acting import EpsilonGreedySlates, SlateActions, choice_logits
 from rlrun.algorithms.slateq.policy import SlateQPolicy
-from rlrun.algorithms.slateq.slateq import SlateQConfig
+from rlrun.algorithms.slateq.settings import SlateQConfig
 from rlrun.algorithms.slateq.slates import all_slates, greedy_slate, slate_values
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces

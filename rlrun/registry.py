@@ -42,6 +42,7 @@ BUILT_IN = {
     "dagger": "rlrun.algorithms.dagger.dagger:DAgger",
     "ddpg": "rlrun.algorithms.actor_q.ddpg:DDPG",
     "ddppo": "rlrun.algorithms.ddppo.ddppo:DDPPO",
+    "distill": "rlrun.algorithms.dagger.distill:Distill",
     "dqn": "rlrun.algorithms.dqn.dqn:DQN",
     "dreamer": "rlrun.algorithms.dreamer.dreamer:Dreamer",
     "dt": "rlrun.algorithms.decision_transformer.dt:DT",

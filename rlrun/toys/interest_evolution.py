@@ -12,14 +12,14 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 WATCH_MINUTES = 4.0
-"""Time that a clicked document is watched for, and the reward of a click."""
+"""Time that a clicked document is watched for."""
 SKIP_MINUTES = 0.5
 """Time that a slate without a click takes."""
 BONUS_PER_QUALITY = 0.9 / 3.4 * WATCH_MINUTES
 """Time that a watched document gives back, for each unit of its topic's quality (negative: takes in addition)."""
 INTEREST_STEP = 0.3
 """Largest part of the way to 1 by which a watched document moves the interest in its topic."""
-WORTH_OF_A_MINUTE = 1.8
+WORTH_OF_A_MINUTE = 0.45
 """Reward that `exact_slate` expects of a minute: about what it earns itself."""
 
 Observation = dict[str, Any]
@@ -31,8 +31,8 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
 
     At each step `num_candidates` documents are drawn, each with one of `num_topics` topics. The action shows
     `slate_size` of them; a document that is shown twice counts once. The user clicks by a conditional logit model: the
-    logit of a document is her interest in its topic, that of no click is 0. She watches a clicked document for 4
-    minutes, which is the reward. These minutes leave her budget, and a topic of high quality gives some of them back.
+    logit of a document is her interest in its topic, that of no click is 0. A clicked document, for a reward of 1, is
+    watched for 4 minutes. These leave her budget, and a topic of high quality gives some of them back.
     Her interest in the topic moves up with the probability (interest + 1) / 2, else down. An episode ends when the
     budget is used up.
 
@@ -81,7 +81,7 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
         return self._show(len(self.action_space.nvec)), {}
 
     def step(self, action: NDArray[np.int64]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Shows a slate; returns the minutes that are watched, and the next candidates."""
+        """Shows a slate; returns 1 for a click, and the next candidates."""
         shown = np.asarray(action)
         is_repeated = [item in shown[:i] for i, item in enumerate(shown)]
         logits = np.append(np.where(is_repeated, -np.inf, self._interests[self._topics[shown]]), 0.0)
@@ -92,7 +92,7 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
         topic = int(self._topics[shown[clicked]])
         self._left += BONUS_PER_QUALITY * self._qualities[topic] - WATCH_MINUTES
         self._move_interest(topic)
-        return self._show(clicked), WATCH_MINUTES, self._left <= 0.0, False, {}
+        return self._show(clicked), 1.0, self._left <= 0.0, False, {}
 
     def _move_interest(self, topic: int) -> None:
         interest = self._interests[topic]
@@ -129,7 +129,7 @@ def exact_slate(observation: Mapping[str, Any]) -> NDArray[np.int64]:
     """
     qualities = topic_qualities(observation["candidates"].shape[1])
     minutes = WATCH_MINUTES - BONUS_PER_QUALITY * qualities
-    return _best_slate(observation, WATCH_MINUTES - WORTH_OF_A_MINUTE * minutes, -WORTH_OF_A_MINUTE * SKIP_MINUTES)
+    return _best_slate(observation, 1.0 - WORTH_OF_A_MINUTE * minutes, -WORTH_OF_A_MINUTE * SKIP_MINUTES)
 
 
 def _best_slate(observation: Mapping[str, Any], worths: Doubles, skipped: float) -> NDArray[np.int64]:

@@ -86,9 +86,10 @@ class SlateSearch:
         """Best slates as the head `outputs`, [B, slate_size]."""
         user = {key: part for key, part in inputs["obs"].items() if key not in (CANDIDATES, CLICKED)}
         items = inputs["obs"][CANDIDATES].astype(np.float32, copy=False)
-        number = items.shape[1]
+        with_none = np.concatenate([items, items[:, :1] * 0], 1)
+        number = with_none.shape[1]
         rows = map_tree(lambda leaf: leaf.repeat(number, axis=0), user)
-        heads, _ = self.critic({"obs": {CANDIDATES: items.reshape(-1, items.shape[2]), **rows}})
+        heads, _ = self.critic({"obs": {CANDIDATES: with_none.reshape(-1, items.shape[2]), **rows}})
         coefficients, _ = self.choice({"obs": user})
         logits = choice_logits(coefficients["outputs"], items)
         return {"outputs": self._best(heads["outputs"].reshape(-1, number), logits)}, None

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 class SlateNetworks:
     """Q network of items with its target network, and the choice model, evaluated with the parameters of an update.
 
+    Features of zeros stand for no item: for what follows if nothing is clicked.
+
     Attributes:
         critic: The Q network of an item and the rest of an observation.
         choice: The network of the choice model's coefficients.
@@ -60,7 +62,7 @@ class SlateNetworks:
     target_views: Mapping[str, Tensor]
 
     def item_values(self, observations: Mapping[str, Any]) -> Tensor:
-        """Q values [S, N] of all candidates, by the online network."""
+        """Q values [S, N + 1] of all candidates, and last of no click, by the online network."""
         return self._item_values(self.views, observations)
 
     def logits(self, observations: Mapping[str, Any]) -> Tensor:
@@ -81,6 +83,7 @@ class SlateNetworks:
 
     def _item_values(self, views: Mapping[str, Tensor], observations: Mapping[str, Any]) -> Tensor:
         items = observations[CANDIDATES].squeeze(1)
+        items = torch.cat([items, items[:, :1] * 0], 1)
         heads, _ = self.critic(views, {"obs": {CANDIDATES: items, **repeated(_user(observations), items.shape[1])}})
         return heads["outputs"].squeeze(-1)
 

@@ -52,26 +52,29 @@ class SlateQ(Algorithm[SlateQConfig]):
 
     @override
     def loss(self, outputs: SlateNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Huber loss of the clicked items' TD errors over rows [S, 1]; rows without a click count nothing.
+        """Huber loss of the TD errors of what was clicked, an item of the slate or none, over rows [S, 1].
 
         The next slate is the best one among the next observation's candidates.
         """
-        clicks = batch["next_obs"][CLICKED]
-        size = batch["actions"].shape[-1]
-        valid = (batch["valid"] & (clicks < size)).float()
-        items = batch["actions"].gather(-1, clicks.clip(max=size - 1).unsqueeze(-1)).squeeze(-1)
-        values = outputs.item_values(batch["obs"]).gather(-1, items)
+        import torch
+
+        valid = batch["valid"].float()
+        of_items = outputs.item_values(batch["obs"])
+        shown = of_items.gather(-1, batch["actions"].squeeze(1))
+        values = torch.cat([shown, of_items[:, -1:]], -1).gather(-1, batch["next_obs"][CLICKED])
         following = outputs.target_slate_values(batch["next_obs"]).unsqueeze(-1)
         errors = values - (batch["rewards"] + batch["discounts"] * following)
         loss = masked_mean(huber(errors) * batch["weights"], valid)
         distances = errors.detach().abs()
         statistics = td_statistics(loss, values, distances, valid)
-        return Loss(loss, statistics, priorities=(distances * valid).squeeze(-1))
+        return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def choice_loss(self, outputs: SlateNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Negative log-probability of what was clicked, an item of the slate or none, over rows [S, 1]."""
+        import torch
+
         logits = outputs.logits(batch["obs"]).gather(-1, batch["actions"].squeeze(1))
-        outcomes = logits.new_zeros(len(logits), logits.shape[1] + 1).slice_scatter(logits, 1, 0, logits.shape[1])
+        outcomes = torch.cat([logits, logits[:, :1] * 0], -1)
         log_probs = outcomes.log_softmax(-1).gather(-1, batch["next_obs"][CLICKED])
         loss = -masked_mean(log_probs * batch["weights"], batch["valid"].float())
         return Loss(loss, {"loss": loss})

@@ -34,10 +34,10 @@ def all_slates(num_candidates: int, slate_size: int) -> Floats | None:
 def slate_values(values: Any, logits: Any, slates: Any) -> Any:
     """Expected values of slates: values of the items, weighted by the probabilities that they are clicked.
 
-    sum_i w_i Q_i / (sum_i w_i + 1) over the items of a slate, with w = exp(logits). No click has the logit 0.
+    (sum_i w_i Q_i + Q_none) / (sum_i w_i + 1) over the items of a slate, w = exp(logits); the logit of no click is 0.
 
     Args:
-        values: Q values of the items, [..., N].
+        values: Q values of the items, and last that of no click, [..., N + 1].
         logits: Logits of the choice model, [..., N].
         slates: 0/1 masks of the slates' items, [M, N].
 
@@ -45,17 +45,17 @@ def slate_values(values: Any, logits: Any, slates: Any) -> Any:
         Values, [..., M].
 
     Source:
-        Ie et al., "SlateQ", arXiv:1905.12767, eq. 19.
+        Ie et al., "SlateQ", arXiv:1905.12767, section 4.1, where no click is an item of each slate.
     """
     weights = choice_weights(logits)
-    return ((weights * values) @ slates.T) / (weights @ slates.T + 1)
+    return ((weights * values[..., :-1]) @ slates.T + values[..., -1:]) / (weights @ slates.T + 1)
 
 
 def greedy_slate(values: Any, logits: Any, slate_size: int) -> tuple[Any, Any]:
     """Slate that is put together item by item, each the one with which the slate's value is highest.
 
     Args:
-        values: Q values of the items, [..., N].
+        values: Q values of the items, and last that of no click, [..., N + 1].
         logits: Logits of the choice model, [..., N].
         slate_size: Number of items in a slate.
 
@@ -66,13 +66,13 @@ def greedy_slate(values: Any, logits: Any, slate_size: int) -> tuple[Any, Any]:
         Ie et al., "SlateQ", arXiv:1905.12767, section 5.2.
     """
     weights = choice_weights(logits)
-    worths, number = weights * values, weights.shape[-1]
+    worths, none, number = weights * values[..., :-1], values[..., -1:], weights.shape[-1]
     mask = weights * 0
     for _ in range(slate_size):
         worth, weight = (mask * worths).sum(-1)[..., None], (mask * weights).sum(-1)[..., None]
-        with_item = (worth + worths) / (weight + weights + 1) + FORBIDDEN * mask
+        with_item = (none + worth + worths) / (weight + weights + 1) + FORBIDDEN * mask
         mask = mask + (with_item.argsort(-1).argsort(-1) == number - 1)
-    return mask, (mask * worths).sum(-1) / ((mask * weights).sum(-1) + 1)
+    return mask, (none[..., 0] + (mask * worths).sum(-1)) / ((mask * weights).sum(-1) + 1)
 
 
 def choice_weights(logits: Any) -> Any:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rlrun.flow.clock import Clock
     from rlrun.flow.policy_workers import PolicyWorkers
     from rlrun.learner.learner import Learner, LearnerFactory
+    from rlrun.nn.model_config import ModelConfig
     from rlrun.policy.policy import Policy
     from rlrun.replay.replay import ReplayFactory
     from rlrun.worlds.world_view import WorldView
@@ -29,6 +30,7 @@ class Trainee:
 
     Attributes:
         name: Name of the trainee, unique in the training.
+        model: Settings of the policy's networks.
         seed: Root seed of the trial.
         fragment_length: Steps of each env slot in one fragment, T.
         learner_factory: Picklable learner factory, for separate processes and for workers that learn.
@@ -46,6 +48,7 @@ class Trainee:
     """
 
     name: str
+    model: ModelConfig
     seed: int
     fragment_length: int
     learner_factory: LearnerFactory

@@ -14,7 +14,8 @@ from rlrun.nn.custom_modules import load_custom_network
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec, shares_value
-from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves
+from rlrun.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import policy_leaves
@@ -148,5 +149,6 @@ def policy_value_spec(
     if shares_value(model, leaves):
         towers = [Tower((*policy, *values), "policy_")]
     else:
-        towers = [Tower(policy, "policy_"), Tower(values, "value_")]
+        seen = encoded_leaves(actor_leaves(leaves, model)), encoded_leaves(critic_leaves(leaves, model))
+        towers = [Tower(policy, "policy_", seen[0]), Tower(values, "value_", seen[1])]
     return network_spec(leaves, model, *towers, core=core_of(model))

@@ -379,6 +379,7 @@ class _Making:
         make_goals = partial(goal_env, env) if isinstance(env, EnvConfig) else None
         return Trainee(
             name=name,
+            model=config.model,
             seed=seed,
             fragment_length=fragment_length,
             learner_factory=self.factory,

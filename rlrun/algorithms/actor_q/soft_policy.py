@@ -24,6 +24,7 @@ from rlrun.nn.model_config import CriticsModelConfig
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import LogStds, NetworkSpec
 from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.discrete import DiscreteActions
@@ -89,14 +90,15 @@ class SoftPolicy(ActorQPolicy):
             case _:
                 raise UsageError(f"a soft policy acts in a bounded Box or in Discrete, not in {spaces.action}")
         log_stds = LogStds(self.num_normal, model.log_std_init, state_dependent=True) if model.use_sde else None
-        self.actor_spec = actor(leaves, model, actions.num_outputs, log_stds)
+        self.actor_spec = actor(actor_leaves(leaves, model), model, actions.num_outputs, log_stds)
         if model.use_sde and not (self.num_normal and self.actor_spec.is_dense):
             raise UsageError(
                 "model.use_sde: only continuous actions are explored that way, not as a function of encoders with "
                 "parameters, as of images, or of attention"
             )
-        critics = [critic(leaves, model, num_values, self.num_normal)] * config.num_critics
-        others = {"actor": self.actor_spec, **{name: made(leaves, model) for name, made in extra.items()}}
+        seen = critic_leaves(leaves, model)
+        critics = [critic(seen, model, num_values, self.num_normal)] * config.num_critics
+        others = {"actor": self.actor_spec, **{name: made(seen, model) for name, made in extra.items()}}
         module = ActorQNets(critics, others, model, seed=seed, initial_alpha=config.initial_alpha, network=network)
         super().__init__(config, leaves, actions, module, burn_in=config.replay.burn_in)
 

@@ -15,6 +15,7 @@ from rlrun.nn.model_config import WHO_IS_RECURRENT, ModelConfig
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("there is no value network", shared_value=False)
+@fixed("there is no critic", critic_sees=None)
 class DAggerModelConfig(ModelConfig):
     """Settings of the network of an imitating policy."""
 

@@ -84,6 +84,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "Random": ("CartPole-v1", {"min_env_steps_per_iteration": 60}),
     "SAC": ("Pendulum-v1", REPLAY),
     "SimBa": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
+    "SlateQ": ("rlrun.toys.interest_evolution:InterestEvolution", REPLAY),
     "TD3": ("Pendulum-v1", REPLAY),
     "TD3BC": ("Pendulum-v1", REPLAY),
     "TQC": ("Pendulum-v1", REPLAY),
@@ -150,9 +151,9 @@ def test_results_in_a_world_hold_what_is_declared(name: str) -> None:
     assert learned <= set(result)
 
 
-def test_every_built_in_algorithm_is_run_above_but_the_one_that_needs_a_file() -> None:
+def test_every_built_in_algorithm_is_run_above_but_those_that_need_a_file() -> None:
     classes = {path.rpartition(":")[2] for name, path in BUILT_IN.items() if name not in RUNS_IN_A_WORLD}
-    assert classes - set(RUNS) - set(RUNS_FROM_DATA) == {"R2D3"}
+    assert classes - set(RUNS) - set(RUNS_FROM_DATA) == {"Distill", "R2D3"}
 
 
 def test_two_parts_that_report_one_name_are_an_error() -> None:

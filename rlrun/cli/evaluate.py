@@ -49,6 +49,9 @@ def evaluate(
     Prints the mean return, its spread and a 95 % bootstrap interval. CHECKPOINT is
     a directory; a RUN or one of its trials means its newest whole checkpoint.
 
+    Numbers of env.columns that are 0 or 1 in each episode, and whether the task of
+    an automaton is satisfied, are rates with exact 95 % intervals.
+
     With --against, two policies of a world of many agents play one another, each
     side in half of the games: wins, draws and losses, with 95 % intervals. In a
     world without chance let them draw their actions, by --stochastic. Scripts are
@@ -59,6 +62,7 @@ def evaluate(
     """
     from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, restored
     from rlrun.envs.env_config import EnvConfig
+    from rlrun.envs.task_model import with_satisfaction
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     other = None if env is None else EnvConfig.parse(env_written(env), path="--env")
@@ -83,7 +87,7 @@ def evaluate(
         world = other or (
             evaluation_env(checkpoint, training) if port is None else _clients_on(training.description.env, port)
         )
-        result = training.evaluate(episodes, seed=seed, explore=stochastic, env=world)
+        result = training.evaluate(episodes, seed=seed, explore=stochastic, env=with_satisfaction(world))
     data = {"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()}
     print_result(data, f"{checkpoint}\n{evaluation_text(result)}")
 
@@ -111,8 +115,18 @@ def _text(result: EvaluationResult) -> str:
         "std": cell_text(result.std),
         "min, max": f"{cell_text(result.min)}, {cell_text(result.max)}",
         "mean length": cell_text(result.len_mean),
-        **{f"mean {name}": cell_text(sum(sums) / len(sums)) for name, sums in result.columns.items()},
+        **{f"mean {name}": _column_text(result, name) for name in result.columns},
     }
+    width = max(13, *(len(what) + 2 for what in lines))
     return "\n".join(
-        [counted(len(result.returns), "episode"), *(f"  {what:<13}{value}" for what, value in lines.items())]
+        [counted(len(result.returns), "episode"), *(f"  {what:<{width}}{value}" for what, value in lines.items())]
     )
+
+
+def _column_text(result: EvaluationResult, name: str) -> str:
+    """Mean sum of a column over the episodes; with an exact interval if it is a rate."""
+    mean = cell_text(sum(result.columns[name]) / len(result.columns[name]))
+    if name not in result.rates:
+        return mean
+    low, high = result.rates[name]
+    return f"{mean}  (exact 95 % interval {low:.3f} to {high:.3f})"

@@ -12,7 +12,10 @@ from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, stdout_width, table
 
 if TYPE_CHECKING:
+    from rlrun.spec.experiment import TrialSpec
+    from rlrun.training.certificate import Certificate
     from rlrun.training.oracle import ExactValues, LearnedValues
+    from rlrun.training.training import Training
 
 MOST_ROWS = 64
 """Number of states listed without ``--all``."""
@@ -32,26 +35,57 @@ def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool
     Taxi-v4 do. For a SPEC, a YAML file, only the exact values are shown. Values
     are discounted by the algorithm's gamma; with gamma 1 they are returns within
     the time limit.
+
+    In an env with the task of an automaton, probabilities are shown instead: that
+    the best policy, and the learned one, satisfies the task.
     """
     if Path(target).suffix in (".yaml", ".yml"):
-        exact, learned = _of_spec(Path(target)), None
-    else:
-        from rlrun.cli.targets import checkpoint_named, restored
-        from rlrun.training.oracle import learned_values
+        print_result(*_of_spec(_first_trial(Path(target)), lists_all))
+        return
+    from rlrun.cli.targets import checkpoint_named, restored
 
-        with restored(checkpoint_named(target, runs_dir, best=best), runs_dir, trust=trust) as training:
-            learned = learned_values(training)
-        exact = learned.exact
-    print_result(_document(exact, learned), oracle_text(exact, learned, None if lists_all else MOST_ROWS))
+    with restored(checkpoint_named(target, runs_dir, best=best), runs_dir, trust=trust) as training:
+        print_result(*_of_training(training, lists_all))
 
 
-def _of_spec(file: Path) -> ExactValues:
-    """Solves the env of a spec file's first experiment for the exact values."""
+def _first_trial(file: Path) -> TrialSpec:
+    """First trial of a spec file's first experiment."""
     from rlrun.spec.load import load_experiments
+
+    return load_experiments([file])[0].first_trial()
+
+
+def _of_spec(trial: TrialSpec, lists_all: bool) -> tuple[dict[str, Any], str]:
+    """Exact values, or the certificate, of a trial's env."""
+    from rlrun.envs.task_model import has_task
+    from rlrun.training.certificate import certificate
     from rlrun.training.oracle import exact_values
 
-    trial = load_experiments([file])[0].first_trial()
-    return exact_values(trial.env, trial.learns.first.config.gamma)
+    if has_task(trial.env):
+        return _certified(certificate(trial.env))
+    exact = exact_values(trial.env, trial.learns.first.config.gamma)
+    return _document(exact, None), oracle_text(exact, None, None if lists_all else MOST_ROWS)
+
+
+def _of_training(training: Training, lists_all: bool) -> tuple[dict[str, Any], str]:
+    """Exact and learned values, or the certificate, of a restored training."""
+    from rlrun.envs.task_model import has_task
+    from rlrun.training.certificate import certificate
+    from rlrun.training.oracle import learned_values
+
+    env = training.description.env
+    if has_task(env):
+        return _certified(certificate(env, training))
+    learned = learned_values(training)
+    return _document(learned.exact, learned), oracle_text(learned.exact, learned, None if lists_all else MOST_ROWS)
+
+
+def _certified(found: Certificate) -> tuple[dict[str, Any], str]:
+    """Data and text of a certificate."""
+    data = {"best_satisfaction": found.best, "policy_satisfaction": found.learned}
+    lines = {"best policy": found.best, "learned policy": found.learned}
+    text = [f"  {who:<16}{cell_text(chance)}" for who, chance in lines.items() if chance is not None]
+    return data, "\n".join(["probability that the task is satisfied", *text])
 
 
 def oracle_text(exact: ExactValues, learned: LearnedValues | None, most_rows: int | None = None) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 from rlrun.cli.tables import counted
 from rlrun.cli.targets import checkpoint_named, existing
 from rlrun.errors import UsageError, did_you_mean
-from rlrun.league.ratings import Outcomes, total, wilson_interval
+from rlrun.functional.binomial import exact_interval
+from rlrun.league.ratings import Outcomes, total
 from rlrun.league.scripted_opponent import BUILT_IN, names_script
 
 
@@ -47,9 +48,9 @@ class Versus:
 
 
 def _parts(own: Outcomes) -> dict[str, tuple[int, float, float]]:
-    """Number of games and 95 % confidence interval of the rate, for each outcome (win, draw, loss)."""
+    """Number of games and exact 95 % confidence interval of the rate, for each outcome (win, draw, loss)."""
     numbers = {"wins": own.wins, "draws": own.draws, "losses": own.losses}
-    return {ending: (number, *wilson_interval(number / own.games, own.games)) for ending, number in numbers.items()}
+    return {ending: (number, *exact_interval(number, own.games)) for ending, number in numbers.items()}
 
 
 def _to_dict(own: Outcomes) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from gymnasium.spaces import Discrete
@@ -43,6 +43,23 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
     changed = [name for name in ("wrappers", "reset_options", "tasks", "curriculum") if getattr(config, name)]
     if changed:
         raise UsageError(f"{where}, as {changed[0]} may change its transition probabilities")
+    model, limit = told_model(config, where)
+    states, actions = int(model.observation_space.n), int(model.action_space.n)
+    if states**2 * actions > MOST_NUMBERS:
+        raise UsageError(f"{where} of {states:,} states and {actions:,} actions: at most {MOST_NUMBERS:,} numbers")
+    return _dense(model, states, actions, limit)
+
+
+def told_model(config: EnvConfig, where: str) -> tuple[Any, int | None]:
+    """Returns the innermost env, which tells its model, and the time limit in steps (None for no limit).
+
+    Args:
+        config: The env.
+        where: Beginning of error messages.
+
+    Raises:
+        UsageError: The env tells no model, or its spaces are not Discrete.
+    """
     env = make_single_env(config)
     try:
         model, limit = env.unwrapped, env.spec.max_episode_steps if env.spec is not None else None
@@ -56,9 +73,7 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
             f"{where}, as it does not tell its model: `P[state][action]`, a list of (probability, next state, reward, "
             "terminated), and `initial_state_distrib`"
         )
-    if int(states.n) ** 2 * int(actions.n) > MOST_NUMBERS:
-        raise UsageError(f"{where} of {states.n:,} states and {actions.n:,} actions: at most {MOST_NUMBERS:,} numbers")
-    return _dense(model, int(states.n), int(actions.n), config.max_episode_steps or limit)
+    return model, config.max_episode_steps or limit
 
 
 def _dense(model: TellsModel, states: int, actions: int, time_limit: int | None) -> FiniteMDP:

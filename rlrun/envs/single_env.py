@@ -182,6 +182,8 @@ def _wrapped(env: Env, wrapper: WrapperConfig, env_id: str, where: str) -> Env:
         wrapped = wrapper_class(env, **wrapper.kwargs)
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
+    except UsageError as error:  # of a wrapper that comes with rlrun
+        raise UsageError(f"env {env_id}: wrapper {wrapper.id}: {error}") from error
     except (Exception, SystemExit) as error:
         raise env_error(env_id, f"the constructor of wrapper {wrapper.id}", where, error, starts=True) from error
     if not isinstance(wrapped, gymnasium.Env):

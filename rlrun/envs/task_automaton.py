@@ -8,11 +8,12 @@ infinite run satisfies the formula if it visits each of these sets infinitely of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 from gymnasium.spaces import Dict, Discrete
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.config import ConfigModel, NonEmptyText, PositiveInt
 from rlrun.errors import UsageError
@@ -39,6 +40,20 @@ class Transition(ConfigModel):
         return all((label[1:] not in labels) if label[0] == "!" else (label in labels) for label in self.when)
 
 
+class Progress(NamedTuple):
+    """Progress of a task.
+
+    Attributes:
+        state: State of the automaton.
+        unvisited: Indices of the accepting sets that were not visited in this round.
+        rounds_left: Rounds until the task counts as satisfied; 0 if it is.
+    """
+
+    state: str
+    unvisited: tuple[int, ...]
+    rounds_left: int
+
+
 class AutomatonConfig(ConfigModel):
     """Limit-deterministic Büchi automaton: states, transitions and accepting sets."""
 
@@ -63,6 +78,22 @@ class AutomatonConfig(ConfigModel):
         if len(self.transitions) == 0:
             raise ValueError("transitions needs at least one")
         return self
+
+    def begin(self, rounds: int) -> Progress:
+        """Returns the progress at the start of an episode: the initial state, nothing visited."""
+        return Progress(self.states[0], tuple(range(len(self.accepting))), rounds)
+
+    def after(self, progress: Progress, labels: frozenset[str]) -> Progress:
+        """Returns the progress after a step of the env, by the labels that are true then."""
+        own = (each for each in self.transitions if each.source == progress.state and not each.epsilon)
+        return self.visit(progress, next((each.target for each in own if each.allows(labels)), progress.state))
+
+    def visit(self, progress: Progress, state: str) -> Progress:
+        """Returns the progress after a visit of a state; a round ends with the last accepting set."""
+        left = tuple(index for index in progress.unvisited if state not in self.accepting[index])
+        if left:
+            return Progress(state, left, progress.rounds_left)
+        return Progress(state, tuple(range(len(self.accepting))), progress.rounds_left - 1)
 
     def hopeless(self) -> frozenset[str]:
         """Returns the states from which some accepting set is unreachable."""
@@ -117,49 +148,65 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
             if not isinstance(env.action_space, Discrete):
                 raise UsageError(f"transitions with epsilon join Discrete actions, which {env.action_space} is not")
             self.action_space = Discrete(int(env.action_space.n) + len(self._jumps), start=int(env.action_space.start))
-        self._state = self._automaton.states[0]
-        self._frontier: list[Sequence[str]] = []
-        self._rounds_left = rounds
+        self._progress = self._automaton.begin(rounds)
         self._shown: Any = None
 
+    @override
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Resets the env, and the automaton to its initial state."""
         self._shown, info = self.env.reset(seed=seed, options=options)
-        self._state = self._automaton.states[0]
-        self._frontier = list(self._automaton.accepting)
-        self._rounds_left = self._rounds
+        self._progress = self._automaton.begin(self._rounds)
         return self._observation(), info
 
+    @override
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Takes an env step or an epsilon transition; the reward is 1 for a newly visited accepting set, else 0."""
         jump = int(action) - self.env.action_space.start - self.env.action_space.n if self._jumps else -1
-        terminated, truncated, info = False, False, {}
+        terminated, truncated, info, before = False, False, {}, self._progress
         if jump >= 0:
-            if self._jumps[jump].source == self._state:
-                self._state = self._jumps[jump].target
+            fits = self._jumps[jump].source == before.state
+            after = self._automaton.visit(before, self._jumps[jump].target if fits else before.state)
         else:
             self._shown, _, terminated, truncated, info = self.env.step(action)
-            self._state = self._after(frozenset(info.get(LABELS, ())))
-        reward = self._visit()
-        is_over = terminated or not self._rounds_left or self._state in self._hopeless
-        satisfied = float(not self._rounds_left)
+            after = self._automaton.after(before, frozenset(info.get(LABELS, ())))
+        self._progress = after
+        reward = float(after.rounds_left < before.rounds_left or len(after.unvisited) < len(before.unvisited))
+        is_over = terminated or not after.rounds_left or after.state in self._hopeless
+        satisfied = float(not after.rounds_left)
         return self._observation(), reward, is_over, truncated, {**info, SATISFIED: satisfied}
-
-    def _after(self, labels: frozenset[str]) -> str:
-        """Returns the automaton's successor state under a set of labels."""
-        own = (each for each in self._automaton.transitions if each.source == self._state and not each.epsilon)
-        return next((each.target for each in own if each.allows(labels)), self._state)
-
-    def _visit(self) -> float:
-        """Removes the accepting sets with the current state from those unvisited in this round; returns the reward."""
-        left = [each for each in self._frontier if self._state not in each]
-        reward = float(len(left) < len(self._frontier))
-        self._frontier = left
-        if not left:
-            self._frontier = list(self._automaton.accepting)
-            self._rounds_left -= 1
-        return reward
 
     def _observation(self) -> dict[str, Any]:
         shown = self._shown if self._joins else {"observation": self._shown}
-        return {**shown, AUTOMATON: self._number[self._state]}
+        return {**shown, AUTOMATON: self._number[self._progress.state]}
+
+
+class StateLabels(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
+    """Env wrapper: adds labels of states to the info, in an env whose Discrete observation is its state.
+
+    Args:
+        env: The env.
+        labels: States in which a label is true, by label.
+
+    Raises:
+        UsageError: The observations are not Discrete, or a state is not one of the env's.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], labels: Mapping[str, Sequence[int]]) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        if not isinstance(space, Discrete):
+            raise UsageError(f"labels are of states, and so of Discrete observations, which {space} are not")
+        for label, states in labels.items():
+            if unknown := [state for state in states if not space.contains(state)]:
+                raise UsageError(f"label {label!r}: there is no state {unknown[0]!r}; they are {space}")
+        self._labels = labels
+
+    @override
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        state, reward, terminated, truncated, info = self.env.step(action)
+        return state, reward, terminated, truncated, {**info, LABELS: sorted(labels_of(self._labels, int(state)))}
+
+
+def labels_of(labels: Mapping[str, Sequence[int]], state: int) -> frozenset[str]:
+    """Returns the labels that are true in a state, from the states of each label."""
+    return frozenset(label for label, states in labels.items() if state in states)

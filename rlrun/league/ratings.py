@@ -149,23 +149,6 @@ def elo_ratings(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return elo
 
 
-def wilson_interval(part: float, number: int) -> tuple[float, float]:
-    """95 % confidence interval of a probability by Wilson's score (Wilson, 1927, JASA 22).
-
-    Args:
-        part: Fraction of trials that succeeded.
-        number: Number of trials.
-
-    Examples:
-        >>> tuple(round(bound, 3) for bound in wilson_interval(0.5, 100))
-        (0.404, 0.596)
-    """
-    z = 1.959964
-    center = (part + z * z / (2 * number)) / (1 + z * z / number)
-    spread = z / (1 + z * z / number) * math.sqrt(part * (1 - part) / number + z * z / (4 * number * number))
-    return max(center - spread, 0.0), min(center + spread, 1.0)
-
-
 def table(payoffs: Payoffs, ratings: Mapping[str, float]) -> dict[str, Any]:
     """Serializes ratings and payoffs to plain data, ordered by descending rating."""
     names = sorted(ratings, key=lambda name: -ratings[name])

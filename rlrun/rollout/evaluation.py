@@ -19,6 +19,7 @@ from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.spaces import first_bad_row
 from rlrun.envs.vector_env import EnvError
 from rlrun.errors import UsageError
+from rlrun.functional.binomial import exact_interval
 from rlrun.functional.seeding import generator
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
 from rlrun.worlds.make import make_vector_world
@@ -79,6 +80,12 @@ class EvaluationResult:
         """Mean sum over an episode of each column, as `episode_columns/<name>_mean`."""
         return {column_metric(name): float(np.mean(sums)) for name, sums in self.columns.items()}
 
+    @cached_property
+    def rates(self) -> dict[str, tuple[float, float]]:
+        """Exact 95 % confidence intervals of columns that sum to 0 or 1 in each episode, such as a success, by name."""
+        rates = {name: sums for name, sums in self.columns.items() if sums and set(sums) <= {0.0, 1.0}}
+        return {name: exact_interval(int(sum(sums)), len(sums)) for name, sums in rates.items()}
+
     @property
     def mean(self) -> float:
         """Mean return over the episodes."""
@@ -132,6 +139,7 @@ class EvaluationResult:
             "returns": list(self.returns),
             "lengths": list(self.lengths),
             **({"columns": dict(self.columns)} if self.columns else {}),
+            **({"rates_ci95": {name: list(ends) for name, ends in self.rates.items()}} if self.rates else {}),
             **({"policies": {policy: own.to_dict() for policy, own in self.policies.items()}} if self.policies else {}),
         }
 

@@ -111,7 +111,7 @@ def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None
 def test_wins_draws_and_losses_are_told_with_their_intervals() -> None:
     lines = Versus("mine", "theirs", {"first": Outcomes(50, 0, 0), "second": Outcomes(0, 20, 30)}).text().splitlines()
     assert lines[:3] == ["mine", "against theirs", "100 games"]
-    assert lines[3].split() == ["wins", "50", "0.500", "(95", "%", "interval", "0.404", "to", "0.596)"]
+    assert lines[3].split() == ["wins", "50", "0.500", "(95", "%", "interval", "0.398", "to", "0.602)"]
     assert lines[6:8] == ["as the first side", "  wins        50  1.000  (95 % interval 0.929 to 1.000)"]
     assert lines[10] == "as the second side"
 

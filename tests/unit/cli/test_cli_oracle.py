@@ -36,3 +36,27 @@ def test_of_a_checkpoint_gaps_are_shown(tmp_path: Path) -> None:
     found = json.loads(told(saved, "--json"))
     assert found["policy_gap"] == pytest.approx(found["optimal_value"] - found["policy_value"])
     assert found["states"] == [0, 1, 2, 3, 4, 6, 8, 9, 10, 13, 14]
+
+
+def test_of_a_task_the_probability_of_its_satisfaction_is_shown(tmp_path: Path) -> None:
+    """Reach the goal of the ice: its best probability is the best return without discount."""
+    spec = tmp_path / "task.yaml"
+    spec.write_text(
+        """
+ice:
+  algorithm: dqn
+  env:
+    id: FrozenLake-v1
+    wrappers:
+      - {id: "rlrun.envs.task_automaton:StateLabels", kwargs: {labels: {goal: [15]}}}
+      - id: rlrun.envs.task_automaton:TaskAutomaton
+        kwargs:
+          automaton:
+            states: [going, there]
+            transitions: [{source: going, target: there, when: [goal]}]
+            accepting: [[there]]
+  stop: {env_steps: 100}
+"""
+    )
+    assert told(spec).splitlines()[1].split() == ["best", "policy", "0.7442"]
+    assert json.loads(told(spec, "--json"))["policy_satisfaction"] is None

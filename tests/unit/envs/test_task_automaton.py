@@ -10,8 +10,11 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
 import rlrun
-from rlrun.envs.task_automaton import TaskAutomaton
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.task_automaton import StateLabels, TaskAutomaton
+from rlrun.envs.task_model import task_model, with_satisfaction
 from rlrun.errors import SpecError, UsageError
+from rlrun.training.certificate import certificate
 
 
 class Says(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
@@ -122,6 +125,18 @@ class SlipperyGrid(gymnasium.Env[Any, Any]):  # type: ignore[misc]
 
     observation_space = Discrete(6)
     action_space = Discrete(4)
+    initial_state_distrib = np.eye(6)[0]
+
+    @property
+    def P(self) -> Any:  # noqa: N802 (Gymnasium's name)
+        chances = (0.8, 0.2)
+        return {
+            cell: {
+                action: [(p, to, 0.0, False) for p, to in zip(chances, slips(cell, action), strict=True)]
+                for action in range(4)
+            }
+            for cell in range(6)
+        }
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         super().reset(seed=seed)
@@ -132,8 +147,18 @@ class SlipperyGrid(gymnasium.Env[Any, Any]):  # type: ignore[misc]
         self.elapsed += 1
         outcomes = slips(self.cell, int(action))
         self.cell = outcomes[int(self.np_random.random() < 0.2)]
-        labels = {2: ["a"], 5: ["b"], 4: ["c"]}.get(self.cell, [])
-        return self.cell, 0.0, False, self.elapsed == 20, {"labels": labels}
+        return self.cell, 0.0, False, self.elapsed == 20, {}
+
+
+LABELS = {"a": [2], "b": [5], "c": [4]}
+TASK: dict[str, Any] = {
+    "id": f"{__name__}:SlipperyGrid",
+    "max_episode_steps": 20,
+    "wrappers": [
+        {"id": "rlrun.envs.task_automaton:StateLabels", "kwargs": {"labels": LABELS}},
+        {"id": "rlrun.envs.task_automaton:TaskAutomaton", "kwargs": {"automaton": A_THEN_B}},
+    ],
+}
 
 
 def slips(cell: int, action: int) -> tuple[int, int]:
@@ -175,11 +200,6 @@ def _worth(values: np.ndarray[Any, Any], was_at_a: int, cell: int) -> float:
 def test_ppo_satisfies_a_task_as_often_as_can_be() -> None:
     best = best_probability()
     assert best == pytest.approx(0.8)  # the way to a leads past c once; from a to b nothing slips
-    env = {
-        "id": f"{__name__}:SlipperyGrid",
-        "wrappers": [{"id": "rlrun.envs.task_automaton:TaskAutomaton", "kwargs": {"automaton": A_THEN_B}}],
-        "columns": ["satisfied"],
-    }
     config = {
         "train_batch_size": 400,
         "minibatch_size": 100,
@@ -187,9 +207,95 @@ def test_ppo_satisfies_a_task_as_often_as_can_be() -> None:
         "lr": 5e-3,
         "min_env_steps_per_iteration": 2000,
     }
-    with rlrun.Training(env, rlrun.PPO(**config), seed=100) as training:
+    with rlrun.Training(with_satisfaction(EnvConfig.parse(TASK)), rlrun.PPO(**config), seed=100) as training:
         while (result := training.step())["env_steps"] < 8000:
             pass
         found = training.evaluate(1000, seed=100)
+        exact = certificate(training.description.env, training)
+    assert exact.best == pytest.approx(best)
+    assert exact.learned == pytest.approx(best)
+    low, high = found.rates["satisfied"]
+    assert low < best < high
     assert found.column_means["episode_columns/satisfied_mean"] == pytest.approx(best, abs=0.04)
     assert result["info/satisfied"] > 0.5
+
+
+UNLABELED = {"id": "rlrun.envs.task_automaton:StateLabels", "kwargs": {"labels": {}}}
+
+
+def test_the_best_probability_is_that_of_value_iteration_on_the_product() -> None:
+    assert task_model(EnvConfig.parse(TASK)).satisfaction() == pytest.approx(best_probability())
+
+
+def test_a_time_limit_counts_each_step_of_the_env() -> None:
+    """Right, right, down, without a slip: 0.8 * 0.8 in three steps; a slip on the second one costs one more."""
+    chances = [task_model(EnvConfig.parse({**TASK, "max_episode_steps": n})).satisfaction() for n in (2, 3, 4, 5)]
+    assert chances == pytest.approx([0.0, 0.64, 0.8, 0.8])
+
+
+def test_a_given_policy_is_judged_by_its_own_actions() -> None:
+    model = task_model(EnvConfig.parse(TASK))
+    down_at_once = np.full(len(model.env_states), 2)
+    assert model.satisfaction(down_at_once) == 0.0
+    right_then_down = np.where(np.isin(model.env_states, (2, 5)), 2, 0)
+    assert model.satisfaction(right_then_down) == pytest.approx(0.64)  # after a slip it stays below a
+
+
+def test_all_sets_have_to_be_visited_in_each_round() -> None:
+    """Between two cells: each step in state 1 flips a coin between both; a round needs each of them once."""
+    both = {
+        "states": ["at 0", "at 1"],
+        "transitions": [
+            {"source": "at 0", "target": "at 1", "when": ["one"]},
+            {"source": "at 1", "target": "at 0", "when": ["!one"]},
+        ],
+        "accepting": [["at 0"], ["at 1"]],
+    }
+    labels, task = ({"id": wrapper["id"], "kwargs": dict(wrapper["kwargs"])} for wrapper in TASK["wrappers"])
+    labels["kwargs"] = {"labels": {"one": [1]}}
+    task["kwargs"] = {"automaton": both, "rounds": 2}
+    env = {"id": f"{__name__}:Coin", "max_episode_steps": 4, "wrappers": [labels, task]}
+    # Four tosses satisfy two rounds where each pair of tosses differs.
+    assert task_model(EnvConfig.parse(env)).satisfaction() == pytest.approx(0.25)
+
+
+class Coin(gymnasium.Env[Any, Any]):  # type: ignore[misc]
+    """Each step tosses a coin: 0 or 1."""
+
+    observation_space = Discrete(2)
+    action_space = Discrete(1)
+    initial_state_distrib = np.array([1.0, 0.0])
+    P = {state: {0: [(0.5, 0, 0.0, False), (0.5, 1, 0.0, False)]} for state in (0, 1)}  # noqa: RUF012
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"wrappers": TASK["wrappers"][1:]}, "needs these wrappers and no others"),
+        ({"reset_options": {"low": 0}}, "reset_options may change"),
+        ({"id": "CartPole-v1"}, "Discrete"),
+        ({"id": f"{__name__}:Says", "wrappers": [UNLABELED, TASK["wrappers"][1]]}, "does not tell its model"),
+    ],
+)
+def test_a_task_without_an_exact_probability_says_why(change: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        task_model(EnvConfig.parse({**TASK, **change}))
+
+
+def test_labels_of_states_are_of_states_that_there_are() -> None:
+    env = StateLabels(SlipperyGrid(), {"a": [0], "b": [0, 1]})
+    env.reset(seed=0)
+    assert env.step(1)[-1] == {"labels": ["a", "b"]}
+    with pytest.raises(UsageError, match="there is no state 6"):
+        StateLabels(SlipperyGrid(), {"a": [6]})
+    box = SlipperyGrid()
+    box.observation_space = Box(-1.0, 1.0, (1,))
+    with pytest.raises(UsageError, match="Discrete"):
+        StateLabels(box, {"a": [0]})
+
+
+def test_the_outcome_of_a_task_is_recorded_once() -> None:
+    recorded = with_satisfaction(EnvConfig.parse(TASK))
+    assert recorded.columns == ("satisfied",)
+    assert with_satisfaction(recorded) is recorded
+    assert with_satisfaction(EnvConfig(id="CartPole-v1")).columns == ()

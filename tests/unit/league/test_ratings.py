@@ -1,11 +1,11 @@
-"""Ratings and intervals against closed forms."""
+"""Ratings against closed forms."""
 
 import math
 
 import numpy as np
 import pytest
 
-from rlrun.league.ratings import Outcomes, Payoffs, elo_ratings, table, wilson_interval
+from rlrun.league.ratings import Outcomes, Payoffs, elo_ratings, table
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.25, 0.5, 0.75, 0.9])
@@ -63,11 +63,3 @@ def test_games_of_who_has_gone_are_forgotten() -> None:
     payoffs.keep(["a", "b"])
     assert payoffs.names == ["a", "b"]
     assert payoffs.between("c", "a") is None
-
-
-def test_wilsons_interval() -> None:
-    z = 1.959964
-    assert wilson_interval(0.0, 10) == pytest.approx((0.0, z * z / (10 + z * z)))
-    assert wilson_interval(1.0, 10) == pytest.approx((10 / (10 + z * z), 1.0))
-    low, high = wilson_interval(0.5, 40)
-    assert low + high == pytest.approx(1.0)

@@ -218,3 +218,11 @@ def test_sums_of_the_columns_are_told_of_each_episode() -> None:
     assert result.column_means == {"episode_columns/cost_mean": pytest.approx(1.2)}
     assert result.to_dict()["columns"] == result.columns
     assert "columns" not in EvaluationResult([0.0], [1]).to_dict()
+    assert "rates_ci95" not in result.to_dict()
+
+
+def test_a_column_that_is_0_or_1_in_each_episode_is_a_rate_with_an_exact_interval() -> None:
+    columns = {"success": [0.0] * 10, "cost": [0.0, 2.0] * 5, "none": []}
+    result = EvaluationResult([0.0] * 10, [1] * 10, columns=columns)
+    assert result.rates == {"success": (0.0, pytest.approx(1 - 0.025**0.1))}
+    assert result.to_dict()["rates_ci95"] == {"success": list(result.rates["success"])}

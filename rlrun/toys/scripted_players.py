@@ -75,7 +75,7 @@ class TribeForager:
         self._generator = np.random.default_rng(seed)
 
     def __call__(self, observation: Mapping[str, Any]) -> NDArray[np.int64]:
-        """Returns the agent's move, and that it strikes nobody, [2]."""
+        """Returns the agent's move, and no strike, [2]."""
         food, water, _, _ = observation["self"]
         wanted = observation["window"][int(water < food)]
         places = np.argwhere(wanted) - len(wanted) // 2

@@ -47,13 +47,13 @@ Flags = NDArray[np.bool_]
 
 
 class Tribes:
-    """Two tribes of agents live on a toroidal map of grass, forest, water and stone, which is too large to see.
+    """Survival of two tribes of agents on a toroidal map of grass, forest, water and stone, which is too large to see.
 
     Food and water fall by `NEED` in each step. An agent eats on a tile of forest with food, which grows again after
     `REGROWTH_STEPS`, and drinks next to water. Without food or water its health falls by `WANT` for each; with both
     above half it heals by 1. A strike takes `STRIKE` from an agent of the other tribe within `REACH`. The first of
     those who strike it dead gets its food and water. An agent dies without health. `VACANT_STEPS` later another one is
-    born in its slot, at a random tile. Agents may share a tile; nobody enters water or stone.
+    born in its slot, at a random tile. Agents may share a tile; none enters water or stone.
 
     Observation: `window`, where food, water and stone are around the agent, [3, 2 * RADIUS + 1, 2 * RADIUS + 1];
     `entities`, the nearest agents that it sees, [E, 6]: rows and columns away, whether they are of its tribe, health,
@@ -134,7 +134,7 @@ class Tribes:
         return ArrayStep(self._rows, self._over)
 
     def step(self, actions: Mapping[str, Any]) -> ArrayStep:
-        """Lets all agents strike, move, eat and drink; then hunger, thirst and wounds tell, and agents are born."""
+        """Lets all agents strike, move, eat and drink; then hunger, thirst and wounds count, and agents are born."""
         taken = np.concatenate([np.asarray(actions[tribe]).reshape(-1, 2) for tribe in TRIBES])
         living = self._alive.copy()
         before = self._food + self._water
@@ -163,7 +163,7 @@ class Tribes:
         """No-op: there are no resources to release."""
 
     def _strikes(self, targets: Ints) -> tuple[Ints, Ints]:
-        """Returns who strikes whom, as two arrays of agents: enemies that were shown within reach."""
+        """Pairs of strikers and victims, as two arrays of agents: enemies that were shown within reach."""
         strikers = np.flatnonzero(self._alive & (targets > 0))
         chosen = targets[strikers] - 1
         there = self._seen["entity_mask"][strikers, chosen] > 0.0
@@ -225,7 +225,7 @@ class Tribes:
         return gained
 
     def _bear(self, was_empty: Flags) -> None:
-        """Fills slots that have been empty for `VACANT_STEPS`; `was_empty` [N] says who was dead before the step."""
+        """Fills slots that have been empty for `VACANT_STEPS`; `was_empty` [N] marks those without an agent before the step."""
         self._vacant[was_empty] += 1
         due = was_empty & (self._vacant >= VACANT_STEPS) & ~self._over[self._world]
         for world in np.unique(self._world[due]).tolist():

@@ -249,6 +249,21 @@ def test_crossq_counts_its_minibatches_in_parameters_and_goes_on_after_a_restore
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), expected)
 
 
+def test_simba_normalises_by_the_same_running_statistics_after_a_restore(tmp_path: Path) -> None:
+    settings = {**SMALL, "model": {"hiddens": [4], "critic_hiddens": [4]}}
+    with Training("Pendulum-v1", SimBa(**settings), seed=1) as training:
+        training.step()
+        training.save(tmp_path / "checkpoint")
+        trainee = training.running.trainee
+        (moments,) = trainee.filters.moments.values()
+        assert moments.count == trainee.clock.env_steps
+        training.step()
+        expected = trainee.learner.flat()
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        restored.step()
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), expected)
+
+
 def test_layers_that_do_not_go_together_are_refused() -> None:
     for settings, reason in (
         ({"model": {"batch_renorm": True}}, "model.batch_renorm needs joint_targets"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlrun.explain import Location, shown
 from rlrun.translation.entry import Refusal, TranslatedEntry
-from rlrun.translation.old_envs import PresentEnv, present_env
+from rlrun.translation.old_envs import PresentEnv, has_continuous_actions, present_env
 from rlrun.translation.remarks import Harm
 from rlrun.translation.rllib_settings.units import OFFLINE, TEAMS
 from rlrun.translation.theirs import Theirs
@@ -23,7 +23,7 @@ def put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -
     place: Location = ("env",) if "env" in entry else ("config", "env")
     name = entry.get("env", config.get("env"))
     if name is None and theirs.algorithm in OFFLINE:
-        return  # the data says the spaces
+        return  # the spaces are those of the data
     if name is None:
         raise Refusal((), "has no env: RLlib took it from code")
     if not isinstance(name, str):
@@ -33,7 +33,7 @@ def put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -
         raise Refusal(
             place, f"{name} is an env of RLlib's own, which is not here; name one of yours as package.module:Class"
         )
-    theirs.is_atari = present.is_atari
+    theirs.is_atari, theirs.is_continuous = present.is_atari, has_continuous_actions(present.id)
     theirs.horizon = config.get("horizon") or present.max_episode_steps or present.episode_steps
     _put_id(result, name, present, place, config, theirs)
     if present.difference:

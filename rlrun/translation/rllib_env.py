@@ -12,6 +12,9 @@ from rlrun.translation.remarks import Harm
 from rlrun.translation.rllib_settings.units import OFFLINE, TEAMS
 from rlrun.translation.theirs import Theirs
 
+LOCAL = ("use_local_critic", False)
+"""Setting of a policy of MADDPG that holds here."""
+
 
 def put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> None:
     """Translates the env of an experiment, or its world.
@@ -112,19 +115,26 @@ def _put_policies(result: TranslatedEntry, config: Mapping[str, Any], theirs: Th
     written = {str(policy): None for policy in policies} if isinstance(policies, list) else policies
     is_team = theirs.algorithm in TEAMS
     for policy, own in written.items():
-        changes = own[3] if isinstance(own, list) and len(own) == 4 else (own or {}).get("config") if own else {}
-        if is_team:
-            changes = {key: value for key, value in (changes or {}).items() if key != "agent_id" and value is not False}
-        if changes:
-            result.tell(
-                place, f"multiagent.policies.{policy}", "settings of one policy are not translated", Harm.LEARNING
-            )
-        if not is_team:
-            result.policies.append(str(policy))
+        if _changes(own, is_team=is_team):
+            text = "settings of one policy are not translated"
+            result.tell(place, f"multiagent.policies.{policy}", text, Harm.LEARNING)
+    if not is_team:
+        result.policies += map(str, written)
+        _put_mapping(result, many, place)
+    elif written:
+        result.tell(place, "multiagent.policies", "one policy acts for all agents of a team here", Harm.NONE)
+
+
+def _changes(own: Any, *, is_team: bool) -> dict[str, Any]:
+    """Settings of a policy that differ from those of the experiment, except those that make it a member of a team."""
+    changes = own[3] if isinstance(own, list) and len(own) == 4 else (own or {}).get("config") if own else {}
     if is_team:
-        if written:
-            result.tell(place, "multiagent.policies", "one policy acts for all agents of a team here", Harm.NONE)
-        return
+        return {key: value for key, value in (changes or {}).items() if key != "agent_id" and (key, value) != LOCAL}
+    return changes or {}
+
+
+def _put_mapping(result: TranslatedEntry, many: Mapping[str, Any], place: Location) -> None:
+    """Translates which policy acts for an agent, and which ones learn."""
     mapping = many.get("policy_mapping_fn")
     function = mapping.get("type") if isinstance(mapping, Mapping) else mapping
     if function:

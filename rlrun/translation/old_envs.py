@@ -64,6 +64,16 @@ def present_env(env_id: str) -> PresentEnv:
     return _present_game(env_id) or PresentEnv(f"{package}:{env_id}" if package else env_id)
 
 
+def has_continuous_actions(env_id: str) -> bool:
+    """Whether an env of Gymnasium is known for continuous actions.
+
+    Examples:
+        >>> has_continuous_actions("Pendulum-v1"), has_continuous_actions("CartPole-v1")
+        (True, False)
+    """
+    return env_id.partition("-v")[0] in (*table()["continuous_envs"], *table()["mujoco_robots"])
+
+
 def _present_game(env_id: str) -> PresentEnv | None:
     game = re.fullmatch(r"(?:ALE/)?(\w+?)(NoFrameskip|Deterministic|)-v([045])", env_id)
     if game is None or game[1] not in table()["atari_games"]:

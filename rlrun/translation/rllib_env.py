@@ -7,10 +7,13 @@ from typing import Any
 
 from rlrun.explain import Location, shown
 from rlrun.translation.entry import Refusal, TranslatedEntry
-from rlrun.translation.old_envs import PresentEnv, present_env
+from rlrun.translation.old_envs import PresentEnv, has_continuous_actions, present_env
 from rlrun.translation.remarks import Harm
 from rlrun.translation.rllib_settings.units import OFFLINE, TEAMS
 from rlrun.translation.theirs import Theirs
+
+LOCAL = ("use_local_critic", False)
+"""Setting of a policy of MADDPG that holds here."""
 
 
 def put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> None:
@@ -23,7 +26,7 @@ def put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -
     place: Location = ("env",) if "env" in entry else ("config", "env")
     name = entry.get("env", config.get("env"))
     if name is None and theirs.algorithm in OFFLINE:
-        return  # the data says the spaces
+        return  # the spaces are those of the data
     if name is None:
         raise Refusal((), "has no env: RLlib took it from code")
     if not isinstance(name, str):
@@ -33,7 +36,7 @@ def put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -
         raise Refusal(
             place, f"{name} is an env of RLlib's own, which is not here; name one of yours as package.module:Class"
         )
-    theirs.is_atari = present.is_atari
+    theirs.is_atari, theirs.is_continuous = present.is_atari, has_continuous_actions(present.id)
     theirs.horizon = config.get("horizon") or present.max_episode_steps or present.episode_steps
     _put_id(result, name, present, place, config, theirs)
     if present.difference:
@@ -112,19 +115,26 @@ def _put_policies(result: TranslatedEntry, config: Mapping[str, Any], theirs: Th
     written = {str(policy): None for policy in policies} if isinstance(policies, list) else policies
     is_team = theirs.algorithm in TEAMS
     for policy, own in written.items():
-        changes = own[3] if isinstance(own, list) and len(own) == 4 else (own or {}).get("config") if own else {}
-        if is_team:
-            changes = {key: value for key, value in (changes or {}).items() if key != "agent_id" and value is not False}
-        if changes:
-            result.tell(
-                place, f"multiagent.policies.{policy}", "settings of one policy are not translated", Harm.LEARNING
-            )
-        if not is_team:
-            result.policies.append(str(policy))
+        if _changes(own, is_team=is_team):
+            text = "settings of one policy are not translated"
+            result.tell(place, f"multiagent.policies.{policy}", text, Harm.LEARNING)
+    if not is_team:
+        result.policies += map(str, written)
+        _put_mapping(result, many, place)
+    elif written:
+        result.tell(place, "multiagent.policies", "one policy acts for all agents of a team here", Harm.NONE)
+
+
+def _changes(own: Any, *, is_team: bool) -> dict[str, Any]:
+    """Settings of a policy that differ from those of the experiment, except those that make it a member of a team."""
+    changes = own[3] if isinstance(own, list) and len(own) == 4 else (own or {}).get("config") if own else {}
     if is_team:
-        if written:
-            result.tell(place, "multiagent.policies", "one policy acts for all agents of a team here", Harm.NONE)
-        return
+        return {key: value for key, value in (changes or {}).items() if key != "agent_id" and (key, value) != LOCAL}
+    return changes or {}
+
+
+def _put_mapping(result: TranslatedEntry, many: Mapping[str, Any], place: Location) -> None:
+    """Translates which policy acts for an agent, and which ones learn."""
     mapping = many.get("policy_mapping_fn")
     function = mapping.get("type") if isinstance(mapping, Mapping) else mapping
     if function:

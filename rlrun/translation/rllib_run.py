@@ -72,7 +72,7 @@ def _stop_after_iterations(result: TranslatedEntry, theirs: Theirs, count: float
 
 
 def _stop_without_env(result: TranslatedEntry, theirs: Theirs, key: str, value: float) -> None:
-    """Where no env is stepped, the clock counts SGD steps, and only evaluations have returns."""
+    """SGD steps and returns of evaluations, as the stop criteria of data alone."""
     place: Location = ("stop", key)
     if _metric(key) == "env_steps":
         each = rows_per_sgd_step(theirs)

@@ -55,6 +55,7 @@ class Theirs:
         remarks: Remarks so far: key, text and harm.
         is_atari: Whether the env is an Atari game.
         horizon: Step limit of episodes; None if it is not known.
+        is_continuous: Whether the env is known for continuous actions.
     """
 
     source: Source
@@ -65,6 +66,7 @@ class Theirs:
     remarks: list[tuple[str, str, Harm]] = field(default_factory=list)
     is_atari: bool = False
     horizon: int | None = None
+    is_continuous: bool = False
 
     @property
     def algorithm(self) -> str:

@@ -60,7 +60,7 @@ def _source_of(path: str) -> PurePosixPath:
 
 
 def _made_by(path: str) -> str:
-    """How the data set is made."""
+    """Sentence with the commands that make the data set."""
     if path.startswith("d4rl."):
         return f"D4RL's: convert Minari's folder of it, by `rlrun dataset convert FOLDER {_name_of(path)}`"
     source = _source_of(path)
@@ -71,9 +71,11 @@ def _made_by(path: str) -> str:
 @conversion
 def normalized_data(theirs: Theirs, key: str, value: Any) -> Any:
     """Units of continuous actions in the data: -1 to 1 in RLlib's own files, those of the env here."""
-    if value:
-        text = "continuous actions of RLlib's files are in -1..1: scale them, or let RescaleAction wrap the env"
-        theirs.tell(key, text)
+    if value and theirs.is_continuous:
+        theirs.put("env.wrappers", [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}], key)
+        theirs.tell(key, "a wrapper gives the env actions in -1..1, as the data has them")
+    elif value:
+        theirs.tell(key, "if actions are continuous, those of the data are in -1..1: let RescaleAction wrap the env")
     return OMIT
 
 
@@ -85,7 +87,7 @@ def rows(theirs: Theirs, key: str, value: Any) -> int:
 
 @conversion
 def iteration(theirs: Theirs, key: str, value: Any) -> Any:
-    """SGD steps of an iteration: those of so many trained rows; the first CRR passed once over the data."""
+    """SGD steps of an iteration: trained rows there, and a pass over the data for the first CRR."""
     if seconds_of_iteration(theirs):
         return OMIT
     if theirs.algorithm == "CRR":

@@ -18,14 +18,14 @@ EPISODES = 1000
 
 @conversion
 def world_model_rate(theirs: Theirs, key: str, value: Any) -> Any:
-    """Learning rate of the world model; the remark on the other Dreamer is told with it."""
+    """Learning rate of the world model; its remark names the other Dreamer."""
     theirs.tell(key, "DreamerV3 here, the first Dreamer there: latent states are categorical, and returns are scaled")
     return value
 
 
 @conversion
 def minibatches_of_episode(theirs: Theirs, key: str, value: Any) -> float:
-    """Minibatches per env step: so many follow each episode there."""
+    """Minibatches per env step, which follow each episode there."""
     steps = longest_episode(theirs)
     theirs.put("config.replay.capacity", EPISODES * steps, key)
     theirs.tell(key, f"minibatches follow env steps here; there {value} follow each episode, taken as {steps:,} steps")

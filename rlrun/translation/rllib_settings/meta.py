@@ -64,7 +64,7 @@ def ensemble(theirs: Theirs, key: str, value: Any) -> Any:
     }  # fmt: skip
     for name, setting in settings.items():
         theirs.put(f"config.{name}", setting, key)
-    theirs.tell(key, "rewards are predicted here; there the env's reward() says them: name it as dynamics.reward")
+    theirs.tell(key, "rewards are predicted here; there the env's reward() gives them: name it as dynamics.reward")
     return OMIT
 
 

@@ -14,7 +14,7 @@ conversion = Conversions()
 
 @conversion
 def mixer(theirs: Theirs, key: str, value: Any) -> Any:
-    """Mixer of QMIX, which says the algorithm here: qmix or vdn."""
+    """Mixer of QMIX, which is the algorithm here: qmix or vdn."""
     if value not in ("qmix", "vdn"):
         text = "without a mixer each agent learns alone: that is dqn with one policy for all agents here"
         theirs.tell(key, text, Harm.LEARNING)

@@ -1,4 +1,4 @@
-"""What RLlib counts: env steps of a round of fragments, rows of a batch, minibatches per env step."""
+"""Units of RLlib: env steps of a round of fragments, rows of a batch, minibatches per env step."""
 
 from __future__ import annotations
 

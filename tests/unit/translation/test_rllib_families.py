@@ -102,6 +102,14 @@ def test_schedules_of_a_decision_transformer_count_windows_there_and_sgd_steps_h
     assert (dt["target_return"], dt["return_scale"], dt["max_steps"]) == (200.0, 1.0, 500)
 
 
+def test_an_env_has_the_range_of_normalized_actions_in_its_data() -> None:
+    normalized = "{input: x, actions_in_input_normalized: true}"
+    rescaled = [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}]
+    assert spec_of("CQL", normalized, "Pendulum-v0")["env"] == {"id": "Pendulum-v1", "wrappers": rescaled}
+    assert "wrappers" not in spec_of("CQL", normalized, "CartPole-v1")["env"]
+    assert "let RescaleAction wrap the env" in text_of("CQL", normalized, "lab.Robot")
+
+
 def test_the_regulariser_of_cql_is_next_to_half_the_squared_error_here() -> None:
     cql = config_of("CQL", "{input: x, min_q_weight: 3.0, optimization: {critic_learning_rate: 0.5}}")
     assert (cql["conservative_weight"], cql["critic_lr"]) == (1.5, 0.5)

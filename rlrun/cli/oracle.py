@@ -37,8 +37,8 @@ def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool
     the time limit.
 
     In an env with the task of an automaton, probabilities are shown instead: that
-    the best policy, and the learned one, satisfies the task. In a world that tells
-    its game tree, it is the exploitability of the policies of a RUN, or of the
+    the best policy, and the learned one, satisfies the task. In a world that has
+    a game tree, it is the exploitability of the policies of a RUN, or of the
     average of a league's past selves.
     """
     if Path(target).suffix in (".yaml", ".yml"):

@@ -212,7 +212,7 @@ class EvaluationConfig(ConfigModel):
     package.module:Name. In a world of two sides, the policy plays each side in half of the games; null for none."""
     oracle: bool = False
     """Whether learned values and greedy actions are compared with the optimal ones, in an env with finitely many states
-    and a known model. In a world that tells its game tree, the exploitability of the policies is computed."""
+    and a known model. In a world that has a game tree, the exploitability of the policies is computed."""
 
 
 class ResourcesConfig(ConfigModel):

@@ -177,7 +177,7 @@ class LeducPosition:
         return last.endswith(str(FOLD)) or (len(self.rounds) == 2 and self._round_is_over)
 
     def _stakes(self) -> list[int]:
-        """Returns what each player has put in."""
+        """Returns the stake of each player so far."""
         stakes = [1, 1]
         for done, size in zip(self.rounds, _LEDUC_RAISES, strict=False):
             for number, action in enumerate(done):

@@ -40,7 +40,7 @@ class GameTree(Protocol):
         ...
 
     def observe(self) -> Tree:
-        """Returns what the player knows: its information state, equal in positions that it cannot tell apart.
+        """Returns the information state of the player to act, equal in positions that it cannot tell apart.
 
         It must tell all that the player saw and did before.
         """

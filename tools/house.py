@@ -174,7 +174,7 @@ class House:
 
     def _imported(self, module: Module) -> Iterator[tuple[str, str]]:
         """Yields what a module imports of the package, and at which level."""
-        for node, level in _imports_of(module.tree, "module"):
+        for node, level in imports_of(module.tree, "module"):
             names = [alias.name for alias in node.names]
             if isinstance(node, ast.ImportFrom):
                 names = [node.module or "", *(f"{node.module}.{name}" for name in names)]
@@ -184,20 +184,20 @@ class House:
                 yield from ((".".join(parts[:length]), level) for length in range(2, len(parts)))
 
 
-def _imports_of(node: ast.AST, level: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
+def imports_of(node: ast.AST, level: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
     """Yields the imports inside a node, each with its level: those of functions, and those for type checkers only."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, level
         elif isinstance(child, ast.If) and _last_name(child.test) == "TYPE_CHECKING":
             for statement in child.body:
-                yield from _imports_of(ast.Module([statement], []), "types")
+                yield from imports_of(ast.Module([statement], []), "types")
             for statement in child.orelse:
-                yield from _imports_of(ast.Module([statement], []), level)
+                yield from imports_of(ast.Module([statement], []), level)
         elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _imports_of(child, "types" if level == "types" else "function")
+            yield from imports_of(child, "types" if level == "types" else "function")
         else:
-            yield from _imports_of(child, level)
+            yield from imports_of(child, level)
 
 
 def figures(house: House) -> dict[str, str]:

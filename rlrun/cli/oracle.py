@@ -1,4 +1,4 @@
-"""``rlrun oracle RUN|CHECKPOINT|SPEC``: exact values of a finite env, and the errors of learned values."""
+"""``rlrun oracle RUN|CHECKPOINT|SPEC``: exact values of small envs and games, and how far learned policies are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_ROWS = 64
 @trust_option
 @json_option("the values")
 def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool) -> None:
-    """Compare learned values with the exact values of a small env.
+    """Compare what was learned with what is exact in a small env or game.
 
     The env must have a tabular model, as FrozenLake-v1, CliffWalking-v1 and
     Taxi-v4 do. For a SPEC, a YAML file, only the exact values are shown. Values
@@ -37,7 +37,9 @@ def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool
     the time limit.
 
     In an env with the task of an automaton, probabilities are shown instead: that
-    the best policy, and the learned one, satisfies the task.
+    the best policy, and the learned one, satisfies the task. In a world that has
+    a game tree, it is the exploitability of the policies of a RUN, or of the
+    average of a league's past selves.
     """
     if Path(target).suffix in (".yaml", ".yml"):
         print_result(*_of_spec(_first_trial(Path(target)), lists_all))
@@ -68,12 +70,17 @@ def _of_spec(trial: TrialSpec, lists_all: bool) -> tuple[dict[str, Any], str]:
 
 
 def _of_training(training: Training, lists_all: bool) -> tuple[dict[str, Any], str]:
-    """Exact and learned values, or the certificate, of a restored training."""
+    """Exact and learned values, the certificate or the exploitability of a restored training."""
     from rlrun.envs.task_model import has_task
     from rlrun.training.certificate import certificate
+    from rlrun.training.exploitability import exploitability
     from rlrun.training.oracle import learned_values
 
     env = training.description.env
+    if env.has_many_agents:
+        gain = exploitability(training)
+        of = "policies as they are" if training.running.league is None else "average of the league's past selves"
+        return {"exploitability": gain}, f"exploitability of the {of} (NashConv / 2): {cell_text(gain)}"
     if has_task(env):
         return _certified(certificate(env, training))
     learned = learned_values(training)

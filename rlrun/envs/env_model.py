@@ -51,14 +51,14 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
 
 
 def told_model(config: EnvConfig, where: str) -> tuple[Any, int | None]:
-    """Returns the innermost env, which tells its model, and the time limit in steps (None for no limit).
+    """Returns the innermost env, with its tabular model, and the time limit in steps (None for no limit).
 
     Args:
         config: The env.
         where: Beginning of error messages.
 
     Raises:
-        UsageError: The env tells no model, or its spaces are not Discrete.
+        UsageError: The env has no tabular model, or its spaces are not Discrete.
     """
     env = make_single_env(config)
     try:

@@ -80,8 +80,8 @@ def task_model(config: EnvConfig) -> TaskModel:
     """Returns the product of an env's model and the automaton of its task.
 
     Raises:
-        UsageError: The env tells no model, it has other wrappers than labels of states and the task, settings that may
-            change the model, epsilon transitions, or too many states.
+        UsageError: There is no tabular model, there are wrappers besides labels of states and the task, settings that
+            may change the model, epsilon transitions, or too many states.
     """
     where = f"env {config.id}: no exact probability of its task"
     if [wrapper.id for wrapper in config.wrappers] != [STATE_LABELS, TASK]:

@@ -84,10 +84,12 @@ class League:
         self.pool, self._payoffs = Pool(self._settings.pool), Payoffs()
 
     def advance(self, iteration: int) -> None:
-        """Adds due snapshots to the pool after an iteration, and plays rating games against all other members."""
+        """Adds due snapshots to the pool after an iteration, and plays rating games, if any, against all others."""
         if iteration % self._settings.snapshot_every:
             return
         new = [self.pool.add(policy, trainee.weights()) for policy, trainee in self._trainees.items()]
+        if not self._settings.rating_episodes:
+            return
         others = [*self.pool.members, *self._saved_members().values(), *map(Member, self._scripts)]
         self._payoffs.keep([other.name for other in others])
         players = {other.name: self._acting(other) for other in others}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from rlrun.config import ConfigModel, NonNegativeFloat, PositiveInt
+from rlrun.config import ConfigModel, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 """Fraction of the episodes, from 0 to 1."""
@@ -89,9 +89,10 @@ class LeagueSettings(ConfigModel):
     snapshot_every: PositiveInt = 10
     """Number of iterations between snapshots of each trained policy (weights and filters), which join the pool."""
 
-    rating_episodes: PositiveInt = 20
+    rating_episodes: NonNegativeInt = 20
     """Number of rating episodes of each new snapshot against every other opponent, for payoffs and ratings. If both can
-    play either side, each plays both sides equally often, and an odd number is rounded up."""
+    play either side, each plays both sides equally often, and an odd number is rounded up. 0 for no ratings;
+    prioritized matchmaking is uniform then."""
 
     def described(self) -> str:
         """Returns a summary of the pool's growth and rating games, in words."""

@@ -31,6 +31,7 @@ from rlrun.spec.section import Section, check_section, concerns, refusals, valid
 from rlrun.spec.stages import STAGES
 from rlrun.spec.tuning import kind_of, kind_settings
 from rlrun.spec.tuning_checks import check_tuning
+from rlrun.training.exploitability import game_tree
 from rlrun.training.policies import Policies, from_data_alone
 from rlrun.worlds.make import check_world
 
@@ -335,13 +336,11 @@ def _clients_evaluation_mistakes(env: Any) -> list[Mistake]:
 
 def _oracle_mistakes(env: Any) -> list[Mistake]:
     """Mistakes of `evaluation.oracle` where an env has no exact values; none if the env itself is not valid."""
-    where: Location = ("evaluation", "oracle")
-    if names_world(env):
-        return [Mistake(where, "is for an env with one agent: a world of many has no exact values")]
     section = check_section(EnvConfig, env, ("env",), env_mistakes)
     if section.value is None or section.mistakes:
         return []
-    return refusals(where, partial(finite_mdp, section.value))
+    solved = game_tree if names_world(env) else finite_mdp
+    return refusals(("evaluation", "oracle"), partial(solved, section.value))
 
 
 def _is_mutation(location: Location) -> bool:

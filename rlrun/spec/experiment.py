@@ -82,6 +82,20 @@ ORACLE_METRICS = (
 )
 """Evaluation metrics of `evaluation.oracle`: errors relative to the optimal values."""
 
+GAME_ORACLE_METRICS = (
+    Metric(
+        "evaluation/oracle/exploitability",
+        "",
+        "Mean gain of a player by a best response (NashConv / 2) to the average policy of the league, or the policies",
+    ),
+    Metric(
+        "evaluation/oracle/negative_exploitability",
+        "",
+        "Exploitability with a minus sign, for `expect`, which sets lower bounds of metrics",
+    ),
+)
+"""Evaluation metrics of `evaluation.oracle` in a game of two players."""
+
 AUTO = "auto"
 """Value of a setting that is measured before the trials of a run."""
 
@@ -198,7 +212,7 @@ class EvaluationConfig(ConfigModel):
     package.module:Name. In a world of two sides, the policy plays each side in half of the games; null for none."""
     oracle: bool = False
     """Whether learned values and greedy actions are compared with the optimal ones, in an env with finitely many states
-    and a known model."""
+    and a known model. In a world that has a game tree, the exploitability of the policies is computed."""
 
 
 class ResourcesConfig(ConfigModel):

@@ -14,6 +14,7 @@ from rlrun.spec.experiment import (
     AGAINST_METRICS,
     EVALUATION_COLUMNS,
     EVALUATION_METRICS,
+    GAME_ORACLE_METRICS,
     ORACLE_METRICS,
     ExpectConfig,
     policy_evaluation_metrics,
@@ -40,7 +41,10 @@ def reported_metrics(
         hooks: Settings of each hook by its import path.
     """
     measured = [*EVALUATION_METRICS, EVALUATION_COLUMNS]
-    measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS] if in_world else ORACLE_METRICS
+    if in_world:
+        measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS, *GAME_ORACLE_METRICS]
+    else:
+        measured += ORACLE_METRICS
     return Description(ANY_WORLD if in_world else ANY_ENV, learns, hooks=hooks).metrics(), measured
 
 
@@ -63,7 +67,7 @@ def check_metrics(
     if evaluation is not None:
         asked = evaluation if isinstance(evaluation, Mapping) else {}
         left_out = () if asked.get("against") is not None else AGAINST_METRICS
-        left_out += () if asked.get("oracle") is True else ORACLE_METRICS
+        left_out += () if asked.get("oracle") is True else (*ORACLE_METRICS, *GAME_ORACLE_METRICS)
         known += [metric for metric in measured if metric not in left_out]
     sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
     used: list[tuple[Location, str]] = [
@@ -114,7 +118,7 @@ def _unknown_metric(metric: str, known: Sequence[Metric], measured: Sequence[Met
         return ""
     if any(each.name == metric for each in AGAINST_METRICS):
         return f"'{metric}' is reported only with an opponent: add against, such as random, to evaluation"
-    if any(each.name == metric for each in ORACLE_METRICS):
+    if any(each.name == metric for each in measured if each in (*ORACLE_METRICS, *GAME_ORACLE_METRICS)):
         return f"'{metric}' is reported only with exact values: add oracle: true to evaluation"
     if any(each.matches(metric) for each in measured):
         return f"'{metric}' is reported only with an evaluation: add for instance evaluation: {{every: 10}}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -12,6 +13,7 @@ from typing_extensions import override
 
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
+from rlrun.worlds.array_game import Flags
 from rlrun.worlds.world import World, WorldStep
 
 AGENTS = ("agent_0", "agent_1")
@@ -24,6 +26,7 @@ PAYOFFS: Mapping[str, tuple[list[list[float]], Callable[[Table], Table]]] = {
     "climbing": ([[11.0, -30.0, 0.0], [-30.0, 7.0, 6.0], [0.0, 0.0, 5.0]], np.positive),
     "additive_fit": ([[0.0, 1.0], [1.0, 8.0]], np.positive),
     "prisoners_dilemma": ([[-1.0, -3.0], [0.0, -2.0]], np.transpose),
+    "rock_paper_scissors": ([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]], np.negative),
     "matching_pennies": ([[1.0, -1.0], [-1.0, 1.0]], np.negative),
 }
 """Payoff matrix of agent_0 by game (rows: actions of agent_0), and a function to the payoffs of agent_1."""
@@ -55,6 +58,7 @@ class MatrixGame(World):
     - `additive_fit`: 0/1, 1/8 for both. No sum of one value per agent fits this table: the least-squares fit has -1.5
       where both choose 0, and 6.5 where both choose 1.
     - `prisoners_dilemma`: -1 each if both are silent (0), -2 each if both confess (1), else 0 for who confesses and -3.
+    - `rock_paper_scissors`: 1 for the winner and -1 for the loser.
     - `matching_pennies`: 1 for agent_0 and -1 for agent_1 if both show the same side, else the other way round.
 
     Args:
@@ -89,6 +93,50 @@ class MatrixGame(World):
     @override
     def state(self) -> NDArray[np.float32]:
         """Returns the constant global state, zeros [1]."""
+        return np.zeros(1, np.float32)
+
+    @override
+    def game_tree(self) -> MatrixPosition:
+        return MatrixPosition(self._payoffs)
+
+
+@dataclass(frozen=True)
+class MatrixPosition:
+    """Position in a matrix game whose players decide one after the other, without seeing each other's action.
+
+    Attributes:
+        payoffs: Payoffs, [2, A, A]: agent, action of agent_0, action of agent_1.
+        actions: Actions so far.
+    """
+
+    payoffs: Table
+    actions: tuple[int, ...] = ()
+
+    @property
+    def player(self) -> int | None:
+        """Player to act."""
+        return len(self.actions) if len(self.actions) < len(AGENTS) else None
+
+    @property
+    def returns(self) -> tuple[float, float]:
+        """Payoffs of both agents, after both actions."""
+        first, second = self.payoffs[:, self.actions[0], self.actions[1]].tolist()
+        return first, second
+
+    def chances(self) -> list[tuple[float, Self]]:
+        """Returns no outcomes: chance never moves."""
+        return []
+
+    def legal(self) -> Flags:
+        """Returns the mask of legal actions, [A]: all are."""
+        return np.ones(self.payoffs.shape[1], np.bool_)
+
+    def play(self, action: int) -> Self:
+        """Returns the position after an action."""
+        return replace(self, actions=(*self.actions, action))
+
+    def observe(self) -> NDArray[np.float32]:
+        """Returns zeros [1]: nothing is known."""
         return np.zeros(1, np.float32)
 
 

@@ -9,9 +9,16 @@ import numpy as np
 
 from rlrun.functional.seeding import child_seed
 from rlrun.league.ratings import total
-from rlrun.metric import of_policy
+from rlrun.metric import Metric, of_policy
 from rlrun.rollout.evaluation import column_metric
-from rlrun.spec.experiment import AGAINST_METRICS, EVALUATION_KEYS, ORACLE_METRICS, EvaluationConfig, TrialSpec
+from rlrun.spec.experiment import (
+    AGAINST_METRICS,
+    EVALUATION_KEYS,
+    GAME_ORACLE_METRICS,
+    ORACLE_METRICS,
+    EvaluationConfig,
+    TrialSpec,
+)
 from rlrun.training.oracle import learned_values
 from rlrun.training.training import Training
 
@@ -44,7 +51,7 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
         if evaluation.against is not None:
             names += [metric.name for metric in AGAINST_METRICS]
         if evaluation.oracle:
-            names += [metric.name for metric in ORACLE_METRICS]
+            names += [metric.name for metric in _oracle_metrics(training)]
         return {**dict.fromkeys(names), "time/evaluation_s": 0.0}
     began = time.perf_counter()
     found = training.evaluate(
@@ -97,7 +104,19 @@ def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig)
     return values
 
 
+def _oracle_metrics(training: Training) -> tuple[Metric, ...]:
+    return GAME_ORACLE_METRICS if training.description.env.has_many_agents else ORACLE_METRICS
+
+
 def _oracle(training: Training) -> dict[str, float]:
-    """Errors of the learned values and policies against exact values (`evaluation.oracle`)."""
-    learned = learned_values(training)
-    return dict(zip((metric.name for metric in ORACLE_METRICS), (learned.value_gap, learned.policy_gap), strict=True))
+    """Errors of the learned values and policies against exact values, or exploitability (`evaluation.oracle`)."""
+    values: tuple[float, float]
+    if training.description.env.has_many_agents:
+        from rlrun.training.exploitability import exploitability
+
+        gain = exploitability(training)
+        values = gain, -gain
+    else:
+        learned = learned_values(training)
+        values = learned.value_gap, learned.policy_gap
+    return dict(zip((metric.name for metric in _oracle_metrics(training)), values, strict=True))

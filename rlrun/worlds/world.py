@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rlrun.envs.env_config import WorldClock
 from rlrun.envs.spaces import Spaces
 from rlrun.worlds.array_game import ArrayGame
+from rlrun.worlds.game_tree import GameTree
 
 Info = Mapping[str, Any]
 
@@ -85,6 +86,13 @@ class World(ABC):
         """Returns the equivalent game for tree search; None by default.
 
         The game's first player is the first of `possible_agents`, and its observations equal those of this world.
+        """
+        return None
+
+    def game_tree(self) -> GameTree | None:
+        """Returns the first position of the equivalent game as a tree, for exact best responses; None by default.
+
+        The tree's first player is the first of `possible_agents`, and its observations equal those of this world.
         """
         return None
 

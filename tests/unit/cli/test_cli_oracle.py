@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rlrun import QLearning, Training
+from rlrun import PPO, QLearning, Training
+from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.cli.main import cli
+from rlrun.envs.env_config import EnvConfig
+from rlrun.training.policies import Policies
 
 
 def told(*words: object) -> str:
@@ -60,3 +63,16 @@ ice:
     )
     assert told(spec).splitlines()[1].split() == ["best", "policy", "0.7442"]
     assert json.loads(told(spec, "--json"))["policy_satisfaction"] is None
+
+
+def test_of_a_game_the_exploitability_is_shown(tmp_path: Path) -> None:
+    policies = Policies(
+        {"main": PPO(model={"hiddens": [4]}, compile=False)}, WorldSamplingSettings(), mapping={"*": "main"}
+    )
+    with Training(EnvConfig(world="rlrun.toys.poker:Kuhn"), policies, seed=0) as training:
+        saved = training.save(tmp_path / "saved")
+    text = told(saved)
+    assert text.startswith("exploitability of the policies as they are (NashConv / 2): ")
+    found = json.loads(told(saved, "--json"))["exploitability"]
+    assert 0.4 < found < 0.5  # it has learned nothing yet
+    assert float(text.split()[-1]) == pytest.approx(found, abs=1e-3)

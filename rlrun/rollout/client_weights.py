@@ -71,7 +71,7 @@ def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]
 
 
 def _actions_in_json(actions: KnownActions) -> dict[str, Any]:
-    """What makes an action of the env of the outputs: the first discrete one, or scale and bounds of a Box."""
+    """Rules from outputs to an action of the env: the first discrete one, or scale and bounds of a Box."""
     if isinstance(actions, DiscreteActions):
         return {"start": actions.start}
     scale = actions.scale

@@ -43,7 +43,7 @@ OPENENV = "rlrun.envs.openenv:OpenEnv"
 """Env of an OpenEnv server, which `openenv` stands for."""
 
 WHICH_ENV = ("id", "world", "pettingzoo", "external")
-"""Names of the settings of which one says which env it is."""
+"""Names of the settings of which one names the env."""
 
 OF_ONE_AGENT = ("id", "preset", "reset_options", "backend")
 """Names of the settings valid only for single-agent envs."""

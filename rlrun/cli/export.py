@@ -53,6 +53,7 @@ def export(
     from rlrun.export.saved_policy import export as exported
     from rlrun.export.saved_policy import metadata_of
 
+    _demand_suffix(output, to)
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     with restored(checkpoint, runs_dir, trust=trust) as training:
         stream = _stream(training, policy, checkpoint, data, seed)
@@ -60,6 +61,15 @@ def export(
         found = exported(training, policy, stream, metadata, to=to, stochastic=stochastic, seed=seed)
     write_file(output, found.content)
     print_result(_document(output, found, metadata), _text(output, found))
+
+
+def _demand_suffix(output: Path, to: Format) -> None:
+    """Refuses a file whose name ends as one of another kind, before any work is done."""
+    if output.suffix == f".{to}":
+        return
+    other = next((kind for kind in ("onnx", "c") if output.suffix == f".{kind}"), None)
+    advice = f"say --to {other}" if other else f"did you mean {output.with_suffix(f'.{to}')}?"
+    raise click.BadParameter(f"{output} does not end in .{to}, as files of --to {to} do: {advice}", param_hint="-o")
 
 
 def _stream(training: Training, policy: str, checkpoint: Path, data: str | None, seed: int) -> Any:

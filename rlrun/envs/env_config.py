@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlrun.data.sample_batch import OWN_COLUMNS
+from rlrun.errors import did_you_mean
 from rlrun.explain import Mistake, UnknownKey
 from rlrun.foreign_names import unknown_key
 
@@ -40,6 +41,9 @@ EXTERNAL = "external"
 """Id of every external env, in messages and records."""
 OPENENV = "rlrun.envs.openenv:OpenEnv"
 """Env of an OpenEnv server, which `openenv` stands for."""
+
+WHICH_ENV = ("id", "world", "pettingzoo", "external")
+"""Names of the settings of which one names the env."""
 
 OF_ONE_AGENT = ("id", "preset", "reset_options", "backend")
 """Names of the settings valid only for single-agent envs."""
@@ -312,7 +316,7 @@ class EnvConfig(ConfigModel):
         if names_world(data):
             named = (data.get("world"), data.get("pettingzoo"))
             own["id"] = next((name for name in named if isinstance(name, str)), EXTERNAL if "external" in data else "")
-        elif "id" not in data:
+        elif "id" not in data and not any(did_you_mean(str(key), WHICH_ENV) for key in data.keys() - cls.model_fields):
             wrong.append({"type": "missing", "loc": ("id",), "input": data})
         try:
             made = build(own)

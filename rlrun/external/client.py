@@ -243,6 +243,12 @@ class Client:
         while True:
             try:
                 status, text = self._post(body)
+            except ssl.SSLCertVerificationError as error:
+                raise Refused(
+                    "certificate_untrusted",
+                    f"the server's certificate is not trusted ({error.verify_message}): name its file, or that of who "
+                    "issued it, as Client(address, cafile='cert.pem')",
+                ) from error
             except (OSError, http.client.HTTPException) as error:
                 if self._closed.is_set() or time.monotonic() - last_answer > self._patience_s:
                     raise ServerGone(f"no answer for {self._patience_s:g} s: {error!r}") from error

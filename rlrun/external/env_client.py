@@ -6,7 +6,7 @@ Copy this file next to rlrun_client.py. It needs NumPy and Gymnasium.
     run(gymnasium.make("CartPole-v1"), client, EpisodeUnknown)
 
 With `acts_here=True` the actions are chosen in this process, by weights that the server gives: a simulator that cannot
-wait has its action at once. It serves policies of dense layers with discrete actions.
+wait has its action at once. It serves policies of dense layers with discrete actions, or those of a Box.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ ACTIVATIONS: dict[str | None, Any] = {
 
 
 class LocalPolicy:
-    """The server's policy in this process: dense layers in NumPy, and discrete actions drawn from their logits.
+    """The server's policy in this process: dense layers in NumPy, and actions drawn by their outputs.
+
+    What is drawn from a Gaussian may be outside of the action space. It is logged as it is, since the server knows its
+    probability, and clipped for the env.
 
     Args:
         client: A `Client` of rlrun_client.py.
@@ -45,14 +48,22 @@ class LocalPolicy:
         self._random = np.random.default_rng(seed)
         self._fetch()
 
-    def act(self, observation: Any) -> int:
-        """Draws an action for an observation, by the Gumbel-max trick."""
+    def act(self, observation: Any) -> Any:
+        """Draws an action for an observation, as it is logged: by the Gumbel-max trick, or from a Gaussian."""
         x = (np.asarray(observation, np.float32).ravel() - self._mean) * self._scale
         if self._clip is not None:
             x = np.clip(x, -self._clip, self._clip)
         for weight, bias, activation in self._layers:
             x = activation(x @ weight + bias)
-        return int(np.argmax(x + self._random.gumbel(size=x.shape)) + self._start)
+        if self._box is None:
+            return int(np.argmax(x + self._random.gumbel(size=x.shape)) + self._start)
+        means, log_stds = np.split(x, 2)
+        drawn = means + np.exp(log_stds) * self._random.standard_normal(means.shape, np.float32)
+        return drawn.reshape(self._box["middle"].shape) * self._box["half_range"] + self._box["middle"]
+
+    def to_env(self, action: Any) -> Any:
+        """Returns an action that was drawn as the env takes it."""
+        return action if self._box is None else np.clip(action, self._box["low"], self._box["high"])
 
     def follow(self, version: int | None) -> None:
         """Fetches the weights if the server's version is too far ahead."""
@@ -67,7 +78,8 @@ class LocalPolicy:
                 for layer in found["layers"]
             ]
             self._mean, self._scale, self._clip = _array(found["mean"]), _array(found["scale"]), found["clip"]
-            self._start = found["start"]
+            self._start, box = found.get("start"), found.get("box")
+            self._box = None if box is None else {name: _array(array) for name, array in box.items()}
         self.version = found["version"]
 
 
@@ -115,6 +127,7 @@ def run(
                 else:
                     action = policy.act(observation)
                     policy.follow(client.log_action(episode, observation, action, version=policy.version))
+                    action = policy.to_env(action)
                 observation, reward, terminated, truncated, _ = env.step(action)
                 client.log_returns(episode, float(reward))
                 total += float(reward)

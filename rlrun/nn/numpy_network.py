@@ -119,17 +119,21 @@ class NumpyNetwork:
         return NumpyNetwork, (self.spec, self.slots)
 
 
-def _plain_layers(spec: NetworkSpec) -> tuple[str, DenseNet] | None:
-    """Head name and layers of a plain MLP; None for other networks."""
+def only_head(spec: NetworkSpec) -> tuple[Head, list[tuple[str, Activation | None]]] | None:
+    """Only head of a network without core and normalization, and the layers up to its output; None for others."""
     if len(spec.heads) > 1 or spec.core is not None or spec.normalization is not None:
         return None
     if spec.renormalizes or spec.residual:
         return None
     (tower,) = spec.towers
     (head,) = tower.heads
-    if not head.is_plain:
-        return None
-    return head.name, DenseNet([*trunk_layers(spec, tower), *stream_layers(spec, head, head.layer)])
+    return head, [*trunk_layers(spec, tower), *stream_layers(spec, head, head.layer)]
+
+
+def _plain_layers(spec: NetworkSpec) -> tuple[str, DenseNet] | None:
+    """Head name and layers of a plain MLP; None for other networks."""
+    found = only_head(spec)
+    return (found[0].name, DenseNet(found[1])) if found is not None and found[0].is_plain else None
 
 
 class _Tower:

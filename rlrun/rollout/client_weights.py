@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.errors import UsageError
-from rlrun.nn.numpy_network import NumpyNetwork
+from rlrun.nn.network_spec import Head
+from rlrun.nn.numpy_network import NumpyNetwork, only_head
 from rlrun.nn.observation_leaf import ObservationLeaf
 from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.sampling import SampleActions, SampledActions
 from rlrun.policy.observation_filter import EPSILON
 from rlrun.policy.weights import Weights
 from rlrun.rollout.worker_behavior import WorkerBehavior
 
+KnownActions = DiscreteActions | GaussianBoxActions
+"""Action spaces by which clients can act."""
+
 
 def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]:
-    """Converts a policy to JSON: dense layers whose outputs are logits of discrete actions.
+    """Converts a policy to JSON: dense layers, and what makes an action of the env of their outputs.
 
     Args:
         behavior: The behavior policy.
@@ -28,17 +34,16 @@ def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]
 
     Returns:
         The `layers`, each with `weight` [D, K], `bias` [K] and `activation`; the `mean` [D], `scale` [D] and `clip` of
-        the observation filter; and the first action, `start`. Arrays are `{shape, float32}`, with little-endian bytes
-        in base64.
+        the observation filter; of discrete actions the first one, `start`, and of others their `box`. Arrays are
+        `{shape, float32}`, with little-endian bytes in base64.
 
     Raises:
         UsageError: The policy is of another kind.
     """
-    network = _dense(behavior)
+    network, actions, head, names = _dense(behavior)
     assert isinstance(behavior, BehaviorPolicy)
-    assert isinstance(behavior.action_space, DiscreteActions)
-    assert network.plain_layers is not None
     leaf = network.spec.leaves
+    assert isinstance(leaf, ObservationLeaf)
     mean, scale = np.zeros(leaf.width, np.float32), np.ones(leaf.width, np.float32)
     clip = None
     name = "" if behavior.filter is None else str(behavior.filter.names)
@@ -46,17 +51,32 @@ def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]
         moments, clip = weights.filters[name], behavior.filter.clip
         mean, scale = moments.mean.astype(np.float32), (1 / np.sqrt(moments.variance + EPSILON)).astype(np.float32)
 
-    def parameter(name: str) -> dict[str, Any]:
+    def parameter(name: str) -> NDArray[np.float32]:
         slot = network.slots[name]
-        flat = weights.acting[slot.offset : slot.offset + slot.size].reshape(slot.shape)
-        return array_in_json(flat.T)
+        flat: NDArray[np.float32] = weights.acting[slot.offset : slot.offset + slot.size].reshape(slot.shape)
+        return flat.T
 
-    layers = [
-        {"weight": parameter(f"{layer}.weight"), "bias": parameter(f"{layer}.bias"), "activation": activation}
-        for layer, activation in network.plain_layers[1]
+    layers = [(parameter(f"{layer}.weight"), parameter(f"{layer}.bias"), activation) for layer, activation in names]
+    if head.log_stds is not None:  # outputs that no observation changes
+        weight, bias, activation = layers.pop()
+        constant = np.zeros((len(weight), head.log_stds.number), np.float32)
+        both = np.concatenate([weight, constant], 1), np.concatenate([bias, parameter("log_stds")])
+        layers.append((*both, activation))
+    in_json = [
+        {"weight": array_in_json(weight), "bias": array_in_json(bias), "activation": activation}
+        for weight, bias, activation in layers
     ]
     filtered = {"mean": array_in_json(mean), "scale": array_in_json(scale), "clip": clip}
-    return {"layers": layers, **filtered, "start": behavior.action_space.start}
+    return {"layers": in_json, **filtered, **_actions_in_json(actions)}
+
+
+def _actions_in_json(actions: KnownActions) -> dict[str, Any]:
+    """Rules from outputs to an action of the env: the first discrete one, or scale and bounds of a Box."""
+    if isinstance(actions, DiscreteActions):
+        return {"start": actions.start}
+    scale = actions.scale
+    arrays = {"low": scale.low, "high": scale.high, "middle": scale.middle, "half_range": scale.half_range}
+    return {"box": {name: array_in_json(array.reshape(scale.space_shape)) for name, array in arrays.items()}}
 
 
 def array_in_json(array: NDArray[Any]) -> dict[str, Any]:
@@ -65,20 +85,26 @@ def array_in_json(array: NDArray[Any]) -> dict[str, Any]:
     return {"shape": list(array.shape), "float32": base64.b64encode(numbers).decode("ascii")}
 
 
-def _dense(behavior: WorkerBehavior) -> NumpyNetwork:
-    """Returns the network of a policy that draws discrete actions from the logits of dense layers.
+def _dense(behavior: WorkerBehavior) -> tuple[NumpyNetwork, KnownActions, Head, Sequence[tuple[str, str | None]]]:
+    """Returns the network of a policy that draws actions by the outputs of dense layers, its head and its layers.
 
     Raises:
         UsageError: The policy is of another kind.
     """
     if not isinstance(behavior, BehaviorPolicy) or type(behavior.exploration) is not SampleActions:
         raise UsageError("the policy does not draw its actions from its own distribution: ask for them by get_action")
-    if not isinstance(behavior.action_space, DiscreteActions):
-        raise UsageError("the policy's actions are not Discrete: ask for them by get_action")
+    actions = behavior.action_space
+    if not isinstance(actions, KnownActions):
+        raise UsageError("the policy's actions are neither Discrete nor a Box: ask for them by get_action")
     sampled = behavior.network
     network = sampled.network if isinstance(sampled, SampledActions) else None
     leaf = network.spec.leaves if isinstance(network, NumpyNetwork) else None
     is_vector = isinstance(leaf, ObservationLeaf) and leaf.kind == "vector" and not leaf.is_scaled
-    if not isinstance(network, NumpyNetwork) or network.plain_layers is None or not is_vector or behavior.views:
+    found = only_head(network.spec) if isinstance(network, NumpyNetwork) and is_vector and not behavior.views else None
+    if not isinstance(network, NumpyNetwork) or found is None or not _is_dense(found[0]):
         raise UsageError("the policy's network is more than dense layers over a vector: ask for actions by get_action")
-    return network
+    return network, actions, *found
+
+
+def _is_dense(head: Head) -> bool:
+    return head.is_plain or (head.log_stds is not None and not head.log_stds.state_dependent)

@@ -25,6 +25,7 @@ import rlrun.external
 from rlrun.cli.main import cli
 from rlrun.external.client import Client, EpisodeUnknown, Refused, ServerGone
 from rlrun.external.env_client import run
+from tests.certificate import self_made
 from tests.external_recording import recording
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,6 +157,36 @@ def test_a_client_without_the_token_is_refused(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(Refused, match="401"):
             Client(address, token="another-token-of-letters")
         Client(address).close()  # reads the variable
+
+
+def test_over_tls_a_client_trusts_the_certificate_and_shows_the_token_or_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLRUN_TOKEN", "a-token-of-sixteen-letters")
+    files = self_made(tmp_path)
+    with recording(1, 4, tls=files) as (_, address, record):
+        assert address.startswith("https://")
+        with pytest.raises(Refused, match=r"is not trusted \(self.signed certificate\): name its file.*cafile"):
+            Client(address)
+        with pytest.raises(Refused, match="http_401"):
+            Client(address, token="another-token-of-letters", cafile=files["cert"])
+        client = Client(address, cafile=files["cert"])
+        ends: list[Any] = []
+        thread = threading.Thread(target=lambda: ends.append(play_one(client)))
+        thread.start()
+        batch = record().batches["default"]
+        thread.join()
+        client.close()
+    assert batch["obs"][:3, 0, 0].tolist() == [1.0, 2.0, 3.0]
+    assert batch["actions"][:2, 0].tolist() == ends[0]
+
+
+def play_one(client: Client) -> list[int]:
+    """Plays an episode of two steps, and returns its actions."""
+    episode = client.start_episode()
+    actions = [client.get_action(episode, [seen]) for seen in (1.0, 2.0)]
+    client.end_episode(episode, [3.0])
+    return actions
 
 
 @pytest.mark.parametrize(("file", "packages"), [("client.py", set()), ("env_client.py", {"numpy"})])

@@ -121,6 +121,25 @@ def test_an_unknown_policy_is_refused_and_nothing_is_written(saved: Path, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("name", "to", "advice"),
+    [
+        ("p.onx", "onnx", "did you mean {folder}/p.onnx?"),
+        ("p", "c", "did you mean {folder}/p.c?"),
+        ("p.c", "onnx", "say --to c"),
+        ("p.onnx", "c", "say --to onnx"),
+    ],
+)
+def test_a_file_that_ends_as_another_kind_is_refused_with_the_right_end(
+    saved: Path, tmp_path: Path, name: str, to: str, advice: str
+) -> None:
+    done = rlrun("export", saved / "dense", "-o", tmp_path / name, "--to", to)
+    assert done.exit_code == 2
+    said = " ".join(done.stderr.split())
+    assert f"{name} does not end in .{to}, as files of --to {to} do: {advice.format(folder=tmp_path)}" in said
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_policy_of_a_world_is_exported_by_its_name(tmp_path: Path) -> None:
     world = {"world": "rlrun.toys.cartpoles:CartPoles", "kwargs": {"num_agents": 2}}
     own = {"hiddens": (4,), "views": {"prev_actions": 1}}

@@ -42,6 +42,13 @@ def test_mistakes_are_named(data: Any, said: str) -> None:
     assert said in str(raised.value)
 
 
+@pytest.mark.parametrize(("typo", "meant"), [("externl", "external"), ("wrld", "world"), ("idd", "id")])
+def test_a_typo_in_the_key_that_says_which_env_it_is_gets_one_message(typo: str, meant: str) -> None:
+    with pytest.raises(SpecError) as raised:
+        EnvConfig.parse({typo: "CartPole-v1", "kwargs": {}}, path="env")
+    assert str(raised.value) == f"env.{typo}: unknown key '{typo}'; did you mean '{meant}'?"
+
+
 @pytest.mark.parametrize("data", [{"world": None}, {"world": "a:b", "pettingzoo": "c"}])
 def test_a_world_is_named_by_exactly_one_of_three_settings(data: dict[str, str]) -> None:
     with pytest.raises(SpecError, match="say which world, by one of the three"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,9 +25,11 @@ from rlrun.errors import SpecError, UsageError
 from rlrun.external.agents import agents_of
 from rlrun.external.client import Client, Refused
 from rlrun.external.env_client import LocalPolicy
+from rlrun.external.message import action_of
 from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.client_weights import policy_in_json
@@ -87,10 +89,19 @@ def test_a_fragment_holds_the_clients_steps_in_order_with_their_rewards_and_ends
 
 
 def test_two_clients_are_answered_together() -> None:
+    both_begun = threading.Barrier(2)
+
+    def play_with_the_other(client: Client) -> None:
+        episode = client.start_episode()
+        both_begun.wait()
+        for step in range(4):
+            client.get_action(episode, [step])
+        client.end_episode(episode, [4.0])
+
     with (
-        recording(2, 5) as (_, address, record),
-        simulating(address, lambda client: play(client, (4,))),
-        simulating(address, lambda client: play(client, (4,))),
+        recording(2, 5, gather_ms=60_000.0) as (_, address, record),
+        simulating(address, play_with_the_other),
+        simulating(address, play_with_the_other),
     ):
         recorded = record()
     assert np.count_nonzero(recorded.batches["default"]["valid"], axis=0).tolist() == [4, 4]
@@ -270,9 +281,56 @@ def test_a_policy_in_json_has_the_logits_of_the_policy(seed: int, activation: An
     assert [here.act(row) for row in rows] == np.asarray(behavior.actions(rows, None)).tolist()
 
 
+@given(st.integers(0, 2**16))
+@settings(max_examples=10, deadline=None)
+def test_a_client_draws_the_actions_of_a_box_as_the_policy_does_and_logs_them_unclipped(seed: int) -> None:
+    low, high = np.array([[-3.0, 1.0]], np.float32), np.array([[5.0, np.inf]], np.float32)
+    spaces, model = (
+        Spaces(Box(-np.inf, np.inf, (3,), np.float32), Box(low, high)),
+        ModelConfig(hiddens=(5,), log_std_init=0.3),
+    )
+    policy = plain_policy(ActorCriticPolicy, *spaces, model, seed=seed)
+    weights = Weights(7, policy.parameters.gather(policy.module).numpy())
+    behavior = policy.behavior()
+    behavior.load(weights)
+    space, noise = behavior.action_space, np.random.default_rng(seed).normal(0, 2, (6, 2)).astype(np.float32)
+    assert isinstance(space, GaussianBoxActions)
+
+    class Served:
+        def get_weights(self, version: int) -> dict[str, Any]:
+            return {"version": 7, **json.loads(json.dumps(policy_in_json(behavior, weights)))}
+
+    class Given:
+        def __init__(self) -> None:
+            self.rows = iter(noise)
+
+        def standard_normal(self, shape: Any, dtype: Any) -> Any:
+            return next(self.rows).reshape(shape)
+
+    here = LocalPolicy(Served())
+    here._random = Given()
+    rows = np.random.default_rng(seed).normal(size=(6, 3)).astype(np.float32)
+    logged = np.array([action_of(spaces, here.act(row).tolist()) for row in rows])
+    outputs = behavior.unmasked_network({"obs": rows})[0]["outputs"]
+    drawn = space.sample(outputs, noise)
+    np.testing.assert_allclose(behavior.own_actions(logged), drawn, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        space.log_prob(outputs, behavior.own_actions(logged)), space.log_prob(outputs, drawn), rtol=1e-4, atol=1e-4
+    )
+    in_env = np.array([here.to_env(action) for action in logged])
+    np.testing.assert_allclose(in_env, space.to_env(drawn), rtol=1e-4, atol=1e-5)
+    assert all(spaces.action.contains(action) for action in in_env)
+    assert not np.array_equal(in_env, logged)
+
+
 @pytest.mark.parametrize(
     ("action", "model", "reason"),
-    [(Box(-1, 1, (1,)), {}, "not Discrete"), (Discrete(2), {"core": "gru"}, "more than dense layers")],
+    [
+        (MultiDiscrete([2, 3]), {}, "neither Discrete nor a Box"),
+        (Discrete(2), {"core": "gru"}, "more than dense layers"),
+        (Box(-1, 1, (2,)), {"core": "gru"}, "more than dense layers"),
+        (Box(-1, 1, (2,)), {"use_sde": True}, "does not draw its actions from its own distribution"),
+    ],
 )
 def test_a_policy_of_another_kind_is_refused_by_its_reason(action: Any, model: dict[str, Any], reason: str) -> None:
     policy = plain_policy(ActorCriticPolicy, SPACES.observation, action, ModelConfig(hiddens=(4,), **model), seed=0)

@@ -7,7 +7,6 @@ import json
 import logging
 import socket
 import ssl
-import subprocess
 import threading
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +20,7 @@ from rlrun.web.app import PostedObjects, guarded_app, json_object
 from rlrun.web.guard import Guard, Rates
 from rlrun.web.listening import Listening, read_token
 from rlrun.web.web_server import WebServer
+from tests.certificate import self_made
 from tests.unit.web.asking import ask
 
 TOKEN = "0123456789abcdef"
@@ -188,17 +188,10 @@ def test_taken_ports_and_unusable_certificates_are_told(tmp_path):
 
 
 def test_a_server_with_a_certificate_answers_over_tls(tmp_path):
-    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
-    about = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "1", "-nodes"]
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    made = ["openssl", "req", "-x509", *curve, "-keyout", key, "-out", cert, *about]
-    try:
-        subprocess.run(made, check=True, capture_output=True, timeout=60)
-    except FileNotFoundError:
-        pytest.skip("openssl is not installed")
-    with serving(cert=cert, key=key) as server:
+    made = self_made(tmp_path)
+    with serving(**made) as server:
         assert server.url.startswith("https://")
-        trusting = ssl.create_default_context(cafile=cert)
+        trusting = ssl.create_default_context(cafile=made["cert"])
         connection = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=60, context=trusting)
         connection.request("POST", "/echo", "{}")
         assert connection.getresponse().status == 200

@@ -225,7 +225,7 @@ class Tribes:
         return gained
 
     def _bear(self, was_empty: Flags) -> None:
-        """Fills slots that have been empty for `VACANT_STEPS`; `was_empty` [N] marks those without an agent before the step."""
+        """Fills slots that have been empty for `VACANT_STEPS`; `was_empty` [N]: before the step."""
         self._vacant[was_empty] += 1
         due = was_empty & (self._vacant >= VACANT_STEPS) & ~self._over[self._world]
         for world in np.unique(self._world[due]).tolist():

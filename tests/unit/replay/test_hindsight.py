@@ -227,3 +227,23 @@ def test_a_run_goes_on_bit_for_bit_after_a_resume(algorithm, env, tmp_path):
     with rlrun.Training.restore(tmp_path / "saved") as training:
         training.step()
         np.testing.assert_array_equal(training.running.trainee.learner.flat(), expected)
+
+
+@pytest.mark.parametrize("hindsight", [{}, None])
+def test_eight_bits_are_learned_with_hindsight_and_not_without(hindsight):
+    algorithm = rlrun.DQN(
+        replay={"hindsight": hindsight, "capacity": 6000},
+        num_envs_per_worker=8,
+        lr=1e-3,
+        gamma=0.98,
+        tau=0.05,
+        target_update_interval=10,
+        epsilon=((0, 0.3), (4500, 0.0)),
+        learning_starts=200,
+        min_env_steps_per_iteration=1000,
+    )
+    with rlrun.Training(
+        {"id": "rlrun.toys.goal_envs:BitFlip", "kwargs": {"num_bits": 8}}, algorithm, seed=0
+    ) as training:
+        success = [training.step()["info/is_success"] for _ in range(6)][-1]
+    assert success > 0.7 if hindsight is not None else success < 0.3

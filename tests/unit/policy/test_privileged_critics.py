@@ -84,7 +84,7 @@ def test_views_and_the_mask_of_entities_come_along() -> None:
     policy = algorithm.policy(Spaces(space, Discrete(2)), 1)
     assert policy.module.policy_trunk[0].in_features == 64 + 2
     assert policy.module.value_trunk[0].in_features == 64 + 2 + 2
-    assert list(privileged_parts(space, algorithm.config.model).stand_ins) == ["own"]
+    assert list(privileged_parts(space, algorithm.config.model).placeholders) == ["own"]
 
 
 def test_networks_that_see_all_have_the_parameters_that_they_had() -> None:

@@ -126,6 +126,7 @@ RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg"
     "cem",
     "bc",
     "gail",
+    "distill",
 }
 
 

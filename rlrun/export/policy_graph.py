@@ -132,13 +132,13 @@ class _Recording:
         self.returned(scores, heads["outputs"])
 
     def _completed(self, given: Any) -> Any:
-        """Adds stand-ins for what only critics see: a recurrent critic runs next to its actor."""
-        stand_ins = dict(self.privileged.stand_ins)
-        if not stand_ins:
+        """Adds placeholders for what only critics see: a recurrent critic runs next to its actor."""
+        placeholders = dict(self.privileged.placeholders)
+        if not placeholders:
             return given
         if self.behavior.network.state_size:  # as many rows as there are of the inputs
-            stand_ins = map_tree(lambda leaf: np.where(self._starts(leaf.ndim), leaf, leaf), stand_ins)
-        return {**stand_ins, **given}
+            placeholders = map_tree(lambda leaf: np.where(self._starts(leaf.ndim), leaf, leaf), placeholders)
+        return {**placeholders, **given}
 
     def given(self, name: str, array: Array) -> Traced:
         """Adds an input."""

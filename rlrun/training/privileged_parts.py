@@ -21,23 +21,23 @@ class PrivilegedParts:
     """Parts of an observation that only critics see.
 
     Attributes:
-        stand_ins: Any values of these parts by key, [1, ...]; no action depends on them.
+        placeholders: Any values of these parts by key, [1, ...]; no action depends on them.
     """
 
-    stand_ins: Mapping[str, Any] = field(default_factory=dict)
+    placeholders: Mapping[str, Any] = field(default_factory=dict)
 
     def left_out_of(self, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
         """Space of what an actor sees: the observation space without these parts."""
-        if not self.stand_ins:
+        if not self.placeholders:
             return space
         assert isinstance(space, Dict)
-        return Dict({key: part for key, part in space.items() if key not in self.stand_ins})
+        return Dict({key: part for key, part in space.items() if key not in self.placeholders})
 
     def completed(self, observations: Any, rows: int) -> Any:
-        """Observations [rows, ...] of an actor with stand-ins for these parts, for networks that take all parts."""
-        if not self.stand_ins:
+        """Observations [rows, ...] of an actor with placeholders for these parts, for networks that take all parts."""
+        if not self.placeholders:
             return observations
-        return {**map_tree(lambda leaf: leaf.repeat(rows, axis=0), dict(self.stand_ins)), **observations}
+        return {**map_tree(lambda leaf: leaf.repeat(rows, axis=0), dict(self.placeholders)), **observations}
 
 
 def privileged_parts(space: gymnasium.Space[Any], model: ModelConfig) -> PrivilegedParts:

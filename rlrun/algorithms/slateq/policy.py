@@ -175,5 +175,5 @@ def _checked(spaces: Spaces) -> tuple[Mapping[str, gymnasium.Space[Any]], Box]:
     if ACTION_MASK in parts:
         raise UsageError("slateq takes no action_mask: give a candidate that must not be shown features of its own")
     if not parts.keys() - {CANDIDATES, CLICKED}:
-        raise UsageError(f"slateq needs a part of the observation that tells of the user, besides {CANDIDATES!r}")
+        raise UsageError(f"slateq needs a part of the observation that describes the user, besides {CANDIDATES!r}")
     return parts, items

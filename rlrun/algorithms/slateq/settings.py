@@ -5,7 +5,6 @@ from __future__ import annotations
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import Schedule, defaults, fixed
 from rlrun.nn.model_config import WHO_EMBEDS_ACTIONS, QModelConfig
-from rlrun.replay.replay_config import ReplayConfig
 
 
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
@@ -15,7 +14,9 @@ class SlateModelConfig(QModelConfig):
     """Settings of the Q network of an item and the rest of an observation."""
 
 
-@defaults(lr=2.5e-4, minibatch_size=32, learning_starts=20_000, target_update_interval=800)
+@defaults(
+    lr=2.5e-4, minibatch_size=32, learning_starts=20_000, target_update_interval=800, replay={"prioritized": True}
+)
 @fixed("a slate's click is in the observation after it", n_step=1)
 @fixed("features of items enter as they are", normalize_observations=False)
 class SlateQConfig(OffPolicyConfig):
@@ -27,5 +28,3 @@ class SlateQConfig(OffPolicyConfig):
     """Learning rate of the choice model."""
     epsilon: Schedule = ((0, 1.0), (250_000, 0.01))
     """Probability of a uniformly random slate."""
-    replay: ReplayConfig = ReplayConfig(prioritized=True)
-    """Settings of the replay buffer."""

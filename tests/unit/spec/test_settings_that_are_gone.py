@@ -131,6 +131,7 @@ RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg"
     "npg",
     "ppg",
     "trpo",
+    "distill",
 }
 
 

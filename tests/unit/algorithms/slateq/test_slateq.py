@@ -203,7 +203,11 @@ def test_a_restored_run_goes_on_bit_for_bit(tmp_path) -> None:
         (Dict({**SPACES.observation.spaces, "candidates": Box(0, 1, (3, 2))}), MultiDiscrete([4, 4]), "slates of 3"),
         (Dict({**SPACES.observation.spaces, "clicked": Discrete(2)}), MultiDiscrete([4, 4]), r"Discrete\(3\)"),
         (SPACES.observation, Discrete(4), r"MultiDiscrete\(\[4\]"),
-        (Dict({k: v for k, v in SPACES.observation.items() if k != "user"}), MultiDiscrete([4, 4]), "of the user"),
+        (
+            Dict({k: v for k, v in SPACES.observation.items() if k != "user"}),
+            MultiDiscrete([4, 4]),
+            "describes the user",
+        ),
     ],
 )
 def test_spaces_that_are_no_slates_are_refused(observation, action, message) -> None:

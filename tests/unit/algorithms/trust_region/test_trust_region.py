@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -26,6 +27,7 @@ from rlrun.policy.action_spaces.discrete import Categorical
 from rlrun.policy.action_spaces.gaussian_box import DiagonalGaussian
 from rlrun.policy.policy import Policy
 from rlrun.training.training import Training
+from tests.results import numbers
 
 STATES = torch.tensor([[1.0, 0.5], [-1.0, 2.0]], dtype=torch.float64)
 SEEN = Box(-1, 1, (1,), np.float32)
@@ -204,6 +206,16 @@ def test_the_lag_of_what_is_learned_from_is_zero_though_two_objectives_learn_fro
     results = [training.step() for _ in range(2)]
     training.close()
     assert [result["policy_lag_max"] for result in results] == [0, 0]
+
+
+def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+    with Training("CartPole-v1", rlrun.TRPO(**SMALL, model={"hiddens": [8]}), seed=3) as one:
+        one.step()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = numbers(one.step())
+    with Training.restore(checkpoint) as other:
+        assert numbers(other.step()) == expected
+    assert 0 < expected["learner/kl"] <= 0.01
 
 
 @pytest.mark.parametrize("name", ["TRPO", "NPG"])

@@ -205,7 +205,8 @@ def test_all_that_is_listed_is_there() -> None:
         assert issubclass(wrapper, gymnasium.Wrapper | World)
     for kind in ("tasks", "mappings", "experts"):
         assert all(callable(load_object(path)) for path in harmless()[kind])
-    own = {*BUILT_IN, *BUILT_IN.values(), "rlrun.toys.scripted_players:GreedyForager"}
+    scripts = ("GreedyForager", "TribeForager")
+    own = {*BUILT_IN, *BUILT_IN.values(), *(f"rlrun.toys.scripted_players:{name}" for name in scripts)}
     assert harmless()["opponents"] == own
     assert all(ScriptedOpponent(name) for name in own)
 

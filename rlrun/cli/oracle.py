@@ -29,7 +29,7 @@ MOST_ROWS = 64
 @trust_option
 @json_option("the values")
 def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool) -> None:
-    """Compare what was learned with what is exact in a small env or game.
+    """Compare what was learned with what is exact in small envs.
 
     The env must have a tabular model, as FrozenLake-v1, CliffWalking-v1 and
     Taxi-v4 do. For a SPEC, a YAML file, only the exact values are shown. Values

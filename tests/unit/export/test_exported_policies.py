@@ -222,7 +222,7 @@ def test_exported_c_code_of_normalised_layers_acts_as_the_policy(family: str) ->
     algorithm, observation, action = FAMILIES[family]
     spaces = Spaces(observation, action)
     behavior, made = acting(algorithm, spaces)
-    policy = recorded_policy(made, behavior, spaces, to="c", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", stochastic=False)
     compare(behavior, policy, c_runner(c_source(policy, {}).encode(), policy), stream_of(observation), seed=0)
 
 

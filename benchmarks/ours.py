@@ -38,12 +38,13 @@ class Clock:
             self.results.append(dict(event.result))
 
 
-def run_iterations(entry: Mapping[str, Any], work: Measurement) -> Measurement:
+def run_iterations(entry: Mapping[str, Any], work: Measurement, counted: Sequence[str] = ("env_steps",)) -> Measurement:
     """Runs warm-up and measured iterations, and returns the time, env steps and shares of the measured ones.
 
     Args:
         entry: What is trained, an entry of a spec file.
         work: Env, seed, and how many iterations there are, `warm_up` and `iterations`.
+        counted: The results whose sum is counted, such as the `agent_steps` of several policies.
     """
     iterations = work["warm_up"] + work["iterations"] + 1  # what a run's end costs does not count
     stop = {"env_steps": LONG_RUN, **entry.get("stop", {}), "iteration": iterations}
@@ -56,7 +57,7 @@ def run_iterations(entry: Mapping[str, Any], work: Measurement) -> Measurement:
     phases = seconds_by_phase(clock.results, first, last)
     phases["everything else"] = seconds - sum(phases.values())
     return {
-        "env_steps": clock.results[last]["env_steps"] - clock.results[first]["env_steps"],
+        "env_steps": sum(clock.results[last][name] - clock.results[first][name] for name in counted),
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
         "shares": {name: spent / seconds for name, spent in phases.items()},

@@ -56,7 +56,6 @@ class Algorithm(Generic[C]):
     Attributes:
         Config: Config class of the settings.
         policy_family: Name of a built-in policy family, or `package.module:Class` of a custom one.
-        has_target_network: Whether the learner keeps a target network, which the dataflow reads and updates.
         worker_factory: Import path `package.module:Class` of the rollout worker; see `rlrun.rollout.worker.Worker`.
         clock_unit: Unit of schedules and iterations: `env_steps`, or `sgd_steps` for training without env steps.
         learner_metrics: Statistics that the losses return, and gradient norms, reported as `learner/<name>`.
@@ -68,7 +67,6 @@ class Algorithm(Generic[C]):
 
     Config: ClassVar[type[AlgorithmConfig]]
     policy_family: ClassVar[str] = "actor_critic"
-    has_target_network: ClassVar[bool] = False
     worker_factory: ClassVar[str] = ROLLOUT_WORKER
     clock_unit: ClassVar[ClockUnit] = "env_steps"
     learner_metrics: ClassVar[tuple[Metric, ...]] = ()
@@ -85,6 +83,11 @@ class Algorithm(Generic[C]):
                 f'rlrun.Training("CartPole-v1", {name}(lr=1e-3))'
             )
         self.config: C = config
+
+    @property
+    def has_target_network(self) -> bool:
+        """Whether the learner keeps a target network, which the dataflow reads and updates."""
+        return False
 
     @classmethod
     def name(cls) -> str:

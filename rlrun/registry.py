@@ -38,12 +38,15 @@ BUILT_IN = {
     "cem": "rlrun.algorithms.evolution.cem:CEM",
     "cmaes": "rlrun.algorithms.evolution.cmaes:CMAES",
     "cql": "rlrun.algorithms.offline.cql:CQL",
+    "crossq": "rlrun.algorithms.actor_q.presets:CrossQ",
     "crr": "rlrun.algorithms.offline.crr:CRR",
     "dagger": "rlrun.algorithms.dagger.dagger:DAgger",
     "ddpg": "rlrun.algorithms.actor_q.ddpg:DDPG",
     "ddppo": "rlrun.algorithms.ddppo.ddppo:DDPPO",
+    "distill": "rlrun.algorithms.dagger.distill:Distill",
     "dqn": "rlrun.algorithms.dqn.dqn:DQN",
     "dreamer": "rlrun.algorithms.dreamer.dreamer:Dreamer",
+    "droq": "rlrun.algorithms.actor_q.presets:DroQ",
     "dt": "rlrun.algorithms.decision_transformer.dt:DT",
     "es": "rlrun.algorithms.evolution.es:ES",
     "gail": "rlrun.algorithms.gail.gail:GAIL",
@@ -51,6 +54,7 @@ BUILT_IN = {
     "impala": "rlrun.algorithms.impala.impala:Impala",
     "ippo": "rlrun.algorithms.multi_agent.ippo:IPPO",
     "iql": "rlrun.algorithms.offline.iql:IQL",
+    "iqn": "rlrun.algorithms.dqn.iqn:IQN",
     "lints": "rlrun.algorithms.bandits.lints:LinTS",
     "linucb": "rlrun.algorithms.bandits.linucb:LinUCB",
     "maddpg": "rlrun.algorithms.multi_agent.maddpg:MADDPG",
@@ -59,18 +63,26 @@ BUILT_IN = {
     "marwil": "rlrun.algorithms.offline.marwil:MARWIL",
     "mbmpo": "rlrun.algorithms.model_based.mbmpo:MBMPO",
     "mbpo": "rlrun.algorithms.model_based.mbpo:MBPO",
+    "npg": "rlrun.algorithms.trust_region.npg:NPG",
     "pg": "rlrun.algorithms.pg.pg:PG",
+    "ppg": "rlrun.algorithms.ppg.ppg:PPG",
     "ppo": "rlrun.algorithms.ppo:PPO",
+    "pqn": "rlrun.algorithms.dqn.pqn:PQN",
     "q_learning": "rlrun.algorithms.tabular.q_learning:QLearning",
     "qmix": "rlrun.algorithms.multi_agent.qmix:QMIX",
     "qtopt": "rlrun.algorithms.qtopt.qtopt:QTOpt",
     "r2d2": "rlrun.algorithms.recurrent_q.r2d2:R2D2",
     "r2d3": "rlrun.algorithms.recurrent_q.r2d3:R2D3",
     "random": "rlrun.algorithms.random.random:Random",
+    "redq": "rlrun.algorithms.actor_q.presets:REDQ",
     "rlpd": "rlrun.algorithms.offline.rlpd:RLPD",
     "sac": "rlrun.algorithms.actor_q.sac:SAC",
+    "simba": "rlrun.algorithms.actor_q.presets:SimBa",
+    "slateq": "rlrun.algorithms.slateq.slateq:SlateQ",
     "td3": "rlrun.algorithms.actor_q.td3:TD3",
     "td3_bc": "rlrun.algorithms.offline.td3_bc:TD3BC",
+    "tqc": "rlrun.algorithms.actor_q.presets:TQC",
+    "trpo": "rlrun.algorithms.trust_region.trpo:TRPO",
     "value_iteration": "rlrun.algorithms.tabular.value_iteration:ValueIteration",
     "vdn": "rlrun.algorithms.multi_agent.vdn:VDN",
 }
@@ -174,7 +186,7 @@ def meant_algorithm(name: str) -> str:
     """Installed algorithm that corresponds to another library's algorithm, "" if none does.
 
     Examples:
-        >>> meant_algorithm("Rainbow"), meant_algorithm("TRPO")
+        >>> meant_algorithm("Rainbow"), meant_algorithm("ACKTR")
         ('dqn', '')
     """
     other = other_algorithm(_plain(name))

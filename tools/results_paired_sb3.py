@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import sb3_contrib
 import stable_baselines3
 import torch
 from stable_baselines3.common.env_util import make_vec_env
@@ -30,7 +31,8 @@ def trained(work: dict[str, Any]) -> float:
         work: The pair's `env`, `env_steps` and `sb3`, a `seed`, and how many `episodes` are evaluated.
     """
     settings = dict(work["sb3"])
-    algorithm = getattr(stable_baselines3, settings.pop("algorithm"))
+    name = settings.pop("algorithm")
+    algorithm = getattr(sb3_contrib if name in sb3_contrib.__all__ else stable_baselines3, name)
     is_normalized, num_envs = settings.pop("normalize", False), settings.pop("n_envs", 1)
     noise_std = settings.pop("noise_std", None)
     env = world(work["env"], num_envs, work["seed"])

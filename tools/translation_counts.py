@@ -29,7 +29,7 @@ REASONS = {
     r"there is no algorithm|is not here yet|unknown algorithm": "no such algorithm",
     r"an env of RLlib's own": "an env of RLlib's own",
     r"was registered by code|there is no env|No registered env|mujoco-py|unknown env|is no env|no env": "no such env",
-    r"recorded experience": "recorded experience in RLlib's files",
+    r"there is no data set at": "needs its data converted first",
 }
 """Reasons by patterns of messages."""
 
@@ -102,7 +102,7 @@ def _outcome(document: Document, translate: Any) -> Outcome:
 
 
 def _reason(message: str) -> str:
-    if "--lenient" in message and not re.search("recorded experience", message):
+    if "--lenient" in message:
         return "a key that changes what is learned"
     return next((reason for pattern, reason in REASONS.items() if re.search(pattern, message)), "another mistake")
 

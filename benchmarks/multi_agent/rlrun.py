@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count, cycle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from gymnasium.spaces import Box, Discrete
 
 from benchmarks.multi_agent.line import ACTIONS, OBSERVED, Line
-from benchmarks.ours import train_in_window, training_of
+from benchmarks.ours import run_iterations, train_in_window, training_of
 from benchmarks.peers import Measurement, answer, in_window
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
+from rlrun.toys.tribes import TRIBES, Tribes
 from rlrun.worlds.make import make_world
 from rlrun.worlds.world import World, WorldStep
 
@@ -76,11 +79,39 @@ def stepped(work: Measurement) -> Measurement:
     return {"env_steps": sum(steps), **clocks}
 
 
+def stepped_arrays(work: Measurement) -> Measurement:
+    """Steps `Tribes` alone, with actions that are drawn before, and returns how many steps of agents that were."""
+    worlds, generator = list(range(4)), np.random.default_rng(work["seed"])
+    world = Tribes(len(worlds))
+    shape = (len(worlds), world.groups["red"].num_agents, 2)
+    drawn = cycle([{tribe: generator.integers([5, 9], size=shape) for tribe in TRIBES} for _ in range(100)])
+    shown = world.reset(worlds, worlds)
+
+    def step() -> int:
+        nonlocal shown
+        number = sum(int(np.count_nonzero(rows.acts)) for rows in shown.groups.values())
+        shown = world.step(next(drawn))
+        if shown.ended.any():  # all worlds' episodes are equally long
+            shown = world.reset(worlds, worlds)
+        return number
+
+    (_, *steps), clocks = in_window(work, step)
+    return {"env_steps": sum(steps), **clocks}
+
+
+def learned(work: Measurement) -> Measurement:
+    """Runs the shipped spec of `Tribes`, and returns how many steps of agents it learned from."""
+    entry = yaml.safe_load(Path("configs/worlds/tribes_ppo.yaml").read_text())["tribes-ppo"]
+    plain = {key: part for key, part in entry.items() if key not in ("expect", "evaluation", "checkpoint")}
+    return run_iterations(plain, work, [f"policies/{tribe}/agent_steps" for tribe in TRIBES])
+
+
 def measured(work: Measurement) -> Measurement:
     """Runs a piece of work."""
     if work["does"] == "train":
         return train_in_window(work, work["config"], counted="agent_steps")
-    return sampled(work) if work["does"] == "sample" else stepped(work)
+    ways = {"sample": sampled, "step": stepped, "step_arrays": stepped_arrays, "learn": learned}
+    return ways[work["does"]](work)
 
 
 if __name__ == "__main__":

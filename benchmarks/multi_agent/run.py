@@ -1,10 +1,11 @@
 """Measures worlds of many agents: next to RLlib, next to single agents, and next to PettingZoo's own steps.
 
-    python -m benchmarks.multi_agent.run [--only crowd,array,pettingzoo] [--repeats N] [--set window_s=S] [--json FILE]
+    python -m benchmarks.multi_agent.run [--only crowd,tribes] [--repeats N] [--set window_s=S] [--json FILE]
 
 crowd       PPO, one policy for 64 agents in each of 8 worlds of dicts, with RLlib and with rlrun on the same world
 array       sampling in 512 slots: an array world of 256 x 2 CartPoles next to 512 CartPoles of one agent
 pettingzoo  sampling in simple_spread next to stepping the world alone, without any policy
+tribes      PPO with two policies for 128 agents in each of 4 worlds of the toy `Tribes`, next to its own steps
 
 Rates are agents' steps a second in a window after the warm-up; imports and compilation do not count. One thread each.
 On a machine that is busy otherwise look at the ratio by CPU time. In `crowd` both sides have the same world, network,
@@ -44,6 +45,7 @@ SPREAD: Measurement = {
     "world": {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 3}},
     "config": {**PPO, **FRAGMENT},
 }
+TRIBES = {"world": "rlrun.toys.tribes:Tribes"}
 OURS = "multi_agent.rlrun"
 WORKS = (
     Work(
@@ -63,6 +65,12 @@ WORKS = (
         "simple_spread of PettingZoo, 3 agents in each of 8 worlds",
         SPREAD,
         (Side("the world alone", OURS, {"does": "step"}), Side("rlrun samples", OURS)),
+    ),
+    Work(
+        "tribes",
+        "Tribes, 2 policies of 64 agents each in each of 4 worlds",
+        {**ORDER, "env": TRIBES, "warm_up": 2, "iterations": 4},
+        (Side("the world alone", OURS, {"does": "step_arrays"}), Side("rlrun learns", OURS, {"does": "learn"})),
     ),
 )
 

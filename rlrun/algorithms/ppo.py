@@ -24,6 +24,7 @@ from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.learner.value_losses import summed_value_losses
+from rlrun.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,7 +85,7 @@ class PPO(Algorithm[PPOConfig]):
 
     Config: ClassVar[type[PPOConfig]] = PPOConfig
     policy_family = "actor_critic"
-    learner_metrics = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION)
+    learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION)
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

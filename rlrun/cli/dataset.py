@@ -18,18 +18,22 @@ if TYPE_CHECKING:
     from rlrun.datasets.data_set import DataSet
 
 PATH = click.Path(path_type=Path)
+PLACE = click.Path()  # a URI too, which a Path would change
 SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draw.")
 
 
 @click.group()
 def dataset() -> None:
-    """Look at recorded experience, check, convert and divide it."""
+    """Look at recorded experience, check, convert and divide it.
+
+    A SET is a folder, or the URI of one in a storage: s3://bucket/set.
+    """
 
 
 @dataset.command()
-@click.argument("target", metavar="SET", type=PATH)
+@click.argument("target", metavar="SET", type=PLACE)
 @json_option("the facts")
-def info(target: Path) -> None:
+def info(target: str) -> None:
     """Show what a data set holds."""
     found = _opened(target)
     manifest, moments = found.manifest, found.moments()
@@ -50,14 +54,14 @@ def info(target: Path) -> None:
     lines += [f"column {name}: {form.dtype.name} {list(form.shape)}" for name, form in manifest.columns.items()]
     if "rewards" in numbers:
         lines.append(f"rewards: mean {numbers['rewards']['mean']:.4g}, std {numbers['rewards']['std']:.4g}")
-    data = {"path": str(target), **facts, "spaces": spaces, "columns": columns, "moments": numbers}
-    print_result(data, "\n".join([str(target), *lines]))
+    data = {"path": target, **facts, "spaces": spaces, "columns": columns, "moments": numbers}
+    print_result(data, "\n".join([target, *lines]))
 
 
 @dataset.command()
-@click.argument("target", metavar="SET", type=PATH)
+@click.argument("target", metavar="SET", type=PLACE)
 @json_option("the findings")
-def check(target: Path) -> None:
+def check(target: str) -> None:
     """Check every file and row of a data set.
 
     Checked are sizes and digests of files, foreign files, the alignment of
@@ -66,15 +70,16 @@ def check(target: Path) -> None:
     if something is WRONG.
     """
     from rlrun.datasets.check import check_set
+    from rlrun.datasets.conversion import folder_at
 
-    findings = check_set(target)
+    findings = check_set(folder_at(target))
     text = "\n".join(_lines(findings)) or "ok"
-    print_result({"path": str(target), "findings": list(map(asdict, findings))}, f"{target}\n{text}")
+    print_result({"path": target, "findings": list(map(asdict, findings))}, f"{target}\n{text}")
     _end_with(findings)
 
 
 @dataset.command()
-@click.argument("source", type=PATH)
+@click.argument("source", type=PLACE)
 @click.argument("target", type=PATH)
 @click.option("--spaces", type=PATH, metavar="FILE", help="JSON with the spaces, such as another set's manifest.")
 @click.option("--obs", metavar="NAMES", default="", help="Columns of the observation's numbers: x,y,speed.")
@@ -85,7 +90,7 @@ def check(target: Path) -> None:
 @click.option("--truncateds", metavar="NAME", default="truncateds", show_default=True, help="Column of truncations.")
 @click.option("--episode", metavar="NAME", default="episode", show_default=True, help="Column that numbers episodes.")
 def convert(
-    source: Path,
+    source: str,
     target: Path,
     spaces: Path | None,
     obs: str,
@@ -102,19 +107,19 @@ def convert(
     a data set of Minari. Or SOURCE is such a file or folder, or a file or folder
     of RLlib's JSON, and TARGET is the folder of a new data set.
     """
+    from rlrun.checkpoint.file_systems import is_uri
     from rlrun.datasets.check import check_set
     from rlrun.datasets.conversion import export, imported
-    from rlrun.datasets.data_set import DataSet
     from rlrun.datasets.manifest import is_data_set
     from rlrun.datasets.table_files import read_spaces
     from rlrun.datasets.tables import TableNames
 
-    if is_data_set(source):
-        export(DataSet(source), target)
+    if is_uri(source) or is_data_set(Path(source)):
+        export(_opened(source), target)
         echo(f"{target}: written from {source}")
         return
     names = TableNames(_listed(obs), _listed(actions), _listed(next_obs), rewards, terminateds, truncateds, episode)
-    found, notes = imported(source, names, None if spaces is None else read_spaces(spaces))
+    found, notes = imported(Path(source), names, None if spaces is None else read_spaces(spaces))
     written = found.write(target)
     for note in notes:
         echo(note, err=True)
@@ -126,18 +131,18 @@ def convert(
 
 
 @dataset.command()
-@click.argument("sets", metavar="SETS...", type=PATH, nargs=-1, required=True)
+@click.argument("sets", metavar="SETS...", type=PLACE, nargs=-1, required=True)
 @click.option("-o", "--output", type=PATH, required=True, help="The folder of the new data set.")
-def merge(sets: tuple[Path, ...], output: Path) -> None:
+def merge(sets: tuple[str, ...], output: Path) -> None:
     """Merge data sets with equal spaces and columns, one after the other."""
     from rlrun.datasets.episodes import copy_of
 
-    found = [_opened(path) for path in sets]
+    found = [_opened(place) for place in sets]
     _tell(copy_of(found, [None] * len(found)).write(output))
 
 
 @dataset.command()
-@click.argument("target", metavar="SET", type=PATH)
+@click.argument("target", metavar="SET", type=PLACE)
 @click.option(
     "-o", "--output", "outputs", type=PATH, nargs=2, required=True, help="The folders of the two new data sets."
 )
@@ -149,7 +154,7 @@ def merge(sets: tuple[Path, ...], output: Path) -> None:
     help="Share of the episodes that the first one gets.",
 )
 @SEED
-def split(target: Path, outputs: tuple[Path, Path], share: float, seed: int) -> None:
+def split(target: str, outputs: tuple[Path, Path], share: float, seed: int) -> None:
     """Split a data set by episodes, such as for learning and for evaluation."""
     from rlrun.datasets.episodes import copy_of, drawn
 
@@ -160,11 +165,11 @@ def split(target: Path, outputs: tuple[Path, Path], share: float, seed: int) -> 
 
 
 @dataset.command()
-@click.argument("target", metavar="SET", type=PATH)
+@click.argument("target", metavar="SET", type=PLACE)
 @click.option("-o", "--output", type=PATH, required=True, help="The folder of the new data set.")
 @click.option("--episodes", type=click.IntRange(min=1), required=True, help="Number of episodes to draw.")
 @SEED
-def sample(target: Path, output: Path, episodes: int, seed: int) -> None:
+def sample(target: str, output: Path, episodes: int, seed: int) -> None:
     """Draw episodes of a data set, without replacement, to a new one."""
     from rlrun.datasets.episodes import copy_of, drawn
 
@@ -172,10 +177,10 @@ def sample(target: Path, output: Path, episodes: int, seed: int) -> None:
     _tell(copy_of([found], [drawn(found, episodes, seed)]).write(output))
 
 
-def _opened(path: Path) -> DataSet:
+def _opened(place: str) -> DataSet:
     from rlrun.datasets.conversion import opened
 
-    return opened(path)
+    return opened(place)
 
 
 def _listed(names: str) -> tuple[str, ...]:

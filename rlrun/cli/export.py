@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--policy", default="", metavar="NAME", help="The policy of a world with several; the first by default.")
 @click.option("--to", type=click.Choice(["onnx", "c"]), default="onnx", show_default=True, help="Kind of file.")
 @click.option("--stochastic", is_flag=True, help="Draw actions by noise, a further input, not the likeliest ones.")
-@click.option("--data", metavar="SET", type=click.Path(path_type=Path), help="Compare on a data set, not in the env.")
+@click.option("--data", metavar="SET", type=click.Path(), help="Compare on a data set, not in the env.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the comparison.")
 @runs_dir_option
 @trust_option
@@ -35,7 +35,7 @@ def export(
     policy: str,
     to: Format,
     stochastic: bool,
-    data: Path | None,
+    data: str | None,
     seed: int,
     runs_dir: Path,
     trust: bool,
@@ -62,7 +62,7 @@ def export(
     print_result(_document(output, found, metadata), _text(output, found))
 
 
-def _stream(training: Training, policy: str, checkpoint: Path, data: Path | None, seed: int) -> Any:
+def _stream(training: Training, policy: str, checkpoint: Path, data: str | None, seed: int) -> Any:
     """Observations for the comparison, of the policy's env or of a data set."""
     from rlrun.cli.targets import evaluation_env
     from rlrun.envs.env_config import WITHOUT_ENV
@@ -71,9 +71,9 @@ def _stream(training: Training, policy: str, checkpoint: Path, data: Path | None
 
     trainee = training.acting.policy(policy).trainee
     if data is not None:
-        from rlrun.datasets.data_set import DataSet
+        from rlrun.datasets.conversion import opened
 
-        return of_data(DataSet(data), trainee.spaces)
+        return of_data(opened(data), trainee.spaces)
     env = evaluation_env(checkpoint, training)
     if env.id == WITHOUT_ENV:
         raise UsageError("this policy was trained on data, without an env: name a data set by --data to compare it on")

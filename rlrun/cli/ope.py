@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("targets", metavar="CHECKPOINT|RUN...", nargs=-1, required=True)
-@click.option("--data", metavar="SET", required=True, type=click.Path(path_type=Path), help="Data set of the episodes.")
+@click.option("--data", metavar="SET", required=True, type=click.Path(), help="Data set of the episodes, or its URI.")
 @click.option("--rank", is_flag=True, help="Compare several checkpoints, with the differences between them.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of a run, not its newest.")
 @click.option("--greedy", is_flag=True, help="Judge the policy's likeliest actions instead of those it draws.")
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @json_option("the estimates")
 def ope(
     targets: tuple[str, ...],
-    data: Path,
+    data: str,
     rank: bool,
     best: bool,
     greedy: bool,
@@ -51,15 +51,15 @@ def ope(
     is estimated from its actions, and the rows say so.
     """
     from rlrun.cli.targets import checkpoint_named
-    from rlrun.datasets.data_set import DataSet
+    from rlrun.datasets.conversion import opened
     from rlrun.errors import UsageError
 
     if rank != (len(targets) > 1):
         raise UsageError("--rank compares two checkpoints or more" if rank else "several checkpoints need --rank")
     checkpoints = [checkpoint_named(target, runs_dir, best=best) for target in targets]
-    data_set = DataSet(data)
+    data_set = opened(data)
     found = _evaluated(checkpoints, data_set, runs_dir, trust=trust, greedy=greedy, seed=seed, sgd_steps=sgd_steps)
-    shared = {"data": str(data), "digest": data_set.digest, "episodes": data_set.num_episodes, "seed": seed}
+    shared = {"data": data, "digest": data_set.digest, "episodes": data_set.num_episodes, "seed": seed}
     shared["steps"] = data_set.num_steps
     titles = [str(checkpoint) for checkpoint in checkpoints]
     if not rank:

@@ -11,6 +11,9 @@ Bounds that are all equal are one number.
 | `MultiBinary` | `n`: a number, or a list of numbers |
 | `Dict` | `spaces`: an object of spaces |
 | `Tuple` | `spaces`: a list of spaces |
+
+Who writes a space by hand may leave out the `dtype`, which then is float32 for a Box and int64 for integers, and the
+`start`, which then is 0.
 """
 
 from __future__ import annotations
@@ -101,7 +104,7 @@ def _box_to_json(space: Box) -> dict[str, Any]:
 
 
 def _box_from_json(data: Mapping[str, Any]) -> Space[Any]:
-    dtype, shape = dtype_named(data["dtype"]), shape_listed(data["shape"])
+    dtype, shape = dtype_named(data.get("dtype", "float32")), shape_listed(data["shape"])
     low, high = (_bounds_from_json(data[name], dtype, shape) for name in ("low", "high"))
     return Box(low, high, shape, dtype.type)
 
@@ -136,14 +139,15 @@ def _numbers(value: Any) -> Any:
 
 
 def _discrete_from_json(data: Mapping[str, Any]) -> Space[Any]:
-    if type(data["n"]) is not int or type(data["start"]) is not int:
-        raise ValueError(f"a Discrete of n {data['n']!r:.80} and start {data['start']!r:.80} holds no whole numbers")
-    return Discrete(data["n"], start=data["start"], dtype=dtype_named(data["dtype"]).type)
+    n, start = data["n"], data.get("start", 0)
+    if type(n) is not int or type(start) is not int:
+        raise ValueError(f"a Discrete of n {n!r:.80} and start {start!r:.80} holds no whole numbers")
+    return Discrete(n, start=start, dtype=dtype_named(data.get("dtype", "int64")).type)
 
 
 def _multi_discrete_from_json(data: Mapping[str, Any]) -> Space[Any]:
-    dtype = dtype_named(data["dtype"])
-    nvec, start = (np.asarray(data[name]) for name in ("nvec", "start"))
+    dtype, nvec = dtype_named(data.get("dtype", "int64")), np.asarray(data["nvec"])
+    start = np.asarray(data["start"]) if "start" in data else np.zeros_like(nvec)
     if nvec.dtype.kind != "i" or start.dtype.kind != "i":
         raise ValueError("nvec and start of a MultiDiscrete are lists of whole numbers")
     return MultiDiscrete(nvec, dtype=dtype.type, start=start)

@@ -18,16 +18,32 @@ from rlrun.datasets.layout import ColumnForm, Columns
 from rlrun.errors import DataSetError
 
 
-def file_bytes(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> bytes:
-    """Serializes columns [N, ...] to the bytes of a file; equal columns give equal bytes."""
+class _Pieces:
+    """File of pieces in memory: those of columns are not copied."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def write(self, piece: bytes) -> int:
+        self.pieces.append(piece)
+        return len(piece)
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def file_pieces(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> list[bytes]:
+    """Serializes columns [N, ...] to the bytes of a file, in pieces; equal columns give equal bytes."""
     import pyarrow as pa
 
     batch = arrow_batch(columns, forms)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
+    sink = _Pieces()
+    with pa.ipc.new_file(pa.PythonFile(sink, "w"), batch.schema) as writer:
         writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return sink.pieces
 
 
 def arrow_batch(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> Any:
@@ -97,7 +113,9 @@ def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _to_arrow(column: NDArray[Any], form: ColumnForm) -> Any:
     import pyarrow as pa
 
-    numbers = pa.array(np.ascontiguousarray(column).view(_stored(form.dtype)).reshape(-1))
+    stored = np.ascontiguousarray(column).view(_stored(form.dtype))
+    # From the buffer, since `pa.array` imports pandas where that is installed.
+    numbers = pa.Array.from_buffers(pa.from_numpy_dtype(stored.dtype), stored.size, [None, pa.py_buffer(stored)])
     return pa.FixedSizeListArray.from_arrays(numbers, type=_arrow_type(form)) if form.shape else numbers
 
 

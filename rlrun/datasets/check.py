@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from rlrun.checkpoint.durable import is_leftover
 from rlrun.data.space_kinds import known_kind, space_tree
 from rlrun.data.tree import named_leaves
-from rlrun.datasets.arrow_file import mapped_columns
 from rlrun.datasets.layout import Columns, episode_rows
-from rlrun.datasets.manifest import MANIFEST_FILE, FileEntry, Manifest, demand_files, lengths_of, read_manifest
+from rlrun.datasets.manifest import MANIFEST_FILE, FileEntry, Manifest, lengths_of
+from rlrun.datasets.set_folder import LocalFolder, SetFolder
 from rlrun.errors import DataSetError
 
 IGNORED = frozenset({MANIFEST_FILE, ".DS_Store"})
@@ -40,42 +40,41 @@ class Finding:
     is_wrong: bool = True
 
 
-def check_set(folder: Path) -> list[Finding]:
+def check_set(folder: Path | SetFolder) -> list[Finding]:
     """Checks a data set: every file, digest and row.
+
+    Args:
+        folder: Folder of the data set; a path is one on this machine.
 
     Raises:
         DataSetError: The folder is no data set, or its manifest cannot be understood.
     """
-    manifest = read_manifest(folder)
-    findings = list(_foreign_files(folder, manifest))
+    place = LocalFolder(folder) if isinstance(folder, Path) else folder
+    manifest, limit = place.manifest, place.limit_bytes
+    is_kept = limit is None or sum(entry.size for entry in manifest.files) <= limit
+    findings = list(_foreign_files(place))
     across = AcrossFiles()
     for entry in manifest.files:
         try:
-            demand_files(folder, [entry])
-            if _digest(folder / entry.name) != entry.sha256:
-                raise DataSetError(f"{folder / entry.name} was altered: it has another sha256 than by the manifest")
-            columns = mapped_columns(folder / entry.name, manifest.columns, entry.rows)
+            columns = place.checked_columns(entry)
         except DataSetError as error:
             findings.append(Finding(entry.name, str(error)))
             across.skip()
             continue
         findings += _in_file(entry, columns, manifest)
         findings += across.compare(entry, columns)
+        if not is_kept:
+            place.release(entry)
     return findings + list(_scale(manifest))
 
 
-def _foreign_files(folder: Path, manifest: Manifest) -> Iterator[Finding]:
-    known = IGNORED | {entry.name for entry in manifest.files}
-    for path in sorted(folder.iterdir()):
-        if is_leftover(path):
-            yield Finding(path.name, "is left of a write that was interrupted; remove it", is_wrong=False)
-        elif path.name not in known:
-            yield Finding(path.name, "does not belong to the set: it is not in the manifest")
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _foreign_files(folder: SetFolder) -> Iterator[Finding]:
+    known = IGNORED | {entry.name for entry in folder.manifest.files}
+    for name in sorted(folder.names()):
+        if is_leftover(Path(name)):
+            yield Finding(name, "is left of a write that was interrupted; remove it", is_wrong=False)
+        elif name not in known:
+            yield Finding(name, "does not belong to the set: it is not in the manifest")
 
 
 def _in_file(entry: FileEntry, columns: Columns, manifest: Manifest) -> Iterator[Finding]:

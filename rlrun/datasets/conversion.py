@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from rlrun.checkpoint.file_systems import is_uri
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.episodes import Source
 from rlrun.datasets.layout import SetSpaces
-from rlrun.datasets.manifest import is_data_set
+from rlrun.datasets.manifest import MANIFEST_FILE, is_data_set
 from rlrun.datasets.minari_folder import data_folder, minari_source, write_minari
+from rlrun.datasets.remote_folder import remote_folder
+from rlrun.datasets.set_folder import LocalFolder, SetFolder
 from rlrun.datasets.table_files import (
     read_csv,
     read_npz,
@@ -84,13 +87,30 @@ def _of_rllib(names: TableNames) -> TableNames:
     return TableNames(names.obs, names.actions, names.next_obs or ("next_obs",)) if names == TableNames() else names
 
 
-def opened(path: Path) -> DataSet:
-    """Opens a data set that a user has named.
+def folder_at(place: str) -> SetFolder:
+    """Folder of a data set at a path or URI that a user has named, whether its files are whole or not.
 
     Raises:
-        UsageError: The path is no data set; the message names the conversion if it may be another format.
+        UsageError: There is no data set at the URI, or no such storage.
+        DataSetError: The path is no data set, or its manifest cannot be understood.
+    """
+    if not is_uri(place):
+        return LocalFolder(Path(place))
+    if (found := remote_folder(place)) is None:
+        raise UsageError(f"there is no data set at {place}: name a folder with a {MANIFEST_FILE}")
+    return found
+
+
+def opened(place: str) -> DataSet:
+    """Opens a data set that a user has named by a path or URI.
+
+    Raises:
+        UsageError: The place has no data set; the message names the conversion if it may be another format.
         DataSetError: A file of the set is missing or has another size.
     """
+    if is_uri(place):
+        return DataSet(folder_at(place))
+    path = Path(place)
     if not is_data_set(path):
         advice = f"; `rlrun dataset convert {path} FOLDER` makes one" if path.exists() else ""
         what = "is no data set" if path.exists() else "does not exist"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -54,6 +54,17 @@ class RemoteFolder(SetFolder):
     def columns(self, entry: FileEntry) -> Columns:
         with self._cached.file(entry, self._pieces(entry)) as path:
             return mapped_columns(path, self.manifest.columns, entry.rows)
+
+    @override
+    def checked_columns(self, entry: FileEntry) -> Columns:
+        self.release(entry)  # a file is compared while it is copied
+        return self.columns(entry)
+
+    @override
+    def names(self) -> Iterable[str]:
+        from pyarrow.fs import FileSelector
+
+        return [found.base_name for found in self._files.get_file_info(FileSelector(self._root))]
 
     @override
     def release(self, entry: FileEntry) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -10,6 +12,7 @@ from typing_extensions import override
 from rlrun.datasets.arrow_file import mapped_columns
 from rlrun.datasets.layout import Columns
 from rlrun.datasets.manifest import FileEntry, Manifest, demand_files, read_manifest
+from rlrun.errors import DataSetError
 
 
 class SetFolder(Protocol):
@@ -29,6 +32,16 @@ class SetFolder(Protocol):
             DataSetError: The file cannot be read, or differs from the manifest.
         """
 
+    def checked_columns(self, entry: FileEntry) -> Columns:
+        """Columns of a file that is compared with its size and digest in the manifest first.
+
+        Raises:
+            DataSetError: The file cannot be read, or differs from the manifest.
+        """
+
+    def names(self) -> Iterable[str]:
+        """Names of all that is in the folder, whether it is of the set or not."""
+
     def release(self, entry: FileEntry) -> None:
         """Removes this machine's copy of a file, if it has one; columns that were read stay usable."""
 
@@ -40,14 +53,12 @@ class LocalFolder(SetFolder):
         path: The folder.
 
     Raises:
-        DataSetError: The folder is no data set, or a file is missing or has another size. Digests are compared by
-            `rlrun dataset check` only.
+        DataSetError: The folder is no data set.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest = read_manifest(path)
-        demand_files(path, self.manifest.files)
 
     @override
     def __str__(self) -> str:
@@ -63,5 +74,30 @@ class LocalFolder(SetFolder):
         return mapped_columns(self.path / entry.name, self.manifest.columns, entry.rows)
 
     @override
+    def checked_columns(self, entry: FileEntry) -> Columns:
+        path = self.path / entry.name
+        demand_files(self.path, [entry])
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
+                raise DataSetError(f"{path} was altered: it has another sha256 than by the manifest")
+        return self.columns(entry)
+
+    @override
+    def names(self) -> Iterable[str]:
+        return [path.name for path in self.path.iterdir()]
+
+    @override
     def release(self, entry: FileEntry) -> None:
         pass
+
+
+def whole_folder(path: Path) -> LocalFolder:
+    """Folder of a data set on this machine, all of whose files are there.
+
+    Raises:
+        DataSetError: The folder is no data set, or a file is missing or has another size. Digests are compared by
+            `rlrun dataset check` only.
+    """
+    found = LocalFolder(path)
+    demand_files(path, found.manifest.files)
+    return found

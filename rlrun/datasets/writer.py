@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +17,10 @@ from typing import Any, Self
 import gymnasium
 import numpy as np
 
-from rlrun.checkpoint.durable import remove_leftovers, write_file
-from rlrun.datasets.arrow_file import file_bytes
-from rlrun.datasets.layout import ColumnForm, Columns, SetSpaces, column_forms
+from rlrun.checkpoint.durable import remove_leftovers, write_pieces
+from rlrun.data.tree import map_tree
+from rlrun.datasets.arrow_file import file_pieces
+from rlrun.datasets.layout import ColumnForm, SetSpaces, column_forms
 from rlrun.datasets.manifest import (
     FILE_NAME,
     MANIFEST_FILE,
@@ -31,7 +32,7 @@ from rlrun.datasets.manifest import (
     moments_of,
     read_manifest,
 )
-from rlrun.datasets.open_episodes import OpenEpisodes, WholeEpisode, checked, joined
+from rlrun.datasets.open_episodes import OpenEpisodes, Rows, WholeEpisode, checked, joined
 from rlrun.errors import DataSetError, UsageError
 from rlrun.functional.saved_numbers import as_count
 
@@ -71,6 +72,10 @@ class SetWriter:
         episodes_per_file: Number of episodes that closes a file.
         rows_per_file: Number of rows that closes a file. A longer episode is cut there; the rest has the next number.
 
+    Attributes:
+        folder: Folder of the data set.
+        further: Columns besides those of every data set, by name.
+
     Raises:
         ValueError: Two columns have one name.
     """
@@ -90,41 +95,51 @@ class SetWriter:
         forms = column_forms(spaces, further or {})
         row_bytes = sum(form.dtype.itemsize * math.prod(form.shape) for form in forms.values())
         self.folder = folder
+        self.further = dict(further or {})
         self._manifest = Manifest(spaces, forms, (), about or {})
         self._episodes_per_file = episodes_per_file
         self._rows_per_file = min(rows_per_file, max(BYTES_PER_FILE // row_bytes, 1))
         self._open = OpenEpisodes(spaces, forms, rows_per_file)
-        self._finished: list[Columns] = []
+        self._finished: list[Rows] = []
         self._finished_rows = 0
         self._next_episode = 0
         self._first_in_file = 0
         self._agents: list[str] = []
         self._begun = False
 
-    @property
-    def further(self) -> Mapping[str, ColumnForm]:
-        """Columns besides those of every data set, by name."""
-        return self._manifest.further
-
     def add(self, slot: str, rows: Mapping[str, Any], *, agent: str = "", begins: bool = False) -> None:
-        """Adds the next rows of a slot, in the form of a rollout fragment's column.
+        """Adds the next rows of a slot, columns [N, ...]; see `add_slots`.
 
         Args:
-            slot: Name of the slot. Its rows are one stream, in which an episode's last step is followed by a row with
-                `valid` false, which holds the final observation.
-            rows: `obs` [N + 1, ...], the last for the observation after the rows; `actions`, `rewards`, `terminateds`,
-                `truncateds` and the further columns [N, ...]. `valid` may be missing if all rows are steps,
-                `weights_version` and `seed` if they are not known.
+            slot: Name of the slot.
+            rows: The rows.
             agent: Name of the agent.
-            begins: Whether the first row begins an episode though the one before has not ended. That one is kept as a
-                cut episode: its last step has neither flag.
+            begins: Whether the first row begins an episode though the one before has not ended.
+        """
+        of_one = {name: map_tree(lambda leaf: np.asarray(leaf)[:, None], column) for name, column in rows.items()}
+        self.add_slots([slot], of_one, [begins], agent=agent)
+
+    def add_slots(
+        self, slots: Sequence[str], rows: Mapping[str, Any], begins: Sequence[bool], *, agent: str = ""
+    ) -> None:
+        """Adds the next rows of B slots, in the form of a rollout fragment's columns.
+
+        Args:
+            slots: Names of the slots, [B]. The rows of each are one stream, in which an episode's last step is followed
+                by a row with `valid` false, which holds the final observation.
+            rows: `obs` [T + 1, B, ...], the last for the observation after the rows; `actions`, `rewards`,
+                `terminateds`, `truncateds` and the further columns [T, B, ...]. `valid` may be missing if all rows are
+                steps, `weights_version` and `seed` if they are not known.
+            begins: By slot, whether the first row begins an episode though the one before has not ended. That one is
+                kept as a cut episode: its last step has neither flag.
+            agent: Name of the agent.
 
         Raises:
             UsageError: The folder has other contents.
             ValueError: The rows do not fit the spaces.
             OutOfResources: The disk is full.
         """
-        for episode in self._open.add(slot, rows, agent, begins):
+        for episode in self._open.add(slots, rows, agent, begins):
             self._keep(episode)
 
     def add_episode(self, rows: Mapping[str, Any], *, seed: int | None = None, agent: str = "") -> None:
@@ -155,12 +170,11 @@ class SetWriter:
         self._begin()
         if episode.agent not in self._agents:
             self._agents.append(episode.agent)
-        rows = len(episode.columns["valid"])
-        numbers = {"episode": self._next_episode, "agent": self._agents.index(episode.agent)}
-        forms = self._manifest.columns
-        own = {name: np.full(rows, number, forms[name].dtype) for name, number in numbers.items()}
-        self._finished.append(episode.columns | own)
-        self._finished_rows += rows
+        agent = self._agents.index(episode.agent)
+        for columns, start, stop in episode.parts:
+            columns["episode"][start:stop], columns["agent"][start:stop] = self._next_episode, agent
+            self._finished_rows += stop - start
+        self._finished += episode.parts
         self._next_episode += 1
         is_full = self._next_episode - self._first_in_file >= self._episodes_per_file
         if is_full or self._finished_rows >= self._rows_per_file:
@@ -169,32 +183,37 @@ class SetWriter:
     def _close_file(self) -> None:
         """Writes the finished episodes to a file, and then the manifest, which makes the file a part of the set."""
         manifest, columns = self._manifest, joined(self._finished)
-        data = file_bytes(columns, manifest.columns)
+        pieces = file_pieces(columns, manifest.columns)
+        digest = hashlib.sha256()
+        for piece in pieces:
+            digest.update(piece)
         entry = FileEntry(
             name=f"{len(manifest.files):06d}.arrow",
             rows=self._finished_rows,
             steps=int(np.count_nonzero(columns["valid"])),
-            size=len(data),
-            sha256=hashlib.sha256(data).hexdigest(),
+            size=sum(map(len, pieces)),
+            sha256=digest.hexdigest(),
             moments=moments_of(columns, manifest.columns, manifest.spaces),
             lengths=lengths_of(columns["valid"]),
         )
-        write_file(self.folder / entry.name, data)
+        write_pieces(self.folder / entry.name, pieces, entry.size)
         self._manifest = replace(manifest, agents=tuple(self._agents), files=(*manifest.files, entry))
         self._manifest.save(self.folder)
         self._finished, self._finished_rows, self._first_in_file = [], 0, self._next_episode
+        self._open.release()
 
     def state(self) -> dict[str, Any]:
         """Returns the position in the set, the open file's rows and the running episodes, for checkpoints."""
-        if len(self._finished) > 1:
-            self._finished = [joined(self._finished)]
+        finished = joined(self._finished) if self._finished else {}
+        if finished:
+            self._finished = [Rows(finished, 0, self._finished_rows)]
         return {
             "begun": self._begun,
             "files": [entry.sha256 for entry in self._manifest.files],
             "next_episode": self._next_episode,
             "first_in_file": self._first_in_file,
             "agents": list(self._agents),
-            "finished": self._finished[0] if self._finished else {},
+            "finished": finished,
             "open": self._open.state(),
         }
 
@@ -206,8 +225,9 @@ class SetWriter:
             ValueError: The state is malformed, or of a set with other columns.
         """
         self._open.load_state(state["open"])
-        self._finished = [checked(state["finished"], self._manifest.columns)] if state["finished"] else []
-        self._finished_rows = sum(len(part["valid"]) for part in self._finished)
+        finished = checked(state["finished"], self._manifest.columns) if state["finished"] else {}
+        self._finished_rows = len(finished["valid"]) if finished else 0
+        self._finished = [Rows(finished, 0, self._finished_rows)] if finished else []
         self._next_episode, self._first_in_file = as_count(state["next_episode"]), as_count(state["first_in_file"])
         self._agents = [str(agent) for agent in state["agents"]]
         self._begun = bool(state["begun"])

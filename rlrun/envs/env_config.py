@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlrun.data.sample_batch import OWN_COLUMNS
-from rlrun.explain import UnknownKey
+from rlrun.explain import Mistake, UnknownKey
 from rlrun.foreign_names import unknown_key
 
 Backend = Literal["auto", "vector", "loop", "envpool"]
@@ -57,15 +57,45 @@ def _openenv_in_full(data: Any) -> Any:
     """Expands `openenv: {url: URL, ...}` to the env that plays on that server; returns other data unchanged.
 
     A resume plays no logged actions into the server, unless `max_replay_s` is given.
+
+    Raises:
+        ValueError: The settings are not those of a server.
     """
     if not isinstance(data, Mapping) or "openenv" not in data:
         return data
     further = {key: value for key, value in data.items() if key != "openenv"}
     if taken := further.keys() & {"id", "kwargs"}:
         raise ValueError(f"openenv stands for an env and its arguments: leave out {', '.join(sorted(taken))}")
-    if not isinstance(data["openenv"], Mapping):
-        raise ValueError("openenv takes the server's `url` and its `spaces`")
-    return {"id": OPENENV, "kwargs": dict(data["openenv"]), "max_replay_s": 0.0, **further}
+    try:
+        settings = OpenEnvConfig.model_validate(data["openenv"])
+    except ValidationError as error:
+        wrong = [*map(_below_openenv, OpenEnvConfig.mistakes(error))]
+        raise ValidationError.from_exception_data("EnvConfig", wrong) from None
+    kwargs = settings.model_dump(include=settings.model_fields_set)
+    return {"id": OPENENV, "kwargs": kwargs, "max_replay_s": 0.0, **further}
+
+
+def _below_openenv(mistake: Mistake) -> InitErrorDetails:
+    """Pydantic's error for a mistake in the settings of a server, which `EnvConfig` has in `kwargs`."""
+    reason = UnknownKey(mistake.message) if mistake.at_key else ValueError(mistake.message)
+    loc = ("openenv", *mistake.location)
+    return {"type": "value_error", "loc": loc, "input": None, "ctx": {"error": reason}}
+
+
+class OpenEnvConfig(ConfigModel):
+    """Env of an OpenEnv server, under `openenv` in the place of an id; see docs/openenv.md."""
+
+    url: NonEmptyText
+    """Address of the server, such as ws://localhost:8000."""
+
+    spaces: dict[str, Any]
+    """Spaces of `observation` and `action` as JSON, each a Dict of the server's fields that are used."""
+
+    timeout_s: PositiveFloat = 60.0
+    """Longest time in seconds for an answer of the server."""
+
+    reset: dict[str, Any] = Field(default_factory=dict)
+    """Further arguments of each reset, besides the seed."""
 
 
 class WrapperConfig(ConfigModel):

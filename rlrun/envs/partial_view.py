@@ -75,26 +75,36 @@ class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]])
 
     def __init__(self, env: gymnasium.Env[Any, Any], numbers: Sequence[int | str]) -> None:
         super().__init__(env)
-        space = env.observation_space
-        if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
-            raise ValueError(f"PartialView shows some numbers of a vector; {space} is none")
-        names = number_names(env)
-        if unknown := [number for number in numbers if isinstance(number, str) and number not in names]:
-            told = ", ".join(dict.fromkeys(names)) or "none"
-            raise ValueError(f"PartialView: there is no number {unknown[0]!r}; those with a name are {told}")
-        # A part of a MuJoCo env's observations is several numbers.
-        shown = [i for own in numbers for i in ([own] if isinstance(own, int) else _places(names, own))]
-        if not shown or min(shown) < 0 or max(shown) >= space.shape[0]:
-            raise ValueError(f"PartialView: an observation has the numbers 0 to {space.shape[0] - 1}, not {numbers}")
-        self._numbers = np.array(shown)
-        self.observation_space = gymnasium.spaces.Box(
-            space.low[self._numbers], space.high[self._numbers], dtype=space.dtype
-        )
+        self._numbers, self.observation_space = _selection(env, numbers, "PartialView")
 
     def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
         """Returns the kept entries of an observation."""
         shown: NDArray[Any] = observation[self._numbers]
         return shown
+
+
+class Parts(gymnasium.ObservationWrapper[dict[str, NDArray[Any]], Any, NDArray[Any]]):  # type: ignore[misc]
+    """Env wrapper that splits a vector observation into named parts, a Dict: ``{kwargs: {velocity: [1, 3]}}``.
+
+    So `model.actor_sees` can show an actor positions alone, and its critics the velocities too.
+
+    Args:
+        env: The env.
+        parts: Entries of each part, as in `PartialView`.
+
+    Raises:
+        ValueError: If the env's observations are not vectors, or lack one of the entries.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], **parts: Sequence[int | str]) -> None:
+        super().__init__(env)
+        selections = {name: _selection(env, numbers, "Parts") for name, numbers in parts.items()}
+        self._numbers = {name: numbers for name, (numbers, _) in selections.items()}
+        self.observation_space = gymnasium.spaces.Dict({name: space for name, (_, space) in selections.items()})
+
+    def observation(self, observation: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Returns the parts of an observation."""
+        return {name: observation[numbers] for name, numbers in self._numbers.items()}
 
 
 class HideVelocities(PartialView):
@@ -113,6 +123,25 @@ class HideVelocities(PartialView):
                 "ones are shown"
             )
         super().__init__(env, shown)
+
+
+def _selection(
+    env: gymnasium.Env[Any, Any], numbers: Sequence[int | str], wrapper: str
+) -> tuple[NDArray[np.int64], gymnasium.spaces.Box]:
+    """Places of some entries in an env's observation vector, and the space of these entries."""
+    space = env.observation_space
+    if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
+        raise ValueError(f"{wrapper} shows some numbers of a vector; {space} is none")
+    names = number_names(env)
+    if unknown := [number for number in numbers if isinstance(number, str) and number not in names]:
+        told = ", ".join(dict.fromkeys(names)) or "none"
+        raise ValueError(f"{wrapper}: there is no number {unknown[0]!r}; those with a name are {told}")
+    # A part of a MuJoCo env's observations is several numbers.
+    shown = [i for own in numbers for i in ([own] if isinstance(own, int) else _places(names, own))]
+    if not shown or min(shown) < 0 or max(shown) >= space.shape[0]:
+        raise ValueError(f"{wrapper}: an observation has the numbers 0 to {space.shape[0] - 1}, not {numbers}")
+    places = np.array(shown)
+    return places, gymnasium.spaces.Box(space.low[places], space.high[places], dtype=space.dtype)
 
 
 def _places(names: Sequence[str], name: str) -> list[int]:

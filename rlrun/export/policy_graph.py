@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rlrun.nn.torch_network import TorchActingNetwork, TorchModule
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.policy.flat_parameters import FlatParameters
+    from rlrun.training.privileged_parts import PrivilegedParts
 
 BATCH_SIZES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 """Numbers of rows of the examples; prime, so that one of them divides no dimension of a network."""
@@ -53,6 +54,7 @@ def policy_graph(
     behavior: BehaviorPolicy,
     spaces: Spaces,
     parameters: FlatParameters,
+    privileged: PrivilegedParts,
     *,
     stochastic: bool,
     scores: str,
@@ -64,6 +66,7 @@ def policy_graph(
         behavior: The behavior policy, with its weights loaded.
         spaces: Observation and action space.
         parameters: Layout of the policy's parameters.
+        privileged: The parts of an observation that only critics see, which are no inputs of the graph.
         stochastic: Whether actions are drawn, by noise as a further input, instead of the likeliest ones.
         scores: Name of the output of the network.
         batch: Number of rows for which the graph is written; None for any number.
@@ -72,9 +75,10 @@ def policy_graph(
         Untraceable: The policy does something that no graph can do.
     """
     rows = batch or _batch_of_examples(behavior, spaces, parameters)
-    recording = _Recording(behavior, Graph(rows, FUNCTIONS))
-    spaces.observation.seed(0)
-    examples = batched(spaces.observation, *(spaces.observation.sample() for _ in range(rows)))
+    recording = _Recording(behavior, Graph(rows, FUNCTIONS), privileged)
+    seen = privileged.left_out_of(spaces.observation)
+    seen.seed(0)
+    examples = batched(seen, *(seen.sample() for _ in range(rows)))
     with np.errstate(all="ignore"):  # examples are any numbers
         recording.step(examples, stochastic=stochastic, scores=scores)
     return PolicyGraph(recording.graph, tuple(recording.memory), recording.draws.distributions, scores)
@@ -91,15 +95,17 @@ class _Recording:
     Args:
         behavior: The behavior policy.
         graph: The graph.
+        privileged: The parts of an observation that only critics see.
 
     Attributes:
         memory: Names of the parts of the memory.
         draws: Generator of the noise.
     """
 
-    def __init__(self, behavior: BehaviorPolicy, graph: Graph) -> None:
+    def __init__(self, behavior: BehaviorPolicy, graph: Graph, privileged: PrivilegedParts) -> None:
         self.behavior = behavior
         self.graph = graph
+        self.privileged = privileged
         self.memory: list[str] = []
         self.draws = NoiseInputs(self)
 
@@ -107,7 +113,8 @@ class _Recording:
         """Records the step for examples [B, ...] of observations."""
         behavior = self.behavior
         names = iter(leaf_names(OBS, examples))
-        observations = map_tree(lambda _: self.given(*next(names)), examples)
+        given = map_tree(lambda _: self.given(*next(names)), examples)
+        observations = self._completed(given)
         view = self._viewed(observations)
         state = self._state_before()
         network = in_graph(behavior.network, self.graph)
@@ -123,6 +130,15 @@ class _Recording:
         for name, action in leaf_names(ACTION, behavior.action_space.to_env(own)):
             self.returned(name, action)
         self.returned(scores, heads["outputs"])
+
+    def _completed(self, given: Any) -> Any:
+        """Adds stand-ins for what only critics see: a recurrent critic runs next to its actor."""
+        stand_ins = dict(self.privileged.stand_ins)
+        if not stand_ins:
+            return given
+        if self.behavior.network.state_size:  # as many rows as there are of the inputs
+            stand_ins = map_tree(lambda leaf: np.where(self._starts(leaf.ndim), leaf, leaf), stand_ins)
+        return {**stand_ins, **given}
 
     def given(self, name: str, array: Array) -> Traced:
         """Adds an input."""

@@ -23,6 +23,7 @@ from rlrun.policy.behavior import BehaviorPolicy
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
+    from rlrun.training.privileged_parts import PrivilegedParts
     from rlrun.training.training import Training
 
 Format = Literal["onnx", "c"]
@@ -78,7 +79,9 @@ def export(
     trainee, behavior = acting.trainee, acting.behavior()
     found = f"policy {trainee.name}"
     try:
-        recorded = recorded_policy(trainee.policy, behavior, trainee.spaces, to=to, stochastic=stochastic)
+        recorded = recorded_policy(
+            trainee.policy, behavior, trainee.spaces, acting.privileged, to=to, stochastic=stochastic
+        )
     except UsageError as error:
         raise UsageError(f"{found}: {error}") from None
     except Untraceable as error:
@@ -91,7 +94,13 @@ def export(
 
 
 def recorded_policy(
-    policy: Policy, behavior: BehaviorPolicy, spaces: Spaces, *, to: Format, stochastic: bool
+    policy: Policy,
+    behavior: BehaviorPolicy,
+    spaces: Spaces,
+    privileged: PrivilegedParts,
+    *,
+    to: Format,
+    stochastic: bool,
 ) -> PolicyGraph:
     """Records a policy's step.
 
@@ -106,7 +115,9 @@ def recorded_policy(
         raise UsageError(f"a policy that acts by code of its own ({kind.__name__}) cannot be exported")
     batch = 1 if to == "c" else None
     scores = _scores(policy, spaces)
-    return policy_graph(behavior, spaces, policy.parameters, stochastic=stochastic, scores=scores, batch=batch)
+    return policy_graph(
+        behavior, spaces, policy.parameters, privileged, stochastic=stochastic, scores=scores, batch=batch
+    )
 
 
 def _scores(policy: Policy, spaces: Spaces) -> str:

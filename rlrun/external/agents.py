@@ -13,13 +13,6 @@ from rlrun.errors import UsageError
 ONLY_CLIENT_AGENT = "agent"
 """Id of the agent in external envs with one agent."""
 
-_LEFT_OUT: Mapping[str, Mapping[str, Any]] = {
-    "Box": {"dtype": "float32"},
-    "Discrete": {"dtype": "int64", "start": 0},
-    "MultiDiscrete": {"dtype": "int64"},
-}
-"""Entries of a space in JSON that may be left out in a spec."""
-
 
 def agents_of(external: ExternalConfig) -> dict[str, Spaces]:
     """Returns the spaces of each agent by id.
@@ -44,19 +37,7 @@ def _spaces_of(agent: str, given: Any) -> Spaces:
     found = []
     for part in ("observation", "action"):
         try:
-            found.append(space_from_json(_in_full(given[part])))
+            found.append(space_from_json(given[part]))
         except ValueError as error:
             raise UsageError(f"env.external.spaces: the {part} space of {agent!r}: {error}") from None
     return Spaces(*found)
-
-
-def _in_full(space: Any) -> Any:
-    """Adds the dtype and start of a space that leaves them out."""
-    if not isinstance(space, Mapping):
-        return space
-    parts = space.get("spaces")
-    if isinstance(parts, Mapping):
-        parts = {key: _in_full(part) for key, part in parts.items()}
-    elif isinstance(parts, list):
-        parts = [_in_full(part) for part in parts]
-    return {**_LEFT_OUT.get(str(space.get("type")), {}), **space, **({} if parts is None else {"spaces": parts})}

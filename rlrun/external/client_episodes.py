@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -29,6 +29,7 @@ from rlrun.external.message import (
     flag_of,
     info_of,
     observation_of,
+    read_together,
     reward_of,
     text_of,
     version_of,
@@ -84,6 +85,7 @@ class ClientEpisodes:
         self._begun = [0] * num_worlds
         self._waiting: deque[tuple[Client, Future[Answer]]] = deque()
         self._with_news: set[int] = set()
+        self._wakes = False
         self._awaited: set[tuple[str, str]] = set()  # (episode, agent) that are likely to ask at once
         self._is_closed = False
         self._published: dict[str, tuple[int, Callable[[], Answer]]] = {}
@@ -104,18 +106,31 @@ class ClientEpisodes:
         """Number of clients that are not silent."""
         return len(self._clients)
 
-    def ask(self, message: Message) -> Future[Answer]:
+    def ask(self, message: dict[str, Any]) -> Future[Answer]:
         """Takes a client's message; returns the future answer, which has the key `error` for a refused message."""
+        return self.ask_all([message])[0]
+
+    def ask_all(self, messages: Sequence[dict[str, Any]]) -> list[Future[Answer]]:
+        """Takes the messages of a request in order, as `ask` does; the world's thread wakes once for all."""
         with self._changed:
-            try:
-                verb = self._verbs.get(text_of(message, "verb"))
-                if verb is None:
-                    raise Refused("bad_message", f"there is no verb {message['verb']!r:.40}: {', '.join(self._verbs)}")
-                if self._is_closed:
-                    raise Refused("closing", "the server ends: ask again later")
-                return verb(message)
-            except Refused as refused:
-                return answered(refused.answer)
+            if len(messages) > 1:
+                read_together(self._spaces, messages)
+            answers = [self._taken(message) for message in messages]
+            if self._wakes:
+                self._wakes = False
+                self._changed.notify_all()
+            return answers
+
+    def _taken(self, message: Message) -> Future[Answer]:
+        try:
+            verb = self._verbs.get(text_of(message, "verb"))
+            if verb is None:
+                raise Refused("bad_message", f"there is no verb {message['verb']!r:.40}: {', '.join(self._verbs)}")
+            if self._is_closed:
+                raise Refused("closing", "the server ends: ask again later")
+            return verb(message)
+        except Refused as refused:
+            return answered(refused.answer)
 
     def _hello(self, message: Message) -> Future[Answer]:
         check_protocol(message.get("protocol"))
@@ -259,12 +274,11 @@ class ClientEpisodes:
         return episode.agents[name]
 
     def _has_news(self, episode: Episode, name: str) -> None:
-        """Notes that a world has news, and wakes its thread if that waits for nothing else."""
-        self._awaited -= {(episode.id, ""), (episode.id, name)}
-        is_first = not self._with_news
+        """Notes that a world has news, and whether its thread is to wake, as it waits for nothing else."""
+        self._awaited.discard((episode.id, ""))
+        self._awaited.discard((episode.id, name))
+        self._wakes |= not self._with_news or not self._awaited
         self._with_news.add(episode.world)
-        if is_first or not self._awaited:
-            self._changed.notify_all()
 
     def _end_whole(self, episode: Episode, *, terminated: bool, info: dict[str, float]) -> None:
         """Ends all agents of an episode; an episode that the world has not seen leaves no trace."""

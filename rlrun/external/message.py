@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,6 +136,23 @@ def observation_of(spaces: Spaces, data: Any, *, is_final: bool = False) -> Any:
     return observation
 
 
+def read_together(spaces: Mapping[str, Spaces], messages: Sequence[dict[str, Any]]) -> None:
+    """Replaces observations in messages by rows of one array, if all are real numbers of one agent as they should be.
+
+    Args:
+        spaces: Spaces of each agent by id.
+        messages: The messages. Those that are left as they are `observation_of` reads one by one.
+    """
+    space = next(iter(spaces.values())).observation
+    given = [message.get("observation") for message in messages]
+    if len(spaces) > 1 or not isinstance(space, Box) or not all(type(own) is list for own in given):
+        return
+    rows = _numbers(space, given, len(given))
+    if rows is not None:
+        for message, row in zip(messages, rows, strict=True):
+            message["observation"] = row
+
+
 def action_of(spaces: Spaces, data: Any) -> Any:
     """Converts an action from JSON.
 
@@ -151,6 +168,8 @@ def action_to_json(action: Any) -> Any:
 
 
 def _element(space: Space[Any], data: Any, what: str) -> Any:
+    if isinstance(data, np.ndarray):  # JSON has none: it was read together with others
+        return data
     if isinstance(space, Box) and isinstance(data, list):
         array = _numbers(space, data)
         if array is not None:
@@ -162,15 +181,21 @@ def _element(space: Space[Any], data: Any, what: str) -> Any:
     return map_tree(lambda leaf: leaf[0], batch)
 
 
-def _numbers(space: Box, data: list[Any]) -> NDArray[Any] | None:
-    """Converts a list of real numbers by a shorter way, which takes a tenth of the time; None if anything is wrong."""
+def _numbers(space: Box, data: list[Any], *rows: int) -> NDArray[Any] | None:
+    """Converts a list of real numbers by a shorter way, which takes a tenth of the time; None if anything is wrong.
+
+    Args:
+        space: The space.
+        data: An element, or several.
+        rows: Their number, where there are several.
+    """
     if space.dtype.kind != "f":
         return None
     try:
         given = np.asarray(data)
     except ValueError:
         return None
-    if given.dtype.kind not in "if" or given.shape != space.shape:
+    if given.dtype.kind not in "if" or given.shape != (*rows, *space.shape):
         return None
     with np.errstate(over="ignore"):
         array: NDArray[Any] = given.astype(space.dtype)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlrun.envs.env_config import ExternalConfig
 from rlrun.errors import EnvironmentUnusable
@@ -13,8 +14,6 @@ from rlrun.external.client_episodes import ClientEpisodes
 from rlrun.external.episode import Answer
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import ASGIApp
 
     from rlrun.web.listening import Listening
@@ -91,24 +90,52 @@ class EpisodeServer:
 
 def _app(episodes: ClientEpisodes, listening: Listening) -> ASGIApp:
     from starlette.exceptions import HTTPException
-    from starlette.responses import JSONResponse
-    from starlette.routing import Route
 
-    from rlrun.web.app import guarded_app, json_object
+    from rlrun.web.app import PostedObjects
+    from rlrun.web.guard import Guard
 
-    async def take(request: Request) -> Response:
-        body = await json_object(request)
+    arrivals = _Arrivals()
+
+    async def take(body: dict[str, Any]) -> dict[str, Any]:
         if "messages" not in body:
-            return JSONResponse(await _result(episodes.ask(body)))
+            return await arrivals.of(episodes.ask(body))
         messages = body["messages"]
         if not isinstance(messages, list) or len(messages) > MOST_MESSAGES:
             raise HTTPException(400, f"messages must be a list of at most {MOST_MESSAGES:,} objects")
-        asked = [episodes.ask(each if isinstance(each, dict) else {}) for each in messages]
-        return JSONResponse({"answers": [await _result(answer) for answer in asked]})
+        asked = episodes.ask_all([each if isinstance(each, dict) else {} for each in messages])
+        for answer in reversed(asked):  # the last one comes last, so that one wait serves all
+            await arrivals.of(answer)
+        return {"answers": [answer.result() for answer in asked]}
 
-    return guarded_app([Route("/", take, methods=["POST"])], listening)
+    return Guard(PostedObjects(take), listening, frozenset())
 
 
-async def _result(answer: Future[Answer]) -> Answer:
-    """Waits for an answer; most of a request's answers come at once, so that one wait serves all."""
-    return answer.result() if answer.done() else await asyncio.wrap_future(answer)
+class _Arrivals:
+    """Waits of requests for answers from another thread, which wakes the event loop once for all that come at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._arrived: list[asyncio.Future[None]] = []
+
+    async def of(self, answer: Future[Answer]) -> Answer:
+        """Waits for an answer."""
+        if not answer.done():
+            loop = asyncio.get_running_loop()
+            waiter = loop.create_future()
+            answer.add_done_callback(lambda _: self._put(loop, waiter))
+            await waiter
+        return answer.result()
+
+    def _put(self, loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> None:
+        with self._lock:
+            self._arrived.append(waiter)
+            is_first = len(self._arrived) == 1
+        if is_first and not loop.is_closed():
+            loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        with self._lock:
+            arrived, self._arrived = self._arrived, []
+        for waiter in arrived:
+            if not waiter.done():  # its client may have left
+                waiter.set_result(None)

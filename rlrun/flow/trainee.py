@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlrun.flow.filters import Filters
 from rlrun.flow.policy_lag import PolicyLag
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rlrun.flow.clock import Clock
     from rlrun.flow.policy_workers import PolicyWorkers
     from rlrun.learner.learner import Learner, LearnerFactory
+    from rlrun.nn.model_config import ModelConfig
     from rlrun.policy.policy import Policy
     from rlrun.replay.replay import ReplayFactory
     from rlrun.worlds.world_view import WorldView
@@ -29,6 +30,7 @@ class Trainee:
 
     Attributes:
         name: Name of the trainee, unique in the training.
+        model: Settings of the policy's networks.
         seed: Root seed of the trial.
         fragment_length: Steps of each env slot in one fragment, T.
         learner_factory: Picklable learner factory, for separate processes and for workers that learn.
@@ -41,10 +43,12 @@ class Trainee:
         lag: Policy lag of the steps used for learning.
         is_sparse: Whether fragments may have many empty rows, in slots without an agent; minibatches leave these rows
             out.
+        make_goals: Factory of the env's `GoalFunctions`, for replays with hindsight; None in worlds.
         world: View of the multi-agent world; None for a single-agent env.
     """
 
     name: str
+    model: ModelConfig
     seed: int
     fragment_length: int
     learner_factory: LearnerFactory
@@ -56,6 +60,7 @@ class Trainee:
     filters: Filters = field(default_factory=Filters)
     lag: PolicyLag = field(default_factory=PolicyLag)
     is_sparse: bool = False
+    make_goals: Callable[[], Any] | None = None
     world: WorldView | None = None
 
     @property

@@ -43,7 +43,8 @@ class Moments:
         if not len(flat):
             return cls.empty(shape)
         mean = flat.mean(axis=0)
-        return cls(float(len(flat)), mean, np.square(flat - mean).sum(axis=0))
+        flat -= mean
+        return cls(float(len(flat)), mean, np.square(flat, out=flat).sum(axis=0))
 
     def merged(self, other: Moments) -> Moments:
         """Moments of the union of two sample sets.

@@ -60,7 +60,8 @@ class Objective:
         optimizer: Optimizer of the objective's parameters.
         needs: Names of earlier objectives whose `Loss.carry` this loss reads, as `batch["<objective>/<name>"]`.
         assigns: Names of the parameters that the loss sets by `Loss.assign` on each of its minibatches. Values of
-            shares and microbatches are averaged by valid steps, like the loss.
+            shares and microbatches are averaged by valid steps, like the loss. They replace what a gradient made of
+            the objective's own parameters.
         is_main: Whether the statistics keep their names in a learner with several objectives. Statistics of other
             objectives are prefixed by the objective's name.
     """
@@ -127,6 +128,6 @@ def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters
                 )
         for slot in assigned[name]:
             for other, (start, size) in ranges.items():
-                if start <= slot.offset < start + size:
+                if other != name and start <= slot.offset < start + size:
                     raise ValueError(f"objective {name} assigns {slot.name}, which objective {other} descends")
         before[name] = objective

@@ -46,11 +46,12 @@ class Adam:
 
     Attributes:
         epsilon: Constant added to the square root of the second moment.
+        beta_1: Decay rate of the first moment.
     """
 
     epsilon: float = 1e-5
+    beta_1: float = 0.9
 
-    beta_1: ClassVar[float] = 0.9
     beta_2: ClassVar[float] = 0.999
     parts: ClassVar[tuple[str, ...]] = ("first", "second", STEPS)
 
@@ -72,17 +73,19 @@ class AdamW:
     Attributes:
         weight_decay: Decoupled decay coefficient: each update subtracts lr * weight_decay * parameter.
         epsilon: Constant added to the square root of the second moment.
+        beta_1: Decay rate of the first moment.
     """
 
     weight_decay: float = 0.01
     epsilon: float = 1e-5
+    beta_1: float = 0.9
 
     parts: ClassVar[tuple[str, ...]] = Adam.parts
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
         """Applies one optimizer step in place; see `Optimizer`."""
         parameters.mul_(computed_once(1 - lr * self.weight_decay))
-        Adam(self.epsilon).step(parameters, gradient, state, lr)
+        Adam(self.epsilon, self.beta_1).step(parameters, gradient, state, lr)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -45,12 +45,23 @@ LINEAR_LAYERS: dict[Normalization | None, type[nn.Linear]] = {None: nn.Linear, "
 
 
 def mlp(
-    inputs: int, hiddens: Sequence[int], activation: Activation, normalization: Normalization | None = None
+    inputs: int,
+    hiddens: Sequence[int],
+    activation: Activation,
+    layer: Normalization | Callable[[int, int], nn.Linear] | None = None,
 ) -> nn.Sequential:
-    """Creates an MLP, with normalisation, if any, and activation after each layer."""
+    """Creates an MLP, with normalisation, if any, and activation after each layer.
+
+    Args:
+        inputs: Number of input features.
+        hiddens: Widths of the layers.
+        activation: Activation.
+        layer: Normalisation before the activation, or what makes a layer of (inputs, outputs).
+    """
+    linear = layer if callable(layer) else LINEAR_LAYERS[layer]
     layers: list[nn.Module] = []
     for width in hiddens:
-        layers += [LINEAR_LAYERS[normalization](inputs, width), ACTIVATIONS[activation]()]
+        layers += [linear(inputs, width), ACTIVATIONS[activation]()]
         inputs = width
     return nn.Sequential(*layers)
 

@@ -119,6 +119,11 @@ class ModelConfig(ConfigModel):
     conv: Conv | None = None
     """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561).
     null chooses `impala` for images of less than 36 pixels along a side, else `nature`."""
+    actor_sees: tuple[NonEmptyText, ...] | None = None
+    """Keys of the parts of a Dict observation that the policy (actor) sees; null for all. Parts that only critics see
+    are needed in training alone: saved policies act without them."""
+    critic_sees: tuple[NonEmptyText, ...] | None = None
+    """Keys of the parts of a Dict observation that the value networks (critics) see; null for all."""
     shared_value: bool | None = None
     """Whether the value network shares the policy's layers except the head; null shares layers if an observation part
     is an image or has a custom encoder."""
@@ -216,11 +221,16 @@ WHO_EMBEDS_ACTIONS = "on-policy algorithms, dqn and those derived from it embed 
 
 
 WHO_IS_RECURRENT = (
-    "on-policy algorithms, sac, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent networks"
+    "on-policy algorithms, sac, redq, tqc, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent "
+    "networks"
 )
 
 
+WHO_HAS_PRIVILEGES = "on-policy algorithms, marwil, sac, ddpg, td3 and rlpd have critics that see other parts"
+
+
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class FeedForwardModelConfig(ModelConfig):
     """Settings of a policy's network without a recurrent core."""
 
@@ -236,6 +246,7 @@ NO_VIEWS = "views are of a policy's own observations, of which this one does not
 @fixed(NO_VIEWS, views={})
 @fixed("the value network has inputs of its own", shared_value=False)
 @fixed("networks whose values are normalised are built by rlrun", module=None, use_sde=False, sde_sample_freq=None)
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class StateValueModelConfig(ModelConfig):
     """Settings of the networks of a policy and a centralised value function, which may have additional inputs.
 
@@ -261,6 +272,7 @@ class QModelConfig(FeedForwardModelConfig):
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed("networks of teams are built by rlrun", module=None)
 @fixed(NO_VIEWS, views={})
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class TeamQModelConfig(ModelConfig):
     """Settings of the Q network shared by the members of a team."""
 
@@ -285,6 +297,7 @@ class ActorQModelConfig(CriticsModelConfig):
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class ActionValueModelConfig(ActorQModelConfig):
     """Settings of the networks of a deterministic actor and its Q functions, without a recurrent core."""
 
@@ -295,6 +308,7 @@ class ActionValueModelConfig(ActorQModelConfig):
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
 @fixed("networks of candidates are built by rlrun", module=None)
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class ActorModelConfig(ModelConfig):
     """Settings of the network of a deterministic policy for evolution strategies and similar black-box optimisers."""
 

@@ -28,31 +28,39 @@ class NetworkModule(nn.Module):
         super().__init__()
         self.spec = spec
         for tower in spec.towers:
-            self.add_module(f"{tower.prefix}encoder", ObservationEncoder(spec.leaves))
-            self.add_module(f"{tower.prefix}trunk", self._mlp(spec.inputs, spec.hiddens))
+            self.add_module(f"{tower.prefix}encoder", ObservationEncoder(spec.leaves_of(tower)))
+            self.add_module(f"{tower.prefix}trunk", self._mlp(spec.inputs(tower), spec.hiddens))
             if spec.core is not None:
                 for name, layer in zip(
-                    spec.core_layers(tower), core_parts(spec.core, spec.trunk_features), strict=True
+                    spec.core_layers(tower), core_parts(spec.core, spec.trunk_features(tower)), strict=True
                 ):
                     self.add_module(name, layer)
             for head in tower.heads:
-                self.add_module(head.layer, self._stream(head, head.layer_outputs))
+                features = spec.features_of(tower)
+                self.add_module(head.layer, self._stream(head, features, head.layer_outputs))
                 if head.value_layer:
-                    self.add_module(head.value_layer, self._stream(head, head.numbers_per_action))
+                    self.add_module(head.value_layer, self._stream(head, features, head.numbers_per_action))
         for head in spec.heads:
             if head.log_stds is not None and head.log_stds.state_dependent:
                 self.std = StateDependentStd(spec.features, head.log_stds.number, head.log_stds.first)
             elif head.log_stds is not None:
                 self.log_stds = nn.Parameter(torch.full((head.log_stds.number,), head.log_stds.first))
 
-    def _stream(self, head: Head, outputs: int) -> nn.Module:
+    def _stream(self, head: Head, features: int, outputs: int) -> nn.Module:
         if head.hiddens is None:
-            return nn.Linear(self.spec.features, outputs)
-        own = self._mlp(self.spec.features, head.hiddens)
-        return nn.Sequential(*own, nn.Linear(head.hiddens[-1] if head.hiddens else self.spec.features, outputs))
+            return self._linear(features, outputs)
+        own = self._mlp(features, head.hiddens)
+        return nn.Sequential(*own, nn.Linear(head.hiddens[-1] if head.hiddens else features, outputs))
+
+    def _linear(self, inputs: int, outputs: int) -> nn.Linear:
+        return nn.Linear(inputs, outputs)
 
     def _mlp(self, inputs: int, hiddens: Sequence[int]) -> nn.Sequential:
         return mlp(inputs, hiddens, self.spec.activation, self.spec.normalization)
+
+    def _features(self, trunk: nn.Sequential, x: Tensor, inputs: Mapping[str, Any]) -> Tensor:
+        features: Tensor = trunk(x)
+        return features
 
     def _part(self, name: str) -> Any:
         return getattr(self, name)
@@ -88,7 +96,7 @@ class NetworkModule(nn.Module):
             encoded = self._part(f"{tower.prefix}encoder")(observations)
             trunk = self._part(f"{tower.prefix}trunk")
             if self.spec.core is None:
-                features = trunk(torch.cat([encoded, *vectors], -1) if vectors else encoded)
+                features = self._features(trunk, torch.cat([encoded, *vectors], -1) if vectors else encoded, inputs)
             else:
                 assert episode_starts is not None
                 parts = [self._part(name) for name in self.spec.core_layers(tower)]

@@ -12,7 +12,10 @@ from typing import Any
 from rlrun.data.tree import leaves, named_leaves
 from rlrun.nn.model_config import Activation, CoreKind, ModelConfig, Normalization
 from rlrun.nn.observation_leaf import ObservationLeaf
-from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves
+from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves, has_privileges
+
+KEPT_UNITS = "kept_units"
+"""Name of a network's input of dropout factors, and of the minibatch column of those of all critics."""
 
 VARIANCE_FLOOR = 1e-6
 """Constant added to a gSDE variance, since all features may be 0."""
@@ -115,10 +118,12 @@ class Tower:
     Attributes:
         heads: Output heads of the tower.
         prefix: Name prefix of the tower's layers.
+        leaves: Tree of `ObservationLeaf` that the tower sees; None for that of the network.
     """
 
     heads: tuple[Head, ...]
     prefix: str = ""
+    leaves: Any = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,8 @@ class NetworkSpec:
             encoded observation, or with the core's outputs, so that the recurrent state depends on observations alone.
         core: Recurrent core between trunk and heads; None for a feed-forward network.
         normalization: Normalisation between each hidden layer and its activation; None for none.
+        renormalizes: Whether the inputs of each dense layer are normalised by batch renormalisation.
+        residual: Whether the hidden layers are residual blocks after a linear layer.
     """
 
     leaves: Any
@@ -143,17 +150,22 @@ class NetworkSpec:
     vectors: tuple[tuple[str, int], ...] = ()
     core: Core | None = None
     normalization: Normalization | None = None
+    renormalizes: bool = False
+    residual: bool = False
 
     @property
     def is_dense(self) -> bool:
         """Whether NumPy can execute the network: no encoder has parameters, and the core is no transformer."""
         attends = self.core is not None and self.core.kind == "gtrxl"
-        return not attends and all(leaf.is_dense for leaf in leaves(self.leaves))
+        return not attends and all(leaf.is_dense for tower in self.towers for leaf in leaves(self.leaves_of(tower)))
 
-    @property
-    def inputs(self) -> int:
-        """Number of input features of the trunk."""
-        encoded: int = sum(leaf.width for leaf in leaves(self.leaves))
+    def leaves_of(self, tower: Tower) -> Any:
+        """Tree of `ObservationLeaf` that a tower sees."""
+        return self.leaves if tower.leaves is None else tower.leaves
+
+    def inputs(self, tower: Tower) -> int:
+        """Number of input features of a tower's trunk."""
+        encoded: int = sum(leaf.width for leaf in leaves(self.leaves_of(tower)))
         return encoded + (self.vector_width if self.core is None else 0)
 
     @property
@@ -161,15 +173,18 @@ class NetworkSpec:
         """Total width of the further inputs (`vectors`)."""
         return sum(width for _, width in self.vectors)
 
-    @property
-    def trunk_features(self) -> int:
-        """Number of output features of the trunk."""
-        return self.hiddens[-1] if self.hiddens else self.inputs
+    def trunk_features(self, tower: Tower) -> int:
+        """Number of output features of a tower's trunk."""
+        return self.hiddens[-1] if self.hiddens else self.inputs(tower)
+
+    def features_of(self, tower: Tower) -> int:
+        """Number of input features of a tower's heads."""
+        return self.trunk_features(tower) if self.core is None else self.core.width + self.vector_width
 
     @property
     def features(self) -> int:
-        """Number of input features of the heads, F."""
-        return self.trunk_features if self.core is None else self.core.width + self.vector_width
+        """Number of input features of the first tower's heads, F: those that act."""
+        return self.features_of(self.towers[0])
 
     @property
     def state_size(self) -> int:
@@ -250,7 +265,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
         leaves_of: Tree of `ObservationLeaf`.
     """
     if model.shared_value is None:
-        return any(leaf.kind in ("image", "own") for leaf in _seen(leaves_of))
+        return not has_privileges(model) and any(leaf.kind in ("image", "own") for leaf in _seen(leaves_of))
     return model.shared_value
 
 

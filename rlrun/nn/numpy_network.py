@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.nn.dense_net import DenseNet, in_memory
+from rlrun.nn.dense_net import DenseNet, ResidualNet, in_memory
 from rlrun.nn.model_config import Activation
 from rlrun.nn.network_spec import VARIANCE_FLOOR, Core, Head, NetworkSpec, Tower
 from rlrun.nn.numpy_cores import Gru, Lstm
@@ -39,7 +39,7 @@ class NumpyNetwork:
         self.slots = dict(slots)
         self._places = {name: (slice(slot.offset, slot.offset + slot.size), slot.shape) for name, slot in slots.items()}
         self.state_size = spec.state_size
-        self._leaves, self._vectors = spec.leaves, tuple(name for name, _ in spec.vectors)
+        self._vectors = tuple(name for name, _ in spec.vectors)
         self._towers = [_Tower(spec, i) for i in range(len(spec.towers))]
         self._plain = _plain_layers(spec)
 
@@ -81,10 +81,9 @@ class NumpyNetwork:
             Outputs by head, [B, K], and the recurrent state after the step. With `noise` there is a head of that name:
             the shifts of the means in units of the standard deviations, [B, D].
         """
-        x = dense_inputs(self._leaves, inputs["obs"])
         vectors = [inputs[name] for name in self._vectors]
-        if vectors and self.spec.core is None:
-            x = np.concatenate([x, *vectors], -1)
+        seen = self._towers[0].leaves
+        x = self._trunk_inputs(seen, inputs["obs"], vectors)
         if self._plain is not None:
             name, layers = self._plain
             return {name: layers(x)}, None
@@ -93,6 +92,9 @@ class NumpyNetwork:
         heads: dict[str, Floats] = {}
         after: list[Floats] = []
         for tower in self._towers:
+            if tower.leaves is not seen:
+                seen = tower.leaves
+                x = self._trunk_inputs(seen, inputs["obs"], vectors)
             features = tower.trunk(x)
             if tower.core is not None:
                 assert state is not None
@@ -107,6 +109,10 @@ class NumpyNetwork:
             return heads, np.concatenate(after, -1)
         return heads, after[0] if after else None
 
+    def _trunk_inputs(self, seen: Any, observations: Any, vectors: list[Floats]) -> Floats:
+        x = dense_inputs(seen, observations)
+        return np.concatenate([x, *vectors], -1) if vectors and self.spec.core is None else x
+
     @override
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the architecture without parameters, which are broadcast separately."""
@@ -116,6 +122,8 @@ class NumpyNetwork:
 def _plain_layers(spec: NetworkSpec) -> tuple[str, DenseNet] | None:
     """Head name and layers of a plain MLP; None for other networks."""
     if len(spec.heads) > 1 or spec.core is not None or spec.normalization is not None:
+        return None
+    if spec.renormalizes or spec.residual:
         return None
     (tower,) = spec.towers
     (head,) = tower.heads
@@ -128,12 +136,18 @@ class _Tower:
     """NumPy layers of one tower.
 
     Attributes:
+        leaves: Tree of `ObservationLeaf` that the tower sees.
         state: Slice of the tower's core in the recurrent state.
     """
 
     def __init__(self, spec: NetworkSpec, i: int) -> None:
         tower, size = spec.towers[i], spec.state_size // len(spec.towers)
-        self.trunk = DenseNet(trunk_layers(spec, tower), spec.normalization)
+        self.leaves = spec.leaves_of(tower)
+        self.trunk: DenseNet | ResidualNet
+        if spec.residual and spec.hiddens:
+            self.trunk = ResidualNet(f"{tower.prefix}trunk", len(spec.hiddens), spec.activation)
+        else:
+            self.trunk = DenseNet(trunk_layers(spec, tower), spec.normalization, renormalizes=spec.renormalizes)
         self.core = None if spec.core is None else make_core(spec.core)
         self.state = slice(i * size, (i + 1) * size)
         self.core_layers = None if spec.core is None else spec.core_layers(tower)
@@ -164,7 +178,7 @@ class _Head:
         self._log_stds: Floats = np.zeros(0, np.float32)
 
     def _stream(self, spec: NetworkSpec, name: str) -> DenseNet:
-        return DenseNet(stream_layers(spec, self.head, name), spec.normalization)
+        return DenseNet(stream_layers(spec, self.head, name), spec.normalization, renormalizes=spec.renormalizes)
 
     def load(self, parameter: ParameterByName) -> None:
         self.layers.load(parameter)

@@ -17,7 +17,7 @@ from rlrun.data.action_masks import ACTION_MASK, has_action_mask
 from rlrun.data.space_kinds import choice_ranges, kind_of, kinds_in_words, known_kind
 from rlrun.data.tree import leaves, map_tree, named_leaves
 from rlrun.errors import UsageError, did_you_mean
-from rlrun.nn.model_config import Conv, Encoding, ObservationConfig
+from rlrun.nn.model_config import Conv, Encoding, ModelConfig, ObservationConfig
 from rlrun.nn.observation_leaf import APART, MASKS, ObservationLeaf, OwnEncoder
 
 IMAGE_MIN_PIXELS = 20
@@ -249,6 +249,11 @@ def _entity_mask_places(tree: ObservationTree, places: Any, beside: Mapping[str,
 def is_masked(tree: ObservationTree) -> bool:
     """Whether observations include an action mask."""
     return isinstance(tree, dict) and ACTION_MASK in tree and tree[ACTION_MASK].kind == "mask"
+
+
+def has_privileges(model: ModelConfig) -> bool:
+    """Whether actor and critics may see different parts of an observation."""
+    return model.actor_sees is not None or model.critic_sees is not None
 
 
 def encoded_leaves(tree: ObservationTree) -> ObservationTree:

@@ -25,7 +25,7 @@ def acting_network(
         start: Offset of the acting slice in the flat vector.
         heads: Names of the heads to compute; empty for all. Torch acting networks compute all heads.
     """
-    spec = dense_spec(network)
+    spec = dense_spec(network, heads)
     if spec is None:
         offset, _ = table.range_under(network.prefix)
         module = network.module
@@ -33,7 +33,7 @@ def acting_network(
             network, offset - start, module.spec.state_size if isinstance(module, NetworkModule) else 0
         )
     prefix = f"{network.prefix}net." if isinstance(network.module, NoisyNet) else network.prefix
-    return NumpyNetwork(spec.only(*heads) if heads else spec, table.slots_of(prefix, start))
+    return NumpyNetwork(spec, table.slots_of(prefix, start))
 
 
 def in_kernels(network: ActingNetwork) -> ActingNetwork:
@@ -44,7 +44,15 @@ def in_kernels(network: ActingNetwork) -> ActingNetwork:
     return KernelNetwork(network) if isinstance(inner, NumpyNetwork) else network
 
 
-def dense_spec(network: TorchNetwork) -> NetworkSpec | None:
-    """Returns a network's spec if NumPy can run the network (dense layers only); None for other networks."""
+def dense_spec(network: TorchNetwork, heads: tuple[str, ...]) -> NetworkSpec | None:
+    """Returns the spec of a network's heads if NumPy can run them (dense layers only); None for others.
+
+    Args:
+        network: The torch network.
+        heads: Names of the heads; empty for all.
+    """
     module = network.module.net if isinstance(network.module, NoisyNet) else network.module
-    return module.spec if isinstance(module, NetworkModule) and module.spec.is_dense else None
+    if not isinstance(module, NetworkModule):
+        return None
+    spec = module.spec.only(*heads) if heads else module.spec
+    return spec if spec.is_dense else None

@@ -17,10 +17,11 @@ from typing_extensions import override
 
 from rlrun.data.action_masks import FORBIDDEN, check_action_mask, mask_of
 from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
 from rlrun.nn.acting import TransformedOutputs
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaf import ObservationLeaf
-from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
+from rlrun.nn.observation_leaves import ObservationTree, has_privileges, observation_leaves
 from rlrun.nn.view_leaves import view_leaves
 from rlrun.policy.action_embeddings import check_action_embeddings
 from rlrun.policy.action_spaces.action_space import Floats
@@ -45,10 +46,15 @@ def policy_leaves(
     """Tree of `ObservationLeaf` of a policy's network inputs, with a validated action mask.
 
     Raises:
-        UsageError: If an observation part or its encoder is not supported, or if action mask or action features do
-            not match the action space.
+        UsageError: If an observation part or its encoder is not supported, if action mask or action features do not
+            match the action space, or if actor and critics cannot see different parts.
     """
     check_action_mask(observation_space, action_space)
+    if has_privileges(model) and (model.shared_value or model.module is not None):
+        raise UsageError(
+            "model: an actor and critics that see different parts share no layers, and are built by rlrun; leave out "
+            "actor_sees and critic_sees, or shared_value and module"
+        )
     leaves = observation_leaves(
         observation_space,
         model.observations,

@@ -14,7 +14,8 @@ from rlrun.nn.custom_modules import load_custom_network
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec, shares_value
-from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves
+from rlrun.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import policy_leaves
@@ -55,9 +56,8 @@ class ActorCriticPolicy(Policy):
         self.streams = streams
         check_state_dependent_noise(self.action_space, model)
         if model.module is None:
-            spec = policy_value_spec(self.leaves, self.action_space, model, streams)
             self.module, self.network, self.decoding = decoded_network(
-                spec, self.leaves, self.action_space, model, seed
+                self.spec(), self.leaves, self.action_space, model, seed
             )
         else:
             if streams:
@@ -73,6 +73,10 @@ class ActorCriticPolicy(Policy):
             self.network = TorchNetwork(self.module, custom_heads=("outputs", "value"))
         self.parameters = FlatParameters(self.module)
 
+    def spec(self) -> NetworkSpec:
+        """Architecture of the network."""
+        return policy_value_spec(self.leaves, self.action_space, self.model, self.streams)
+
     @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
@@ -84,6 +88,12 @@ class ActorCriticPolicy(Policy):
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)
+        return self.outputs_of(views, heads, batch)
+
+    def outputs_of(
+        self, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], batch: SampleBatch
+    ) -> ActorCriticOutputs:
+        """Action distributions and state values of the network's heads [S, L, K]."""
         outputs = policy_outputs(self.decoding, views, heads, batch)
         further = {name: heads[f"{name}_value"].squeeze(-1) for name in self.streams}
         return ActorCriticOutputs(
@@ -139,5 +149,6 @@ def policy_value_spec(
     if shares_value(model, leaves):
         towers = [Tower((*policy, *values), "policy_")]
     else:
-        towers = [Tower(policy, "policy_"), Tower(values, "value_")]
+        seen = encoded_leaves(actor_leaves(leaves, model)), encoded_leaves(critic_leaves(leaves, model))
+        towers = [Tower(policy, "policy_", seen[0]), Tower(values, "value_", seen[1])]
     return network_spec(leaves, model, *towers, core=core_of(model))

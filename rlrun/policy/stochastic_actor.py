@@ -15,6 +15,7 @@ from rlrun.errors import UsageError
 from rlrun.nn.custom_modules import load_custom_network
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import Tower, core_of, network_spec
+from rlrun.nn.seen_leaves import actor_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.action_space import Distribution
@@ -62,7 +63,7 @@ class StochasticActorPolicy(Policy):
         check_state_dependent_noise(self.action_space, model)
         if model.module is None:
             tower = Tower(policy_heads(self.action_space, model), "policy_")
-            spec = network_spec(self.leaves, model, tower, core=core_of(model))
+            spec = network_spec(actor_leaves(self.leaves, model), model, tower, core=core_of(model))
             self.module, self.network, self.decoding = decoded_network(
                 spec, self.leaves, self.action_space, model, seed
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from rlrun.replay.replay import GIGABYTES, Awaited, ReplayRatio
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig, SequenceReplayConfig
 from rlrun.replay.sequences import SequenceReplay
+
+if TYPE_CHECKING:
+    from rlrun.replay.hindsight import MakeGoals
 
 NOTHING_AWAITED: Awaited = ((), math.inf)
 
@@ -137,7 +140,14 @@ class LocalReplay:
 
 
 def local_replay(
-    workers: Sequence[int], run_seed: int, config: ReplayConfig, *, n_step: int, gamma: float, sequences: bool = False
+    workers: Sequence[int],
+    run_seed: int,
+    config: ReplayConfig,
+    *,
+    n_step: int,
+    gamma: float,
+    sequences: bool = False,
+    make_goals: MakeGoals | None = None,
 ) -> LocalReplay:
     """Creates an empty local replay of n-step transitions, or of sequences for a recurrent network.
 
@@ -148,13 +158,15 @@ def local_replay(
         n_step: Length n of the n-step return, before bootstrapping.
         gamma: Discount factor.
         sequences: Whether minibatches are of sequences, by a `SequenceReplayConfig`.
+        make_goals: Factory of the env's goal functions, for hindsight; None where the env has none.
 
     Raises:
         UsageError: The settings have no length of sequences.
     """
     number, seed = len(workers), child_seed(run_seed, "replay")
     if not sequences:
-        return LocalReplay(ReplayBuffer(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed), workers)
+        buffer = ReplayBuffer(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed, make_goals=make_goals)
+        return LocalReplay(buffer, workers)
     if not isinstance(config, SequenceReplayConfig):
         raise UsageError(
             f"a replay of sequences needs settings of {SequenceReplayConfig.__module__}:SequenceReplayConfig, not "

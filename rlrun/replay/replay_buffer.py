@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
 from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.functional.schedules import value_at
+from rlrun.functional.seeding import child_seed
 from rlrun.replay.priorities import Priorities
 from rlrun.replay.replay_config import ReplayConfig
 from rlrun.replay.ring import ReplayRing
 from rlrun.replay.streams import Inserted
+
+if TYPE_CHECKING:
+    from rlrun.replay.hindsight import Hindsight, MakeGoals
 
 PRIORITIES = "priorities"
 """Name of a fragment's column of initial replay priorities, [T, B]; see `InitialPriorities`."""
@@ -33,9 +38,26 @@ class ReplayBuffer:
         n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
         seed: Seed of the sampler.
+        make_goals: Factory of the env's goal functions, for hindsight; None where the env has none.
+
+    Raises:
+        UsageError: Hindsight is asked for without goal functions.
     """
 
-    def __init__(self, config: ReplayConfig, *, num_workers: int, n_step: int, gamma: float, seed: int) -> None:
+    def __init__(
+        self,
+        config: ReplayConfig,
+        *,
+        num_workers: int,
+        n_step: int,
+        gamma: float,
+        seed: int,
+        make_goals: MakeGoals | None = None,
+    ) -> None:
+        if config.hindsight is not None and make_goals is None:
+            raise UsageError(
+                "replay.hindsight relabels goals of a single-agent env, from a replay of its own steps; leave it out"
+            )
         self.config = config
         self.stored_steps = 0
         self.drawn_batches = 0
@@ -46,6 +68,9 @@ class ReplayBuffer:
         # Initial priorities of fragments, by index, until their steps can be drawn.
         self._initial_priorities: NDArray[np.float32] | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
+        self._make_goals = make_goals
+        self._hindsight_seed = child_seed(seed, "hindsight")
+        self._hindsight: Hindsight | None = None
 
     @property
     def num_ready(self) -> int:
@@ -56,7 +81,8 @@ class ReplayBuffer:
     def num_bytes(self) -> int:
         """Allocated bytes of the ring buffer and the priorities."""
         initial = 0 if self._initial_priorities is None else self._initial_priorities.nbytes
-        return self._ring.num_bytes + initial + (0 if self._priorities is None else self._priorities.num_bytes)
+        places = 0 if self._hindsight is None else self._hindsight.num_bytes
+        return self._ring.num_bytes + initial + places + (0 if self._priorities is None else self._priorities.num_bytes)
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
         """Adds a fragment [T, B] to the replay and returns its number of valid steps.
@@ -66,12 +92,25 @@ class ReplayBuffer:
             fragment: Columns of experience, with raw (unfiltered) observations. Initial priorities are the column
                 `priorities` [T, B] if present, else the largest priority so far.
         """
+        hindsight = self._relabelling()
+        if hindsight is not None:
+            hindsight.check(fragment)
         for inserted in self._ring.insert(worker, fragment):
+            if hindsight is not None:
+                hindsight.insert(inserted)
             if self.config.prioritized:
                 self._prioritize(inserted, fragment.get(PRIORITIES))
         steps = int(np.count_nonzero(fragment["valid"]))
         self.stored_steps += steps
         return steps
+
+    def _relabelling(self) -> Hindsight | None:
+        """The relabelling, created at first use with the env that it asks; None without."""
+        if self._hindsight is None and self.config.hindsight is not None and self._make_goals is not None:
+            from rlrun.replay.hindsight import Hindsight
+
+            self._hindsight = Hindsight(self.config.hindsight, self._ring, self._make_goals, self._hindsight_seed)
+        return self._hindsight
 
     def _prioritize(self, inserted: Inserted, priorities: NDArray[Any] | None) -> None:
         if self._priorities is None:
@@ -110,6 +149,8 @@ class ReplayBuffer:
         """
         indices, weights = self._drawn(batch_size, env_steps, number)
         batch = self._ring.gather(indices)
+        if self._hindsight is not None:
+            self._hindsight.relabel(indices, batch)
         batch["weights"], batch["indices"] = weights[:, None], indices
         return batch
 
@@ -186,6 +227,8 @@ class ReplayBuffer:
                 "priorities": None if self._priorities is None else self._priorities.state(),
                 "told": None if self._initial_priorities is None else self._initial_priorities.copy(),
             }
+            if self._hindsight is not None:
+                state["kept"]["hindsight"] = self._hindsight.state()
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -202,6 +245,9 @@ class ReplayBuffer:
         if kept["priorities"] is not None:
             self._priorities = self._new_priorities()
             self._priorities.load_state(kept["priorities"])
+        hindsight = self._relabelling()
+        if hindsight is not None and "hindsight" in kept:
+            hindsight.load_state(kept["hindsight"])
         initial = None if kept["told"] is None else np.array(kept["told"], np.float32)
         if initial is not None and initial.shape != (self._ring.streams.num_indices,):
             raise ValueError(f"priorities {initial.shape} of {self._ring.streams.num_indices} rows")

@@ -6,6 +6,7 @@ from typing import Literal
 
 from rlrun.config import (
     ConfigModel,
+    Fraction,
     NonEmptyText,
     NonNegativeFloat,
     NonNegativeInt,
@@ -16,6 +17,15 @@ from rlrun.config import (
 
 SAVED_UP_TO_BYTES = 500_000_000
 """Largest replay in bytes whose experience `save_in_checkpoints: auto` includes in checkpoints."""
+
+
+class HindsightConfig(ConfigModel):
+    """Settings of hindsight experience replay (HER, Andrychowicz et al., arXiv:1707.01495)."""
+
+    strategy: Literal["future", "final", "episode"] = "future"
+    """Goals of relabelled transitions: achieved later in the episode, at its end, or anywhere in it."""
+    share: Fraction = 0.8
+    """Share of sampled transitions that are relabelled; k / (k + 1) in terms of the paper's k = 4."""
 
 
 class ReplayConfig(ConfigModel):
@@ -33,6 +43,8 @@ class ReplayConfig(ConfigModel):
     full."""
     priority_epsilon: PositiveFloat = 1e-6
     """Constant added to absolute TD errors, so that transitions with an error of 0 are still sampled."""
+    hindsight: HindsightConfig | None = None
+    """Hindsight experience replay, for envs with goals; `{}` for its defaults, null for none."""
     frame_stack: PositiveInt | None = None
     """Number of images in a stacked observation (newest last), such as 4 for Atari; each image is then stored once
     instead of in every stack. Null stores observations unchanged."""

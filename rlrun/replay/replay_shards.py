@@ -21,6 +21,7 @@ from rlrun.replay.replay import GIGABYTES, Awaited, ReplayRatio
 from rlrun.replay.replay_buffer import ReplayBuffer
 
 if TYPE_CHECKING:
+    from rlrun.replay.hindsight import MakeGoals
     from rlrun.replay.replay_config import ReplayConfig
 
 NewPriorities = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -111,6 +112,7 @@ class ReplayShards:
         minibatches_per_fragment: Minibatches that the learner must sample before the next fragment is accepted.
         timeout_s: Timeout in seconds of a shard's call, after which the shard is restarted.
         max_restarts: Maximum number of shard restarts before the trial fails.
+        make_goals: Factory of the env's goal functions, for hindsight; None where the env has none.
 
     Attributes:
         num_shards: Number of shards, at most one for each worker.
@@ -131,6 +133,7 @@ class ReplayShards:
         minibatches_per_fragment: int,
         timeout_s: float,
         max_restarts: int,
+        make_goals: MakeGoals | None = None,
     ) -> None:
         self.num_shards = min(num_shards, len(workers))
         self.stored_steps = 0
@@ -143,7 +146,7 @@ class ReplayShards:
         self._actors: SupervisedActors | None = None
         self._turn = 0
         streams = Counter(shard for _, shard in self._places.values())
-        new = partial(ReplayBuffer, n_step=n_step, gamma=gamma)
+        new = partial(ReplayBuffer, n_step=n_step, gamma=gamma, make_goals=make_goals)
         own_config = config.replace(capacity=max(config.capacity // self.num_shards, 1))
 
         def maker(shard: int) -> Callable[[], ReplayShard]:

@@ -329,6 +329,11 @@ class ReplayRing:
         """
         return SampleBatch({name: map_tree(lambda store: store.read(indices), self._stores[name]) for name in names})
 
+    def observed(self, indices: Indices, key: str) -> NDArray[Any]:
+        """Gathers one part of the stored Dict observations at indices [...], such as a goal, as [..., *shape]."""
+        part: NDArray[Any] = self._stores["obs"][key].read(indices)
+        return part
+
     def are_ready(self, indices: Indices) -> NDArray[np.bool_]:
         """Whether the steps at indices [...] can be sampled, [...]."""
         ready: NDArray[np.bool_] = self._ready.reshape(-1).take(indices)

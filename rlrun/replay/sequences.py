@@ -43,9 +43,14 @@ class SequenceReplay:
         n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
         seed: Seed of the sampler.
+
+    Raises:
+        UsageError: Hindsight is asked for, which relabels single transitions.
     """
 
     def __init__(self, config: SequenceReplayConfig, *, num_workers: int, n_step: int, gamma: float, seed: int) -> None:
+        if config.hindsight is not None:
+            raise UsageError("replay.hindsight relabels single transitions, not sequences of a recurrent network")
         self.config = config
         self.n_step = n_step
         self.gamma = gamma

@@ -138,6 +138,18 @@ class Streams:
 
         The result is 0 at a slot's newest row, which holds the observation after the slot's last step.
         """
+        ahead, most = self._ahead_and_most(indices)
+        ahead[ahead > most] = -1
+        return ahead
+
+    def rows_behind(self, indices: Indices) -> Indices:
+        """Number of readable rows written before the entries at indices [...] in their env slots."""
+        ahead, most = self._ahead_and_most(indices)
+        behind: Indices = most - ahead
+        return behind
+
+    def _ahead_and_most(self, indices: Indices) -> tuple[Indices, Indices]:
+        """Rows written after the entries at indices [...], and the largest such number of a readable entry."""
         rows, slots = np.divmod(indices, self.num_slots)
         workers, within = np.divmod(rows, self.rows)
         heads, most = np.empty((2, self.num_workers, self.num_slots), np.int64)
@@ -146,9 +158,7 @@ class Streams:
                 heads[worker, cursor.slots] = cursor.head
                 kept = cursor.filled if cursor.filled < self.rows else self.rows - 1 - self._reach
                 most[worker, cursor.slots] = kept if cursor.begun else -1
-        ahead: Indices = (heads[workers, slots] - within) % self.rows
-        ahead[ahead > most[workers, slots]] = -1
-        return ahead
+        return (heads[workers, slots] - within) % self.rows, most[workers, slots]
 
     def candidates(self, generator: np.random.Generator, number: int) -> Indices:
         """Samples candidate indices uniformly with replacement from the possibly filled rows, [number].

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlrun.report.reading import RunView
+from rlrun.report.step_axis import counted_metric
 from rlrun.runs.trial_result import TrialResult
 from rlrun.search.lineage import Generation, MemberRecord
 from rlrun.spec.tuning import Mode
@@ -24,8 +25,8 @@ class Stretch:
     Attributes:
         member: Index of the member.
         generation: Number of the generation at its beginning.
-        start: Env steps at the beginning.
-        stop: Env steps at the next generation, or at the end of training.
+        start: Steps at the beginning: env steps, or SGD steps in training from data alone.
+        stop: Steps at the next generation, or at the end of training.
         score: Value of the metric at `stop`, None without one.
         how: Change of the settings at the beginning: initial, kept, perturbed, resampled, mixed, modelled.
         parent: Index of the member whose weights were copied, None if none were.
@@ -103,18 +104,19 @@ def _stretches(
     ancestors: set[tuple[str, int]],
 ) -> list[Stretch]:
     numbers = sorted(records)
-    reached = trial.last_result.get("env_steps") if trial is not None else None
+    last = trial.last_result if trial is not None else {}
+    reached = last.get(counted_metric([last]))
     found = []
     for number, following in zip(numbers, [*numbers[1:], None], strict=True):
         record = records[number]
         after = records[following] if following is not None else None
-        stop = after.env_steps if after else reached
+        stop = after.steps if after else reached
         found.append(
             Stretch(
                 member=place,
                 generation=number,
-                start=float(record.env_steps),
-                stop=max(float(record.env_steps), float(stop)) if isinstance(stop, int | float) else record.env_steps,
+                start=float(record.steps),
+                stop=max(float(record.steps), float(stop)) if isinstance(stop, int | float) else record.steps,
                 score=after.score if after else end,
                 how=record.how,
                 parent=members.index(record.parent) if record.parent in members else None,

@@ -136,9 +136,10 @@ def episode_seeds(seeds: EpisodeSeeds, began: Sequence[EpisodePlace], valid: Fla
     resets = np.zeros(valid.shape, np.int64)
     resets[1:] = ~valid[:-1]
     later = resets.cumsum(axis=0)
-    found = np.broadcast_to(np.array([place.seed for place in began], np.int64), valid.shape).copy()
-    if later.any():
-        at, slots = later.nonzero()
-        first = np.array([place.episode for place in began])
-        found[at, slots] = seeds.seeds(slots, first[slots] + later[at, slots])
-    return found
+    most = int(later[-1].max())
+    first = np.array([place.episode for place in began])
+    found = np.empty((most + 1, len(began)), np.int64)
+    found[0] = [place.seed for place in began]
+    if most:
+        found[1:] = seeds.seeds(np.arange(len(began)), first + np.arange(1, most + 1)[:, None])
+    return np.take_along_axis(found, later, axis=0)

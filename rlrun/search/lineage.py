@@ -34,12 +34,13 @@ class MemberRecord:
     Attributes:
         trial: Name of the trial.
         score: The metric at the generation, as reported; None if it had none or had diverged.
-        env_steps: Env steps at the generation.
+        env_steps: Env steps at the generation; 0 in training from data alone.
         how: Change of the hyperparameters: kept, perturbed, resampled, mixed (some perturbed, others resampled), or
             modelled (chosen by a model); initial at generation 0.
         parent: The trial whose weights are copied, None for the member's own weights.
         parent_generation: The generation of the parent's checkpoint, None without a parent.
         params: Hyperparameters of the member after the generation, by path below `config`.
+        sgd_steps: SGD steps at the generation in training from data alone, whose clock counts them; else None.
     """
 
     trial: str
@@ -49,6 +50,12 @@ class MemberRecord:
     parent: str | None
     parent_generation: int | None
     params: dict[str, Any]
+    sgd_steps: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of the run's clock at the generation."""
+        return self.env_steps if self.sgd_steps is None else self.sgd_steps
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class Generation:
 
     Attributes:
         population: The population's seed.
-        generation: Number of the generation, 0 at the start; generation g is after g intervals of env steps.
+        generation: Number of the generation, 0 at the start; generation g is after g intervals of the clock.
         members: The members, in the order of the trials.
     """
 

@@ -98,7 +98,7 @@ class Decisions:
 def _details(served: ServedPolicy, observations: Any) -> list[dict[str, Any]]:
     """Outputs of the network for observations [N, ...], by their meaning; changes the behavior policy's memory."""
     behavior = served.behavior
-    values = _state_values(behavior, observations)
+    values = None if served.privileged.stand_ins else _state_values(behavior, observations)
     name, outputs = "outputs", behavior.outputs(observations)
     is_forbidden = outputs == np.float32(FORBIDDEN)
     if isinstance(served.spaces.action, Discrete) and outputs.shape[-1] == served.spaces.action.n:

@@ -139,7 +139,7 @@ class PolicyApp:
         batch = _converted(self._spaces.observation, rows, "the observation")
         if self._firsts and not np.logical_or.reduceat(batch[ACTION_MASK], self._firsts, axis=1).all():
             raise HTTPException(400, "the action_mask of an observation allows no action")
-        return batch
+        return self.decisions.served.privileged.completed(batch, len(rows))
 
     async def _schema(self, request: Request) -> Response:
         return JSONResponse(self.decisions.served.schema())

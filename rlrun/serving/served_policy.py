@@ -13,6 +13,7 @@ from rlrun.envs.json_values import batch_from_json, batch_to_json
 from rlrun.envs.spaces import Spaces, empty_batch
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
+from rlrun.training.privileged_parts import PrivilegedParts
 
 if TYPE_CHECKING:
     from rlrun.training.training import Training
@@ -25,7 +26,8 @@ class ServedPolicy:
     Attributes:
         behavior: The behavior policy.
         weights: Its weights and filters, which a pickled behavior policy leaves out.
-        spaces: Observation and action space.
+        spaces: Observation and action space; observations lack the parts that only critics see.
+        privileged: The parts of observations that only critics see.
         name: Name of the policy.
         policies: Names of all policies of the checkpoint.
         algorithm: Name of the policy's algorithm.
@@ -39,6 +41,7 @@ class ServedPolicy:
     behavior: BehaviorPolicy
     weights: Weights
     spaces: Spaces
+    privileged: PrivilegedParts
     name: str
     policies: tuple[str, ...]
     algorithm: str
@@ -65,10 +68,12 @@ class ServedPolicy:
         if simulations is not None:
             acting.search(simulations)
         policies = training.description.policies.algorithms
+        observation, action = acting.trainee.spaces
         return cls(
             behavior=acting.behavior(),
             weights=acting.trainee.weights(),
-            spaces=acting.trainee.spaces,
+            spaces=Spaces(acting.privileged.left_out_of(observation), action),
+            privileged=acting.privileged,
             name=acting.trainee.name,
             policies=tuple(policies),
             algorithm=policies[acting.trainee.name].name(),

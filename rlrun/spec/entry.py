@@ -298,9 +298,10 @@ def _with_defaults_of_data(written: dict[str, Any], data: Mapping[str, Any]) -> 
     if not names_data or not isinstance(stop, Mapping) or "sgd_steps" not in stop or "env_steps" in stop:
         return written
     tuned = {}
-    for key, clock in (("scheduler", {"time_attr": "sgd_steps"}), ("searcher", {})):
+    for key in ("scheduler", "searcher"):
         kind, settings = kind_of(written.get(key)), kind_settings(written.get(key))
-        if kind not in ("", "random", "pbt", "pb2"):
+        clock = {"time_attr": "sgd_steps"} if key == "scheduler" and kind not in ("pbt", "pb2") else {}
+        if kind not in ("", "random"):
             tuned[key] = {kind: {"metric": judged_by(data), **clock, **settings}}
     return {**written, **tuned}
 

@@ -34,6 +34,8 @@ def in_our_keys(document: Document, tell: Callable[[str], None]) -> Document:
     translation = translated(document, translate_rllib)
     refuse_changes(document, translation)
     tell(f"{document.file}: {translation.summary()}; `rlrun translate {document.file}` shows it")
+    for remark in translation.data_remarks():
+        tell(f"{document.file}: {remark.key} is {remark.text}")
     return document_of(document, translation)
 
 

@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
 from rlrun.config import ConfigModel
-from rlrun.envs.env_config import OF_MANY_AGENTS, OF_ONE_AGENT, EnvConfig, WrapperConfig
+from rlrun.envs.env_config import OF_MANY_AGENTS, OF_ONE_AGENT, EnvConfig, OpenEnvConfig, WrapperConfig
 from rlrun.errors import RlrunError
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.registry import algorithm_class, algorithm_names
@@ -28,6 +28,8 @@ _SPACE = {"$ref": "#/$defs/SearchSpace"}
 _GROUPED_DIGITS = {"$ref": "#/$defs/GroupedDigits"}
 _AUTO = {"const": AUTO, "description": "Measured before the run."}
 _END_OF_RUN = {"const": END, "description": "Where the run stops."}
+_OF_DATA = {"required": ["config"], "properties": {"config": {"type": "object", "required": ["input"]}}}
+"""Schema of entries that learn from data, which need no env."""
 _KEPT_OUTSIDE = ("description", "default")
 
 
@@ -39,13 +41,14 @@ def json_schema() -> dict[str, Any]:
     """
     configs = _algorithm_configs()
     models: list[type[ConfigModel]] = [
-        *(RunSettings, EnvConfig, WrapperConfig, WorldSamplingSettings, PolicySpec),
+        *(RunSettings, EnvConfig, OpenEnvConfig, WrapperConfig, WorldSamplingSettings, PolicySpec),
         *(SeatSettings, LeagueSettings),
         *configs.values(),
     ]
     references, generated = models_json_schema([(model, "validation") for model in models])
     definitions: dict[str, Any] = generated["$defs"]
-    with_spaces = _definitions([EnvConfig, WorldSamplingSettings, SeatSettings, LeagueSettings, *configs.values()])
+    of_trials = (EnvConfig, OpenEnvConfig, WorldSamplingSettings, SeatSettings, LeagueSettings)
+    with_spaces = _definitions([*of_trials, *configs.values()])
     eased = {name: _eased(schema, spaces=name in with_spaces) for name, schema in definitions.items()}
     for model in configs.values():
         properties = eased[references[model, "validation"]["$ref"].rpartition("/")[2]]["properties"]
@@ -96,14 +99,16 @@ def _definitions(models: Sequence[type[ConfigModel]]) -> frozenset[str]:
 
 
 def _kinds_of_env(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Schemas of a single-agent env and of a multi-agent world, with the settings specific to each kind."""
+    """Schemas of a single-agent env, of an OpenEnv server's and of a multi-agent world, with their own settings."""
+    properties = schema["properties"]
+    of_one = {name: value for name, value in properties.items() if name not in OF_MANY_AGENTS}
+    of_many = {name: value for name, value in properties.items() if name not in OF_ONE_AGENT}
+    served = {name: value for name, value in of_one.items() if name not in ("id", "kwargs")}
+    served = {"openenv": {"$ref": "#/$defs/OpenEnvConfig"}, **served}
     return [
-        {
-            **schema,
-            "properties": {name: value for name, value in schema["properties"].items() if name not in foreign},
-            **required,
-        }
-        for foreign, required in ((OF_MANY_AGENTS, {"required": ["id"]}), (OF_ONE_AGENT, {}))
+        {**schema, "properties": of_one, "required": ["id"]},
+        {**schema, "properties": served, "required": ["openenv"]},
+        {**schema, "properties": of_many},
     ]
 
 
@@ -169,8 +174,9 @@ def _experiment(
         "type": "object",
         "if": {"not": {"required": [STAGES]}},
         "then": {
-            "required": ["env", "stop"],
+            "required": ["stop"],
             "oneOf": [{"required": ["algorithm"]}, {"required": ["policies"]}],
+            "anyOf": [{"required": ["env"]}, _OF_DATA],
         },
         "dependentRequired": {"seats": ["policies"], "league": ["seats"]},
         "additionalProperties": False,

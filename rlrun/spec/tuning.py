@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Gt, Le
 from pydantic import AfterValidator, PlainSerializer, PlainValidator, model_validator
 
 from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.explain import shown
+from rlrun.flow.clock import ClockUnit
 from rlrun.spec.one_of import OneOf
 from rlrun.spec.search_space import KINDS, SearchSpace, find_spaces, is_search_space, nearly_a_space
 
@@ -163,14 +164,36 @@ class MedianConfig(_Timed, _Judging):
 class _Population(_Judging):
     """Settings of population-based schedulers: the worst trials copy the best, and change their hyperparameters."""
 
-    interval_env_steps: PositiveInt
-    """Env steps between two generations, which are exploit-and-explore steps."""
+    interval_env_steps: PositiveInt | None = None
+    """Env steps between two generations, which are exploit-and-explore steps; null for trials from data alone."""
+    interval_sgd_steps: PositiveInt | None = None
+    """SGD steps between two generations of trials that learn from data alone; null for trials in an env."""
     quantile_fraction: Quantile = 0.25
     """Fraction of the population that is replaced at each generation (the worst), and fraction that is copied (the
     best)."""
     synchronous: bool = True
     """Whether all members wait for each other at a generation, which makes the run reproducible; else each member is
     compared when it arrives."""
+
+    @model_validator(mode="after")
+    def _counts_in_one_unit(self) -> Self:
+        if (self.interval_env_steps is None) == (self.interval_sgd_steps is None):
+            raise ValueError(
+                "set one of interval_env_steps and interval_sgd_steps, which is for trials that learn from data alone"
+            )
+        return self
+
+    @property
+    def time_attr(self) -> ClockUnit:
+        """Result column that counts the steps between generations."""
+        return "env_steps" if self.interval_sgd_steps is None else "sgd_steps"
+
+    @property
+    def interval(self) -> int:
+        """Steps between two generations, counted by `time_attr`."""
+        interval = self.interval_env_steps or self.interval_sgd_steps
+        assert interval is not None, "validation demands one of the two"
+        return interval
 
 
 class PbtConfig(_Population):
@@ -235,8 +258,7 @@ class SchedulerConfig(OneOf):
     @property
     def time_attr(self) -> str:
         """Result column that measures the training progress of trials for the chosen scheduler."""
-        settings = self.settings
-        return "env_steps" if isinstance(settings, _Population) else settings.time_attr
+        return self.settings.time_attr
 
     @property
     def population(self) -> PbtConfig | Pb2Config | None:

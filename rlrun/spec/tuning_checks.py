@@ -18,7 +18,7 @@ from rlrun.spec.tuning import (
     Pb2Config,
     PbtConfig,
 )
-from rlrun.training.policies import from_data_alone
+from rlrun.training.policies import from_data_alone, steps_per_iteration
 
 
 def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConfig], spaces: Spaces) -> list[Mistake]:
@@ -71,13 +71,10 @@ def _searcher_mistakes(settings: RunSettings, spaces: Spaces) -> Iterator[Mistak
 
 def _data_mistakes(settings: RunSettings) -> Iterator[Mistake]:
     """Yields mistakes for trials that learn from data alone, and neither step an env nor have returns in training."""
-    if settings.scheduler is not None and settings.scheduler.population is not None:
-        message = "a population's generations count env steps, and trials that learn from data step none: take asha"
-        yield Mistake(("scheduler", settings.scheduler.kind), message)
-        return
-    if settings.scheduler is not None and settings.scheduler.time_attr == "env_steps":
-        yield Mistake(("scheduler", settings.scheduler.kind, "time_attr"), "no env is stepped: write sgd_steps")
-    for key, chosen in (("scheduler", settings.scheduler), ("searcher", settings.searcher)):
+    scheduler = settings.scheduler
+    if scheduler is not None and scheduler.population is None and scheduler.time_attr == "env_steps":
+        yield Mistake(("scheduler", scheduler.kind, "time_attr"), "no env is stepped: write sgd_steps")
+    for key, chosen in (("scheduler", scheduler), ("searcher", settings.searcher)):
         if chosen is not None and getattr(chosen.settings, "metric", "") == judged_by({}):
             message = "trials that learn from data play no episodes: add evaluation, or name another metric"
             yield Mistake((key, chosen.kind, "metric"), message)
@@ -153,14 +150,44 @@ def _population_mistakes(
         if place is None or type(configs[place]).shapes_parameters(dotted(location[len(place) :])):
             message = "cannot vary in a population: its members copy each other's weights"
             yield Mistake(location, message)
-    interval = population.interval_env_steps
-    largest = max([configs["config",].env_steps_per_update, *_values_of("train_batch_size", population.spaces, spaces)])
+    yield from _interval_mistakes(settings, population, where, configs, spaces)
+
+
+def _interval_mistakes(
+    settings: RunSettings,
+    population: PbtConfig | Pb2Config,
+    where: Location,
+    configs: Mapping[Location, AlgorithmConfig],
+    spaces: Spaces,
+) -> Iterator[Mistake]:
+    """Yields mistakes in the interval between a population's generations, which the clock of its trials counts."""
+    data_alone = any(map(from_data_alone, configs.values()))
+    unit, interval = population.time_attr, population.interval
+    written: Location = (*where, f"interval_{unit}")
+    if data_alone != (unit == "sgd_steps"):
+        message = (
+            "no env is stepped: write interval_sgd_steps"
+            if data_alone
+            else "the trials step an env, and env steps are counted there: write interval_env_steps"
+        )
+        yield Mistake(written, message)
+        return
+    if data_alone:
+        between, field = "SGD steps of an iteration", "sgd_steps_per_iteration"
+        least = max(map(steps_per_iteration, filter(from_data_alone, configs.values())))
+    else:
+        between, field = "env steps between two updates", "train_batch_size"
+        least = configs["config",].env_steps_per_update
+    largest = max([least, *_values_of(field, population.spaces, spaces)])
+    every = largest * settings.evaluation.every if settings.evaluation is not None else 0
     if interval < largest:
-        message = f"must be at least the env steps between two updates ({largest:,}), not {interval:,}"
-        yield Mistake((*where, "interval_env_steps"), message)
-    elif (ends := settings.stop.bounds.get("env_steps")) is not None and interval >= ends:
-        message = f"must be below stop.env_steps ({_number(ends)}), or no generation ever comes, not {interval:,}"
-        yield Mistake((*where, "interval_env_steps"), message)
+        yield Mistake(written, f"must be at least the {between} ({largest:,}), not {interval:,}")
+    elif (ends := settings.stop.bounds.get(unit)) is not None and interval >= ends:
+        message = f"must be below stop.{unit} ({_number(ends)}), or no generation ever comes, not {interval:,}"
+        yield Mistake(written, message)
+    elif data_alone and population.metric.startswith("evaluation/") and every > largest and interval % every:
+        message = f"must be a multiple of the SGD steps between two evaluations ({every:,}), not {interval:,}"
+        yield Mistake(written, message)
 
 
 def _number(value: float) -> str:

@@ -150,13 +150,17 @@ class TwoStepGame(World):
 
     Observation: one-hot of the first step, table A and table B, [3]; zeros at the end. Actions: Discrete(2). Rewards:
     the same for both agents. Ends: after the second step, for both. The state is the observation.
+
+    Args:
+        split: Whether each agent is paid half of the common reward.
     """
 
     _TABLES = np.array([[[7.0, 7.0], [7.0, 7.0]], [[0.0, 1.0], [1.0, 8.0]]])
 
-    def __init__(self) -> None:
+    def __init__(self, *, split: bool = False) -> None:
         self.possible_agents = AGENTS
         self.state_space = Box(0.0, 1.0, (3,))
+        self._share = 0.5 if split else 1.0
         self._spaces = Spaces(Box(0.0, 1.0, (3,)), Discrete(2))
         self._stage = 0
         self._stages = np.eye(4, 3, dtype=np.float32)
@@ -178,7 +182,7 @@ class TwoStepGame(World):
         if self._stage == 0:
             self._stage = 1 + first
             return WorldStep(dict.fromkeys(AGENTS, self.state()), dict.fromkeys(AGENTS, 0.0), {}, {}, {}, False)
-        paid = float(self._TABLES[self._stage - 1, first, second])
+        paid = self._share * float(self._TABLES[self._stage - 1, first, second])
         self._stage = 3
         return _last_step(dict.fromkeys(AGENTS, self.state()), np.array([paid, paid]))
 

@@ -60,3 +60,31 @@ class GreedyForager:
         if abs(down) > abs(right):
             return 2 if down > 0 else 1
         return 4 if right > 0 else 3
+
+
+class TribeForager:
+    """Peaceful forager policy of `Tribes`: walks to the nearest water or food that it sees, whichever it has less of.
+
+    It walks in a random direction if it sees none, and in one of five steps, so that no lake stops it.
+
+    Args:
+        seed: Seed of the random actions.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    def __call__(self, observation: Mapping[str, Any]) -> NDArray[np.int64]:
+        """Returns the agent's move, and no strike, [2]."""
+        food, water, _, _ = observation["self"]
+        wanted = observation["window"][int(water < food)]
+        places = np.argwhere(wanted) - len(wanted) // 2
+        move = int(self._generator.integers(1, 5))
+        if len(places):
+            away = places[np.abs(places).sum(1).argmin()]
+            if np.abs(away).sum() <= (water < food):
+                move = 0
+            elif self._generator.random() < 0.8:
+                axis = int(np.abs(away[1]) > np.abs(away[0]))
+                move = 1 + 2 * axis + int(away[axis] > 0)
+        return np.array([move, 0])

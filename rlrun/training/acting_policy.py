@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
 from rlrun.training.episode_memory import actions_from
+from rlrun.training.privileged_parts import PrivilegedParts, privileged_parts
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
@@ -33,6 +35,11 @@ class ActingPolicy:
         self._behavior: BehaviorPolicy | None = None
         self._sgd_steps = -1
         self._draws = generator(trainee.seed, "act")
+
+    @cached_property
+    def privileged(self) -> PrivilegedParts:
+        """The parts of an observation that only critics see."""
+        return privileged_parts(self.trainee.spaces.observation, self.trainee.model)
 
     def refresh(self) -> None:
         """Invalidates the cached weights after a change other than an SGD step, such as a restored checkpoint."""
@@ -95,7 +102,12 @@ class ActingPolicy:
         behavior = self.behavior()
         behavior.take_rewards(np.array([prev_reward], np.float64))
         behavior.begin_episodes(np.array([episode_start]))
-        return batched(self.trainee.spaces.observation, observation)
+        return self._batch(observation)
+
+    def _batch(self, observation: Any) -> Any:
+        """Observation as a batch [1, ...]; it may lack the parts that only critics see."""
+        seen = self.privileged.left_out_of(self.trainee.spaces.observation)
+        return self.privileged.completed(batched(seen, observation), 1)
 
     def act_from(
         self,
@@ -118,7 +130,7 @@ class ActingPolicy:
             prev_reward: Reward of the last action.
             prev_action: The last action of the env, if it was another than the returned one.
         """
-        batch = batched(self.trainee.spaces.observation, observation)
+        batch = self._batch(observation)
         executed = None if prev_action is None else map_tree(lambda leaf: np.asarray(leaf)[None], prev_action)
         draws = self._draws if explore else None
         actions, after = actions_from(self.behavior(), memory, batch, draws, prev_reward, executed)

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from rlrun.learner.learner import Learner
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.policy.policy import Policy
+    from rlrun.replay.hindsight import GoalFunctions
     from rlrun.rollout.worker_behavior import WorkerBehavior
 
 
@@ -374,8 +375,11 @@ class _Making:
     def trainee(self, name: str, workers: WorkerSet, seed: int, fragment_length: int) -> Trainee:
         """Creates the trainee, with its view of the workers and its clock of scheduled settings."""
         config, start_learner = self.algorithm.config, self.start_learner
+        env = self.factory.env
+        make_goals = partial(goal_env, env) if isinstance(env, EnvConfig) else None
         return Trainee(
             name=name,
+            model=config.model,
             seed=seed,
             fragment_length=fragment_length,
             learner_factory=self.factory,
@@ -389,10 +393,18 @@ class _Making:
                 clock_unit_of(self.algorithm),
                 config.fixed_schedules(),
             ),
-            make_replay=partial(local_replay, workers.indices, seed),
+            make_replay=partial(local_replay, workers.indices, seed, make_goals=make_goals),
             is_sparse=self.factory.world is not None,
+            make_goals=make_goals,
             world=self.factory.world,
         )
+
+
+def goal_env(env: EnvConfig) -> GoalFunctions:
+    """Creates an env for its functions of goals, in whatever process replays relabel."""
+    from rlrun.envs.goal_env import GoalEnv
+
+    return GoalEnv(env)
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:

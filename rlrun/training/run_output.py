@@ -16,6 +16,7 @@ from rlrun.errors import DataSetError, UsageError
 if TYPE_CHECKING:
     from rlrun.envs.env_config import EnvConfig
     from rlrun.flow.trainee import Trainee
+    from rlrun.rollout.raw_rows import RawRows
     from rlrun.rollout.rollout import Rollout
 
 ENV_COLUMN = ColumnForm(np.dtype(np.float32))
@@ -71,8 +72,7 @@ class RunOutput:
                 self._writers[policy] = self._writer(policy, has_log_probs=LOGP in raw.columns)
             if LOGP not in self._writers[policy].further:  # a run that began with a version that knew none
                 raw.columns.pop(LOGP, None)
-            for slot, rows, agent, begins in raw.streams():
-                self._writers[policy].add(f"{rollout.worker_index}/{slot}", rows, agent=agent, begins=begins)
+            _add(self._writers[policy], raw, rollout.worker_index)
 
     def _writer(self, policy: str, *, has_log_probs: bool) -> SetWriter:
         further = dict.fromkeys(self._env.columns, ENV_COLUMN) | ({LOGP: LOGP_FORM} if has_log_probs else {})
@@ -104,3 +104,13 @@ class RunOutput:
         """Closes the data sets; running episodes are kept as cut ones."""
         for writer in self._writers.values():
             writer.close()
+
+
+def _add(writer: SetWriter, raw: RawRows, worker_index: int) -> None:
+    """Adds the rows of a fragment: all slots at once where each env has one agent, else one agent after the other."""
+    if raw.agent_rows is None:
+        slots = [f"{worker_index}/{slot}" for slot in range(len(raw.begins))]
+        writer.add_slots(slots, raw.columns, raw.begins.tolist())
+        return
+    for slot, rows, agent, begins in raw.streams():
+        writer.add(f"{worker_index}/{slot}", rows, agent=agent, begins=begins)

@@ -21,14 +21,21 @@ class PresentEnv:
         kwargs: Arguments of the present env.
         wrappers: Wrappers of the present env.
         is_atari: Whether it is an Atari game.
+        is_world: Whether it is a world of many agents.
+        argument_names: Names of the arguments by their names there, "" for those that mean nothing here; None if all
+            are the same.
+        episode_steps: Steps of all episodes, if they have the same number.
     """
 
     id: str
     max_episode_steps: int | None = None
     difference: str = ""
     kwargs: Mapping[str, Any] = field(default_factory=dict)
-    wrappers: tuple[str, ...] = ()
+    wrappers: tuple[str | Mapping[str, Any], ...] = ()
     is_atari: bool = False
+    is_world: bool = False
+    argument_names: Mapping[str, str] | None = None
+    episode_steps: int | None = None
 
 
 def present_env(env_id: str) -> PresentEnv:
@@ -55,6 +62,16 @@ def present_env(env_id: str) -> PresentEnv:
     packages = table()["packages_by_ending"].items()
     package = next((package for ending, package in packages if env_id.endswith(ending)), "") or env_package(env_id)
     return _present_game(env_id) or PresentEnv(f"{package}:{env_id}" if package else env_id)
+
+
+def has_continuous_actions(env_id: str) -> bool:
+    """Whether an env of Gymnasium is known for continuous actions.
+
+    Examples:
+        >>> has_continuous_actions("Pendulum-v1"), has_continuous_actions("CartPole-v1")
+        (True, False)
+    """
+    return env_id.partition("-v")[0] in (*table()["continuous_envs"], *table()["mujoco_robots"])
 
 
 def _present_game(env_id: str) -> PresentEnv | None:

@@ -11,11 +11,12 @@ from rlrun.registry import algorithm_class, algorithm_names, known_algorithm, me
 from rlrun.translation.entry import MISFITS, Refusal, TranslatedEntry
 from rlrun.translation.grids import with_grids
 from rlrun.translation.meanings import Source, meaning_of
-from rlrun.translation.old_envs import present_env
 from rlrun.translation.remarks import Harm
-from rlrun.translation.rllib_networks import NETWORK_CONVERSIONS
+from rlrun.translation.rllib_env import put_env
 from rlrun.translation.rllib_run import evaluation, seeds, stop
-from rlrun.translation.rllib_settings import CONVERSIONS
+from rlrun.translation.rllib_settings.conversions import CONVERSIONS
+from rlrun.translation.rllib_settings.teams import mixing
+from rlrun.translation.rllib_settings.units import OFFLINE, seconds_of_iteration
 from rlrun.translation.settings import translate_settings
 from rlrun.translation.theirs import Theirs, default_table, defaults_of
 
@@ -43,7 +44,7 @@ MARKS_OF_0_5 = (
 MARKS_OF_2_5 = (
     "min_sample_timesteps_per_iteration", "num_steps_sampled_before_learning_starts", "_enable_learner_api",
     "num_learner_workers", "num_rollout_workers", "_enable_rl_module_api", "enable_connectors",
-    "min_time_s_per_iteration", "min_train_timesteps_per_iteration",
+    "min_time_s_per_iteration", "min_train_timesteps_per_iteration", "sampler_results/", "input_config.paths",
 )  # fmt: skip
 """Settings that only files of some versions have."""
 
@@ -64,8 +65,8 @@ def version_of(entry: Mapping[str, Any]) -> tuple[int, ...]:
     config = entry.get("config") or {}
     if any(key in config for key in MARKS_OF_0_5):
         return (0, 5)
-    is_new = any(key in config for key in MARKS_OF_2_5) or any("/" in key for key in entry.get("stop") or {})
-    return (2, 5) if is_new else (1, 13)
+    names = [*config, *(entry.get("stop") or {}), *(f"input_config.{key}" for key in config.get("input_config") or {})]
+    return (2, 5) if any(mark in str(name) for name in names for mark in MARKS_OF_2_5) else (1, 13)
 
 
 def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = None) -> TranslatedEntry:
@@ -81,7 +82,9 @@ def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = 
     run = entry["run"]
     if not isinstance(run, str):
         raise Refusal(("run",), f"must be the name of an algorithm, not {shown(run)}")
-    name = run.removeprefix("contrib/")
+    written = run.removeprefix("contrib/")
+    known = (name for name in default_table()["rllib"]["1.13"] if name.lower() == written.lower())
+    name = next(known, written)  # RLlib wrote Dreamer and DREAMER
     ours = known_algorithm(name) if known_algorithm(name) in algorithm_names() else meant_algorithm(name)
     try:
         algorithm_class(ours or name)
@@ -103,13 +106,14 @@ def _translate(entry: Mapping[str, Any], source: Source, ours: str) -> Translate
     if not isinstance(config, Mapping):
         raise Refusal(("config",), f"must be a mapping, not {shown(config)}")
     result = TranslatedEntry(source)
+    ours = mixing(ours, config.get("mixer"))
     result.put("algorithm", ours, ("run",))
     flat = dict(_flat(config))
     model = algorithm_class(ours).Config
     settings = {key: value for key, (_, value) in flat.items() if key not in ELSEWHERE}
     theirs = Theirs(source, model.has_setting, settings, defaults_of(source))
-    _put_env(result, entry, theirs)
-    translate_settings(theirs, {**CONVERSIONS, **NETWORK_CONVERSIONS})
+    put_env(result, entry, theirs)
+    translate_settings(theirs, CONVERSIONS)
     places = {key: ("config", *location) for key, (location, _) in flat.items()}
     for path, found in theirs.ours.items():
         result.put(path, found.value, places.get(found.key, ("run",)), found.key)
@@ -132,94 +136,13 @@ def _flat(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Location, Any]
             yield key, ((key,), value)
 
 
-def _put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> None:
-    """Translates the env with its arguments and its step limit."""
-    config = entry.get("config") or {}
-    place: Location = ("env",) if "env" in entry else ("config", "env")
-    name = entry.get("env", config.get("env"))
-    if name is None:
-        raise Refusal((), "has no env: RLlib took it from code")
-    if not isinstance(name, str):
-        raise Refusal(place, f"must be the name of an env, not {shown(name)}")
-    kwargs = dict(config.get("env_config") or {})
-    if name.startswith("ray.rllib."):
-        raise Refusal(
-            place, f"{name} is an env of RLlib's own, which is not here; name one of yours as package.module:Class"
-        )
-    present, limit = present_env(name), config.get("horizon")
-    if "multiagent" in config:
-        _put_world(result, name, place, config)
-    elif "." in name and ":" not in name:
-        module, _, made = name.rpartition(".")
-        result.put("env.id", f"{module}:{made}", place)
-        if kwargs:
-            result.tell(
-                ("config", "env_config"), "env_config", "the keys are arguments of the class here, not one dict"
-            )
-    elif present.id == name and "-v" not in name and ":" not in name:
-        raise Refusal(place, f"{name!r} was registered by code; name the env as package.module:Class")
-    else:
-        result.put("env.id", present.id, place)
-    if present.difference:
-        result.tell(place, "env", f"{name} is {present.id} here: {present.difference}")
-    theirs.is_atari = present.is_atari
-    if present.is_atari:
-        result.put("env.preset", "atari", place)
-        kwargs.pop("frameskip", None)  # RLlib's wrappers hold each action for 4 frames
-    for key, value in {**present.kwargs, **kwargs}.items():
-        result.put(f"env.kwargs.{key}", value, ("config", "env_config") if key in kwargs else place)
-    if limit is not None:
-        result.put("env.max_episode_steps", limit, ("config", "horizon"), "horizon")
-        if not config.get("no_done_at_end"):
-            text = "an episode that ends there is cut off and bootstraps here; there it was terminated"
-            result.tell(("config", "horizon"), "horizon", text)
-    elif present.max_episode_steps is not None:
-        result.put("env.max_episode_steps", present.max_episode_steps, place)
-    for key in ("soft_horizon", "no_done_at_end"):
-        if key in config:
-            is_soft = key == "soft_horizon" and config[key]
-            text = "episodes are reset at their limit here" if is_soft else "episodes are cut off at their limit here"
-            result.tell(("config", key), key, text, Harm.SLIGHT if is_soft else Harm.NONE)
-
-
-def _put_world(result: TranslatedEntry, name: str, place: Location, config: Mapping[str, Any]) -> None:
-    """Translates an env of many agents with its policies."""
-    if "." not in name:
-        raise Refusal(place, f"{name!r} was registered by code; name the world as package.module:factory")
-    module, _, made = name.rpartition(".")
-    result.put("env.world", f"{module}:{made}", place)
-    result.tell(place, "env", "the class must be a World or of PettingZoo here (docs/multi_agent.md)")
-    many, place = config["multiagent"] or {}, ("config", "multiagent")
-    policies = many.get("policies", many.get("policy_graphs")) or {}
-    written = {str(policy): None for policy in policies} if isinstance(policies, list) else policies
-    for policy, own in written.items():
-        changes = own[3] if isinstance(own, list) and len(own) == 4 else (own or {}).get("config") if own else {}
-        if changes:
-            result.tell(
-                place, f"multiagent.policies.{policy}", "settings of one policy are not translated", Harm.LEARNING
-            )
-        result.policies.append(str(policy))
-    mapping = many.get("policy_mapping_fn")
-    function = mapping.get("type") if isinstance(mapping, Mapping) else mapping
-    if function:
-        module, _, made = str(function).rpartition(".")
-        result.put("mapping", f"{module}:{made}", place, "policy_mapping_fn")
-        result.tell(place, "policy_mapping_fn", "the function is called with the agent and the episode's number here")
-    if many.get("policies_to_train"):
-        result.put("train", many["policies_to_train"], place, "policies_to_train")
-    for key in sorted(many.keys() - {"policies", "policy_graphs", "policy_mapping_fn", "policies_to_train"}):
-        result.tell(place, f"multiagent.{key}", "there is nothing like it here", Harm.SLIGHT)
-
-
 def _put_iterations(result: TranslatedEntry, theirs: Theirs) -> None:
     """An iteration is one update where RLlib counts neither env steps nor seconds."""
     key = "config.min_env_steps_per_iteration"
-    if key not in result.values and not _seconds(theirs) and theirs.has("min_env_steps_per_iteration"):
+    if theirs.algorithm in OFFLINE:
+        return
+    if key not in result.values and not seconds_of_iteration(theirs) and theirs.has("min_env_steps_per_iteration"):
         result.put(key, 0, ("run",), "min_sample_timesteps_per_reporting")
-
-
-def _seconds(theirs: Theirs) -> float:
-    return theirs.first("min_time_s_per_reporting", "min_time_s_per_iteration", "min_iter_time_s") or 0
 
 
 def _put_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from rlrun.explain import Location, shown
 from rlrun.foreign_names import other_metric
 from rlrun.translation.entry import RUN, Refusal, TranslatedEntry
 from rlrun.translation.remarks import Harm
-from rlrun.translation.rllib_settings import steps_of_round
+from rlrun.translation.rllib_settings.units import OFFLINE, rows_per_sgd_step, seconds_of_iteration, steps_of_update
 from rlrun.translation.theirs import Theirs
 
 METRICS = {
@@ -31,6 +31,8 @@ def stop(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> N
             raise Refusal(place, f"must be a number, not {shown(value)}")
         if key == "training_iteration":
             _stop_after_iterations(result, theirs, value)
+        elif theirs.algorithm in OFFLINE and _metric(key) in ("env_steps", "episode_return_mean"):
+            _stop_without_env(result, theirs, key, value)
         elif metric := _metric(key):
             result.put(f"stop.{metric}", value, place)
         else:
@@ -52,18 +54,33 @@ def _stop_after_iterations(result: TranslatedEntry, theirs: Theirs, count: float
     place: Location = ("stop", "training_iteration")
     keys = ("min_sample_timesteps_per_reporting", "min_sample_timesteps_per_iteration", "timesteps_per_iteration")
     steps = theirs.first(*keys) or 0
-    seconds = theirs.first("min_time_s_per_reporting", "min_time_s_per_iteration", "min_iter_time_s") or 0
-    if steps:
+    seconds = seconds_of_iteration(theirs)
+    if theirs.algorithm in OFFLINE and not seconds:
+        each = theirs.ours["config.sgd_steps_per_iteration"].value
+        path, limit, text = "stop.sgd_steps", count * each, f"{count:g} iterations of {each:,} SGD steps"
+    elif steps:
         path, limit, text = "stop.env_steps", count * steps, f"{count:g} iterations of at least {steps:,} env steps"
     elif seconds:
         path, limit, text = "stop.time_total_s", count * seconds, f"{count:g} iterations of at least {seconds:g} s"
     else:
-        each = max(int(theirs.get("train_batch_size") or 0), steps_of_round(theirs))
+        each = steps_of_update(theirs)
         path, limit, text = "stop.env_steps", count * each, f"{count:g} iterations of one batch, {each:,} env steps"
     is_lower = path not in result.values or limit < result.values[path]
     if is_lower:
         result.put(path, limit, place)
     result.tell(place, "stop.training_iteration", text)
+
+
+def _stop_without_env(result: TranslatedEntry, theirs: Theirs, key: str, value: float) -> None:
+    """SGD steps and returns of evaluations, as the stop criteria of data alone."""
+    place: Location = ("stop", key)
+    if _metric(key) == "env_steps":
+        each = rows_per_sgd_step(theirs)
+        result.put("stop.sgd_steps", max(-(-int(value) // each), 1), place)
+        result.tell(place, f"stop.{key}", f"counted in SGD steps here, one for {each:,} rows there")
+    else:
+        result.put("stop.evaluation/episode_return_mean", value, place)
+        result.tell(place, f"stop.{key}", "that of evaluations: no env is stepped")
 
 
 def seeds(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> None:

@@ -183,11 +183,14 @@ def policy(theirs: Theirs, key: str, value: Any) -> Any:
 
 
 def _policy_kwargs(theirs: Theirs) -> dict[str, Any]:
-    written = theirs.get("policy_kwargs")
-    value = python_value(written) if isinstance(written, str) else written or {}
-    if not isinstance(value, dict):
-        raise ValueError("policy_kwargs is no dict")
-    return value
+    merged: dict[str, Any] = {}
+    for known in (theirs.defaults, theirs.written):
+        written = known.get("policy_kwargs")
+        value = python_value(written) if isinstance(written, str) else written or {}
+        if not isinstance(value, dict):
+            raise ValueError("policy_kwargs is no dict")
+        merged |= value
+    return merged
 
 
 ACTIVATIONS = {"ReLU": "relu", "Tanh": "tanh", "ELU": "elu", "SiLU": "silu"}
@@ -195,14 +198,15 @@ ACTIVATIONS = {"ReLU": "relu", "Tanh": "tanh", "ELU": "elu", "SiLU": "silu"}
 
 _OF_POLICY_KWARGS = {
     "log_std_init": "model.log_std_init", "ortho_init": "model.orthogonal_init", "n_critics": "num_critics",
-    "n_quantiles": "num_atoms",
 }  # fmt: skip
+_QUANTILES = {"qrdqn": "num_atoms", "tqc": "num_quantiles"}
 _OF_LSTM = ("lstm_hidden_size", "enable_critic_lstm")
 
 
 @conversion
 def policy_settings(theirs: Theirs, key: str, value: Any) -> Any:
     """Settings of the network, written as Python text."""
+    names = _OF_POLICY_KWARGS | {"n_quantiles": _QUANTILES.get(theirs.algorithm, "")}
     for name, own in _policy_kwargs(theirs).items():
         if name == "net_arch":
             theirs.put("config.model.hiddens", _widths(theirs, key, own), key)
@@ -212,8 +216,8 @@ def policy_settings(theirs: Theirs, key: str, value: Any) -> Any:
                 theirs.put("config.model.activation", ACTIVATIONS[kind], key)
             else:
                 theirs.tell(key, f"there is no activation {own}", Harm.LEARNING)
-        elif name in _OF_POLICY_KWARGS and theirs.has(_OF_POLICY_KWARGS[name]):
-            theirs.put(f"config.{_OF_POLICY_KWARGS[name]}", own, key)
+        elif name in names and theirs.has(names[name]):
+            theirs.put(f"config.{names[name]}", own, key)
             if name == "log_std_init" and theirs.algorithm in ("ppo", "a2c", "ppo_lstm"):
                 theirs.tell(key, "log_std_init is in units of half the action range here; the same for ranges -1..1")
         elif name in ("optimizer_class", "optimizer_kwargs", "use_expln"):
@@ -224,12 +228,13 @@ def policy_settings(theirs: Theirs, key: str, value: Any) -> Any:
 
 
 def _widths(theirs: Theirs, key: str, own: Any) -> list[int]:
-    """Widths of the layers, which all networks share here: the policy's."""
-    if isinstance(own, list) and not any(isinstance(width, Mapping) for width in own):
-        return own
-    parts = own if isinstance(own, Mapping) else own[-1]
+    """Widths of the layers: the policy's, which all networks share here, except where critics have their own."""
+    is_one = isinstance(own, list) and not any(isinstance(width, Mapping) for width in own)
+    parts = {"pi": own, "qf": own} if is_one else own if isinstance(own, Mapping) else own[-1]
     first: list[int] = parts["pi"]
-    if any(part != first for part in parts.values()):
+    if theirs.has("model.critic_hiddens"):
+        theirs.put("config.model.critic_hiddens", parts["qf"], key)
+    elif any(part != first for part in parts.values()):
         theirs.tell(key, "all networks have layers of the same widths here: those of pi")
     return first
 
@@ -300,6 +305,25 @@ def standardized(theirs: Theirs, key: str, value: Any) -> Any:
         theirs.put("config.standardize_advantages", bool(value), key)
     elif not value:
         theirs.tell(key, "advantages are always standardised here")
+    return OMIT
+
+
+@conversion
+def hindsight(theirs: Theirs, key: str, value: Any) -> Any:
+    """Hindsight experience replay: with n goals for each transition, n of n + 1 rows of a minibatch are relabelled."""
+    if key == "replay_buffer_class" and value != "HerReplayBuffer":
+        theirs.tell(key, f"{value} is code that is not here", Harm.LEARNING)
+        return OMIT
+    own = {**theirs.written, **python_value(theirs.get("replay_buffer_kwargs", "{}"))}
+    goals = int(own.get("n_sampled_goal", 4))
+    return {"strategy": own.get("goal_selection_strategy", "future"), "share": goals / (goals + 1)}
+
+
+@conversion
+def only_whole_batches(theirs: Theirs, key: str, value: Any) -> Any:
+    """Part of a batch from which TRPO computes its step."""
+    if value != 1:
+        theirs.tell(key, f"a step is computed from all steps of a batch here, from one of {value} there")
     return OMIT
 
 

@@ -14,6 +14,15 @@ Conversion = Callable[[Theirs, str, Any], Any]
 """Type of a conversion: from the settings, a key and its value to rlrun's value, or `OMIT`."""
 
 
+class Conversions(dict[str, Conversion]):
+    """Conversions of one family of settings by name; as a decorator it adds a function under the function's name."""
+
+    def __call__(self, function: Conversion) -> Conversion:
+        """Adds a conversion, and returns it unchanged."""
+        self[function.__name__] = function
+        return function
+
+
 def translate_settings(theirs: Theirs, conversions: Mapping[str, Conversion]) -> None:
     """Translates all settings of an experiment, those of the file and the library's defaults.
 
@@ -44,3 +53,20 @@ def _translate(theirs: Theirs, key: str, conversions: Mapping[str, Conversion]) 
         theirs.tell(key, f"`{meaning.path}` here: {meaning.text}", Harm.LEARNING)
     else:
         theirs.tell(key, meaning.text, meaning.harm)
+
+
+def only(allowed: tuple[Any, ...], text: str, harm: Harm) -> Conversion:
+    """Creates a conversion of a setting whose other values have no counterpart.
+
+    Args:
+        allowed: Values that hold here without a setting.
+        text: Remark on other values.
+        harm: Harm of the remark.
+    """
+
+    def check(theirs: Theirs, key: str, value: Any) -> Any:
+        if value not in allowed:
+            theirs.tell(key, text, harm)
+        return OMIT
+
+    return check

@@ -54,6 +54,8 @@ class Theirs:
         ours: Settings of rlrun found so far, by dotted path in the entry.
         remarks: Remarks so far: key, text and harm.
         is_atari: Whether the env is an Atari game.
+        horizon: Step limit of episodes; None if it is not known.
+        is_continuous: Whether the env is known for continuous actions.
     """
 
     source: Source
@@ -63,6 +65,8 @@ class Theirs:
     ours: dict[str, Written] = field(default_factory=dict)
     remarks: list[tuple[str, str, Harm]] = field(default_factory=list)
     is_atari: bool = False
+    horizon: int | None = None
+    is_continuous: bool = False
 
     @property
     def algorithm(self) -> str:

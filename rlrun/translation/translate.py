@@ -73,6 +73,10 @@ class Translation:
         """Remarks on keys that were left out although they change what is learned."""
         return [remark for remark in self.remarks() if remark.harm is Harm.LEARNING]
 
+    def data_remarks(self) -> list[Remark]:
+        """Remarks on how data sets are made of recorded experience."""
+        return [remark for remark in self.remarks() if remark.key == "input" and remark.harm is Harm.SLIGHT]
+
     def read_as(self) -> str:
         """Library and versions that the file was read as."""
         versions = sorted({".".join(map(str, entry.source.version)) for entry in self.entries.values()})

@@ -50,6 +50,8 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
     Raises:
         Refusal: The algorithm is not here, or a value has no meaning.
     """
+    if algorithm == "her":  # hindsight was an algorithm of its own, with another one inside
+        algorithm = str(entry.get("model_class", algorithm))
     ours = algorithm if algorithm in algorithm_names() else meant_algorithm(algorithm)
     if not ours or algorithm not in default_table()["sb3"]["2.8"]:
         other = other_algorithm(algorithm.replace("_", ""))

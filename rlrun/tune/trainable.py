@@ -64,8 +64,9 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
     The config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
     `token` and `disk` (as `open_place` takes them), `version` (of the driver's rlrun), `eager` (see `TrialLoop`),
-    `import_paths` (folders of the driver's `sys.path`), `interval_env_steps` (env steps between two generations of a
-    population, else None) and `exploit` (Exploit.to_data, or None). A trial resumes from the state in its directory.
+    `import_paths` (folders of the driver's `sys.path`), `interval` (steps between two generations of a population and
+    the result that counts them, else None) and `exploit` (Exploit.to_data, or None). A trial resumes from the state in
+    its directory.
 
     Besides Tune's own calls, the driver calls `take_exploit`, `finish`, `pause` and `interrupt`. These run between two
     iterations, since an actor runs one method at a time.
@@ -111,7 +112,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         try:
             row = loop.step()
         except Diverged as error:
-            if self.config["interval_env_steps"] is None:
+            if self.config["interval"] is None:
                 raise
             files = TrialDirectory(loop.directory)
             if (record := files.read_record()) is not None:
@@ -170,11 +171,11 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
     def _awaits_exploit(self, loop: TrialLoop) -> bool:
         """Whether the trial has reached a generation of its population for which it has no exploit yet."""
-        interval = self.config["interval_env_steps"]
-        if interval is None:
+        if self.config["interval"] is None:
             return False
+        interval, counter = self.config["interval"]
         known = 0 if self._exploit is None else self._exploit.generation
-        return int((loop.last_result.get("env_steps") or 0) // interval) > known
+        return int((loop.last_result.get(counter) or 0) // interval) > known
 
     def _started(self) -> TrialLoop:
         """Training loop of the trial, built or resumed at the first call; carries out a new exploit."""

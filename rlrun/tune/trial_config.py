@@ -29,6 +29,6 @@ def trial_config(run: ActiveRun, trial: TrialSpec, exploit: Exploit | None) -> d
         "version": rlrun_version(),
         "eager": run.eager,
         "import_paths": list(sys.path),
-        "interval_env_steps": None if population is None else population.interval_env_steps,
+        "interval": None if population is None else [population.interval, population.time_attr],
         "exploit": None if exploit is None else exploit.to_data(),
     }

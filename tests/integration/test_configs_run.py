@@ -117,3 +117,15 @@ def test_two_iterations_in_a_world_of_many_agents_run(config, package, policies,
         if name.startswith("policies/") and name.endswith("/sgd_steps")
     )
     assert trial.checkpoint is not None
+
+
+def test_two_iterations_of_two_tribes_run(tmp_path):
+    small = "env.kwargs={num_agents: 8, size: 24, max_steps: 20}"
+    settings = [f"policies.{tribe}.config.{setting}" for tribe in ("red", "blue") for setting in ON_POLICY]
+    short = ["seeds=1", "stop.iteration=2", "config.min_env_steps_per_iteration=64", *ONE_EPISODE]
+    (trial,) = rlrun.run(
+        CONFIGS / "worlds" / "tribes_ppo.yaml", overrides=[small, *settings, *short], runs_dir=tmp_path
+    )
+    assert trial.status == "TERMINATED"
+    assert trial.last_result["policies/red/sgd_steps"] > 0
+    assert trial.last_result["policies/blue/agent_steps"] > 0

@@ -17,12 +17,13 @@ def test_a_run_and_its_continuation_find_them_from_another_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = sys.path.copy()
-    short = ["stop.iteration=2", "config.learning_starts=500", "checkpoint.every=1"]
+    short = ["stop.iteration=2", "config.learning_starts=100", "config.min_env_steps_per_iteration=150"]
+    short += ["config.model.core_width=8", "config.minibatch_size=4", "checkpoint.every=1"]
     short += ["evaluation.every=1000", "evaluation.episodes=1"]
     monkeypatch.setattr(sys, "path", before.copy())
     (trial,) = rlrun.run(SPEC, overrides=[*short, "config.compile=false"], runs_dir=tmp_path)
     assert trial.status == "TERMINATED"
-    assert trial.last_result["sgd_steps"] > 50
+    assert trial.last_result["sgd_steps"] > 1
     monkeypatch.setattr(sys, "path", before.copy())
     (trial,) = rlrun.resume(tmp_path / "mountaincar-r2d3", extend={"iteration": 3})
     assert trial.status == "TERMINATED"

@@ -18,17 +18,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-import torch
 from click.testing import CliRunner, Result
 from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
 
 from rlrun.cli.main import cli
-from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import SpecError
-from rlrun.functional.masked import masked_mean
-from rlrun.policy.action_spaces.action_space import Distribution
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.weights import Weights
 from rlrun.training.training import Training
@@ -157,14 +152,14 @@ OWN_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"learning_starts": 100, "num_envs_per_worker": 2, "min_env_steps_per_iteration": 100},
         "CartPole-v1",
     ),
-    "tqc": (
-        "TQC",
+    "d4pg": (
+        "D4PG",
         {"learning_starts": 20, "min_env_steps_per_iteration": 10, "minibatch_size": 8, "compile": False},
         "Pendulum-v1",
     ),
-    "trpo": (
-        "TRPO",
-        {"train_batch_size": 128, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 0},
+    "ppo_es": (
+        "PPOES",
+        {"train_batch_size": 64, "minibatch_size": 32, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 0},
         "CartPole-v1",
     ),
     "cloning": ("Cloning", {"minibatch_size": 100, "min_env_steps_per_iteration": 3}, "MountainCar-v0"),
@@ -397,53 +392,23 @@ def test_the_own_exploration_goes_on_with_a_repetition_and_keeps_those_of_slots_
 
 
 @pytest.mark.usefixtures("importable_lab")
-@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
-def test_a_step_of_trust_region_policy_optimization_improves_the_surrogate_within_its_bound(env: str) -> None:
-    one_batch = {"num_envs_per_worker": 4, "train_batch_size": 256, "min_env_steps_per_iteration": 0}
-    trpo = import_module("my_lab.trpo").TRPO(**one_batch, model={"hiddens": [16]})
-    training = Training(EnvConfig(id=env), trpo, seed=5)
+def test_members_of_a_generation_begin_near_the_center_which_moves_to_their_weighted_mean() -> None:
+    module = import_module("my_lab.ppo_es")
+    settings = {"train_batch_size": 64, "minibatch_size": 32, "num_envs_per_worker": 4, "compile": False}
+    algorithm = module.PPOES(**settings, lr=0.0, population_size=2, sigma=0.5, min_env_steps_per_iteration=0)
+    training = Training(EnvConfig(id="CartPole-v1"), algorithm, seed=3)
     learner = training.running.trainee.learner
-    before = learner.flat()
-    training.step()
-    policy, rows = learner.policy, learner.last_batch
-    batch = SampleBatch(rows).map(torch.from_numpy)
-
-    def distribution(flat: NDArray[np.float32]) -> Distribution:
-        found: Distribution = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), batch).distribution
-        return found
-
-    old, new, valid = distribution(before), distribution(learner.flat()), batch["valid"].float()
-    ratio = (new.log_prob(batch["actions"]) - batch["logp"]).exp()
-    surrogate = masked_mean(ratio * batch["advantages"], valid)  # the standardised advantages' mean is 0
-    kl = masked_mean(old.kl(new), valid).item()
+    flats, centers, returns = [learner.flat()], [], []
+    for _ in range(3):
+        training.step()
+        flats.append(learner.flat())
+        state = training.running.flow.state()["operators"]["Evolve"]["operator"]
+        centers.append(np.array(state["center"]))
+        returns.append(list(state["returns"]))
     training.close()
-    assert surrogate.item() > 0.001
-    assert 0.1 * trpo.config.max_kl < kl <= trpo.config.max_kl * 1.001
-
-
-@pytest.mark.usefixtures("importable_lab")
-def test_a_step_that_no_line_search_can_make_good_is_left_out() -> None:
-    trpo = import_module("my_lab.trpo").TRPO(line_search_steps=1, shrink=1.0)
-    before, surrogate = torch.zeros(3), torch.tensor(0.0)
-    for value, kl in ((-1.0, 0.0), (1.0, 0.02)):  # no rise; beyond the bound
-        length, improvement, _ = trpo._longest(
-            lambda flat, value=value, kl=kl: (torch.tensor(value), torch.tensor(kl)), before, before, surrogate
-        )
-        assert (length.item(), improvement.item()) == (0.0, 0.0)
-
-
-@pytest.mark.usefixtures("importable_lab")
-def test_conjugate_gradients_solve_a_system_in_as_many_steps_as_it_has_unknowns() -> None:
-    root = torch.randn(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    matrix = root @ root.T + torch.eye(6, dtype=torch.float64)
-    target = torch.arange(6, dtype=torch.float64)
-    solve = import_module("my_lab.trpo").conjugate_gradients
-    for steps in (6, 9):  # further steps move nothing
-        torch.testing.assert_close(matrix @ solve(lambda v: matrix @ v, target, steps), target)
-    assert not solve(lambda v: matrix @ v, torch.zeros_like(target), 3).any()
-
-
-@pytest.mark.usefixtures("importable_lab")
-def test_trust_region_policy_optimization_refuses_several_learners_and_says_why() -> None:
-    with pytest.raises(SpecError, match="'num_learners' cannot be set here: a step is of a whole batch in one process"):
-        import_module("my_lab.trpo").TRPO(num_learners=2)
+    np.testing.assert_array_equal(centers[0], flats[0])  # with a learning rate of 0, PPO moves nothing
+    np.testing.assert_array_equal(centers[1], flats[0])
+    assert [len(found) for found in returns] == [0, 1, 0]
+    ratio = (centers[2] - flats[1]) / (flats[2] - flats[1])  # where the center is between the two members
+    assert min(abs(np.median(ratio) - share) for share in (1 / 3, 2 / 3)) < 1e-3
+    assert np.std(flats[3] - centers[2]) == pytest.approx(0.5, rel=0.05)

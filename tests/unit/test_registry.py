@@ -166,7 +166,7 @@ def test_what_is_said_of_algorithms_of_others_is_true() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("TRPO", "it is not here yet"),
+        ("ACKTR", "it is not here yet"),
         ("her", "it is not here yet"),
         ("Cal-QL", "here it is 'cql' with config: {calibrated: true}"),
         ("ppo_lstm", "here it is 'ppo' with config: {model: {core: lstm}}"),

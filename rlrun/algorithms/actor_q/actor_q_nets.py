@@ -61,6 +61,7 @@ class ActorQNets(nn.Module):
         model: Settings of all networks.
         seed: Seed of the initial weights.
         initial_alpha: Initial temperature; None for no temperature.
+        network: Makes each network of its spec.
 
     Attributes:
         critics: Critic networks. The other networks are attributes too, by their names.
@@ -78,14 +79,15 @@ class ActorQNets(nn.Module):
         *,
         seed: int,
         initial_alpha: float | None = None,
+        network: type[NetworkModule] = NetworkModule,
     ) -> None:
         if model.module is not None:
             raise UsageError("model.module: actors under critics of actions are built by rlrun; leave it null")
         super().__init__()
         with seeded(seed):
-            self.critics = nn.ModuleList(map(NetworkModule, critics))
+            self.critics = nn.ModuleList(map(network, critics))
             for name, spec in others.items():
-                part = NetworkModule(spec) if isinstance(spec, NetworkSpec) else nn.ModuleList(map(NetworkModule, spec))
+                part = network(spec) if isinstance(spec, NetworkSpec) else nn.ModuleList(map(network, spec))
                 self.add_module(name, part)
         networks = [module for module in self.modules() if isinstance(module, NetworkModule)]
         # Actors draw their output layers before critics do.

@@ -14,6 +14,7 @@ from rlrun.algorithms.actor_q.critic_values import CriticValues
 from rlrun.algorithms.actor_q.networks import ACTOR, DeterministicNetworks, drawn_critics
 from rlrun.algorithms.actor_q.policy import ActorQPolicy, CriticFactory, NetworkFactories
 from rlrun.envs.spaces import Spaces
+from rlrun.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
@@ -51,9 +52,10 @@ class DeterministicPolicy(ActorQPolicy):
         model = config.model
         leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
         actions = DeterministicBoxActions(bounded_box(spaces.action, "a deterministic policy"))
-        critics = [critic(leaves, model, 1, actions.size)] * config.num_critics
-        actor = actor_spec(leaves, model, actions.size)
-        others = {"actor": actor, **{name: made(leaves, model) for name, made in extra.items()}}
+        seen = critic_leaves(leaves, model)
+        critics = [critic(seen, model, 1, actions.size)] * config.num_critics
+        actor = actor_spec(actor_leaves(leaves, model), model, actions.size)
+        others = {"actor": actor, **{name: made(seen, model) for name, made in extra.items()}}
         super().__init__(
             config,
             leaves,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.functional.sequence_rows import following_steps
 from rlrun.nn.network_module import NetworkModule
+from rlrun.nn.network_spec import KEPT_UNITS
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.action_masks import masked_tensor
 
@@ -56,6 +57,8 @@ class ActorQNetworks:
         views: Online parameters by name.
         target_views: Parameters of the target networks by name.
         burn_in: Length of the burn-in of recurrent networks; None for feed-forward networks.
+        kept: Dropout factors of the critics' units, first of the critics and then of the target critics, [S, L, 2 C W];
+            None for no dropout.
     """
 
     critics: tuple[TorchNetwork, ...]
@@ -63,6 +66,7 @@ class ActorQNetworks:
     views: Mapping[str, Tensor]
     target_views: Mapping[str, Tensor]
     burn_in: int | None = None
+    kept: Tensor | None = None
 
     def present(self, batch: SampleBatch) -> Any:
         """Observations s_t of a minibatch's steps [S, L]: a tree, or `Sequences` for recurrent networks."""
@@ -81,11 +85,26 @@ class ActorQNetworks:
 
     def critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
         """Outputs [C, S, L, K] of the C critics for observations [S, L, ...] and, as inputs, actions [S, L, D]."""
-        return torch.stack([run(critic, self.views, observations, actions) for critic in self.critics])
+        return self._of_critics(self.views, observations, actions, self._kept(0))
 
     def target_critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
         """Outputs [C, S, L, K] of the C target critics for observations [S, L, ...] and actions [S, L, D]."""
-        return torch.stack([run(critic, self.target_views, observations, actions) for critic in self.critics])
+        return self._of_critics(self.target_views, observations, actions, self._kept(1))
+
+    def _of_critics(
+        self,
+        views: Mapping[str, Tensor],
+        observations: Any,
+        actions: Tensor | None,
+        kept: Sequence[Tensor | None],
+    ) -> Tensor:
+        each = zip(self.critics, kept, strict=True)
+        return torch.stack([run(critic, views, observations, actions, kept=own) for critic, own in each])
+
+    def _kept(self, half: int) -> Sequence[Tensor | None]:
+        if self.kept is None:
+            return [None] * len(self.critics)
+        return self.kept.chunk(2, -1)[half].chunk(len(self.critics), -1)
 
     def values(self, observations: Any, actions: Tensor) -> Tensor:
         """Q values [C, S, L] by the C critics, [C, S, L, K] of K outputs, for observations and actions [S, L, D]."""
@@ -98,7 +117,7 @@ class ActorQNetworks:
     def actor_values(self, objective: ActorObjective, observations: Any, actions: Tensor | None = None) -> Tensor:
         """Outputs [S, L, K] that an actor maximises: of the first critic, or the minimum or mean over all critics."""
         if objective == "first":
-            return run(self.critics[0], self.views, observations, actions)
+            return run(self.critics[0], self.views, observations, actions, kept=self._kept(0)[0])
         outputs = self.critic_outputs(observations, actions)
         return outputs.mean(0) if objective == "mean" else outputs.amin(0)
 
@@ -150,6 +169,7 @@ def run(
     actions: Tensor | None = None,
     *,
     state: Tensor | None = None,
+    kept: Tensor | None = None,
 ) -> Tensor:
     """Forward pass of a network, with burn-in of the recurrent state for sequences; returns outputs [S, L, K].
 
@@ -159,8 +179,11 @@ def run(
         observations: Tree of observations [S, L, ...], or `Sequences` with L selected steps.
         actions: Input actions [S, L, D] of a critic Q(s, a); None for other networks.
         state: Recurrent state before sequences, [S, state_size]; None for zeros, the state at an episode's start.
+        kept: Dropout factors of a feed-forward network's units, [S, L, W]; None for no dropout.
     """
     vectors = {} if actions is None else {"actions": actions}
+    if kept is not None:
+        vectors[KEPT_UNITS] = kept
     if not isinstance(observations, Sequences):
         heads, _ = network(views, {"obs": observations, **vectors})
         return heads["outputs"]
@@ -192,6 +215,25 @@ def drawn_critics(
         return {}
     is_drawn = generator.permutation(config.num_critics) < number
     return {DRAWN_CRITICS: np.tile(is_drawn.astype(np.float32), (rows, length, 1))}
+
+
+def drawn_units(
+    generator: np.random.Generator, networks: Sequence[TorchNetwork], rate: float, rows: int, length: int
+) -> dict[str, NDArray[np.float32]]:
+    """Draws the dropout factors of critics and target critics, the column `KEPT_UNITS`; none at a rate of 0.
+
+    Args:
+        generator: Random numbers.
+        networks: The critics.
+        rate: Probability that a unit is dropped; factors of the others are 1 / (1 - rate).
+        rows: Rows of the minibatch, S.
+        length: Steps of a row, L.
+    """
+    if not rate:
+        return {}
+    widths = [sum(network.module.spec.hiddens) for network in networks if isinstance(network.module, NetworkModule)]
+    is_kept = generator.random((rows, length, 2 * sum(widths)), np.float32) >= rate
+    return {KEPT_UNITS: is_kept * np.float32(1 / (1 - rate))}
 
 
 def action_masks(observations: Any) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.nn.acting import ActingNetwork
 from rlrun.nn.model_config import CriticsModelConfig
 from rlrun.nn.network_module import NetworkModule
-from rlrun.nn.network_spec import NetworkSpec
+from rlrun.nn.network_spec import KEPT_UNITS, NetworkSpec
 from rlrun.nn.observation_leaves import ObservationTree
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
@@ -105,7 +105,7 @@ class ActorQPolicy(Policy):
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Any:
         targets = views if target_views is None else target_views
-        return self._networks(self.critics, self.others, views, targets, self.burn_in)
+        return self._networks(self.critics, self.others, views, targets, self.burn_in, batch.get(KEPT_UNITS))
 
     @override
     def behavior(self) -> BehaviorPolicy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from typing_extensions import override
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.actor_q.soft_networks import Soft, SoftNetworks
+    from rlrun.flow.operators.minibatches import TrainedMinibatch
     from rlrun.policy.policy import Policy
+    from rlrun.replay.replay import Replay
 
 
 @actor_critic_defaults
@@ -67,7 +70,6 @@ class SAC(Algorithm[SACConfig]):
 
     Config: ClassVar[type[SACConfig]] = SACConfig
     policy_family = "rlrun.algorithms.actor_q.soft_policy:SoftPolicy"
-    has_target_network = True
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),
         Metric("actor/loss", "", "Loss of the actor"),
@@ -77,6 +79,11 @@ class SAC(Algorithm[SACConfig]):
         Metric("alpha/alpha", "", "Temperature: the weight of the entropy"),
         GRAD_NORM.below("alpha/"),
     )
+
+    @property
+    @override
+    def has_target_network(self) -> bool:
+        return True
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
@@ -94,13 +101,12 @@ class SAC(Algorithm[SACConfig]):
     def critics_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Soft Bellman residual: half the squared soft TD error of all critics (arXiv:1812.05905, eq. 5), [S, L]."""
         valid = batch["valid"].float()
-        ahead = outputs.sample_and_evaluate_next(batch)
+        values, ahead = outputs.values_and_next(batch)
         soft_values = ahead.values - outputs.log_alpha.detach().exp() * ahead.log_probs
         targets = batch["rewards"] + batch["discounts"] * soft_values
-        values = outputs.values_of(batch)
-        errors = values - targets
-        loss = masked_mean(0.5 * errors.square().sum(0) * batch["weights"], valid)
-        return loss_of_critics(loss, values, errors, valid)
+        residuals = outputs.residuals(values, targets)
+        loss = masked_mean(residuals.losses * batch["weights"], valid)
+        return replace(loss_of_critics(loss, residuals.values, residuals.errors, valid), assign=ahead.moved)
 
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Actor loss: E[alpha log pi(a given s) - min Q(s, a)] (arXiv:1812.05905, eq. 7); see `actor_objective`."""
@@ -109,7 +115,7 @@ class SAC(Algorithm[SACConfig]):
         loss = masked_mean(outputs.log_alpha.detach().exp() * present.log_probs - present.values, valid)
         statistics = {"loss": loss, "entropy": -masked_mean(present.log_probs.detach(), valid)}
         statistics |= self.actor_statistics(present, batch)
-        return Loss(loss, statistics, carry={"log_probs": present.log_probs})
+        return Loss(loss, statistics, carry={"log_probs": present.log_probs}, assign=present.moved)
 
     def actor_statistics(self, present: Soft, batch: SampleBatch) -> dict[str, Tensor]:
         """Further statistics of the actor's loss by name, each []."""
@@ -136,7 +142,11 @@ class SAC(Algorithm[SACConfig]):
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))
-            .followed_by(replay_updates(replay, trainee, config))
+            .followed_by(self.updates(replay, trainee))
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )
+
+    def updates(self, replay: Replay, trainee: Trainee) -> Flow[TrainedMinibatch]:
+        """Dataflow of the updates: minibatches, SGD steps, priorities and target networks."""
+        return replay_updates(replay, trainee, self.config)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -27,13 +29,29 @@ class Soft(NamedTuple):
     Attributes:
         log_probs: Log-probability of a sampled action, or its exact expectation over all actions, [S, L].
         values: Value for a sampled action, by default the minimum over the critics, or its exact expectation over all
-            actions, [S, L].
+            actions, [S, L]; of next actions under quantile critics, the M samples that targets keep, [M, S, L].
         actions: The sampled actions, [S, L, D]; None with exact expectations.
+        moved: Running statistics of batch renormalisation after the minibatch, by parameter name; mostly none.
     """
 
     log_probs: Tensor
     values: Tensor
     actions: Tensor | None = None
+    moved: Mapping[str, Tensor] = MappingProxyType({})
+
+
+class Residuals(NamedTuple):
+    """Errors of the critics' values from their targets, and the loss.
+
+    Attributes:
+        losses: Loss, summed over the critics, [S, L].
+        values: Expected values of recorded actions, [C, S, L].
+        errors: TD errors, [C, S, L].
+    """
+
+    losses: Tensor
+    values: Tensor
+    errors: Tensor
 
 
 @dataclass(frozen=True)
@@ -60,6 +78,16 @@ class SoftNetworks(ABC):
     @abstractmethod
     def values_of(self, batch: SampleBatch) -> Tensor:
         """Q values [C, S, L] by the C critics of a minibatch's recorded actions."""
+
+    def values_and_next(self, batch: SampleBatch) -> tuple[Tensor, Soft]:
+        """Q values [C, S, L] of recorded actions by the critics, and target values of the actor's next actions."""
+        ahead = self.sample_and_evaluate_next(batch)
+        return self.values_of(batch), ahead
+
+    def residuals(self, values: Tensor, targets: Tensor) -> Residuals:
+        """Half the squared errors of values [C, S, L] to targets [S, L]."""
+        errors = values - targets
+        return Residuals(0.5 * errors.square().sum(0), values, errors)
 
     @abstractmethod
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
@@ -92,7 +120,7 @@ class SquashedNetworks(SoftNetworks):
         """Evaluates reparameterised actions, sampled with the batch's standard normal `noise` [S, L, D]."""
         observations = self.networks.present(batch)
         actions, log_probs = self.sample(observations, batch["noise"])
-        return Soft(log_probs, self.networks.actor_values(objective, observations, actions).squeeze(-1), actions)
+        return Soft(log_probs, self.mean_of(self.networks.actor_values(objective, observations, actions)), actions)
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
@@ -100,9 +128,15 @@ class SquashedNetworks(SoftNetworks):
         with torch.no_grad():
             observations = self.networks.following(batch)
             actions, log_probs = self.sample(observations, batch["next_noise"])
-            return Soft(
-                log_probs, self.networks.target_minimum(self.networks.target_values(observations, actions), batch)
-            )
+            return Soft(log_probs, self.kept_of(self.networks.target_values(observations, actions), batch))
+
+    def mean_of(self, outputs: Tensor) -> Tensor:
+        """Values [S, L] of a critic's outputs [S, L, K]."""
+        return outputs.squeeze(-1)
+
+    def kept_of(self, values: Tensor, batch: SampleBatch) -> Tensor:
+        """Values that targets keep, of those of all target critics [C, S, L, ...]."""
+        return self.networks.target_minimum(values, batch)
 
 
 class ChoiceNetworks(SoftNetworks):

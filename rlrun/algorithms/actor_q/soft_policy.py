@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,17 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
-from rlrun.algorithms.actor_q.networks import drawn_critics
+from rlrun.algorithms.actor_q.networks import ActorQNetworks, drawn_critics
 from rlrun.algorithms.actor_q.policy import ActorQPolicy, CriticFactory, NetworkFactories
 from rlrun.algorithms.actor_q.soft_networks import ENTROPY_SHARE, ChoiceNetworks, SoftNetworks, SquashedNetworks
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
-from rlrun.nn.network_spec import LogStds
+from rlrun.nn.model_config import CriticsModelConfig
+from rlrun.nn.network_module import NetworkModule
+from rlrun.nn.network_spec import LogStds, NetworkSpec
+from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.discrete import DiscreteActions
@@ -30,6 +34,9 @@ from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.sac import SACConfig
+
+ActorFactory = Callable[[ObservationTree, CriticsModelConfig, int, LogStds | None], NetworkSpec]
+"""Makes the actor's spec from (leaves, model, num_outputs, log_stds), as `actor_spec` does."""
 
 
 class SoftPolicy(ActorQPolicy):
@@ -41,6 +48,8 @@ class SoftPolicy(ActorQPolicy):
         seed: Seed of the first parameters.
         critic: Makes the spec of each critic.
         extra: Makes the specs of further networks, by name.
+        actor: Makes the actor's spec.
+        network: Makes each network of its spec.
 
     Attributes:
         default_target_entropy: Target entropy in nats if the settings have none: minus the number of continuous actions
@@ -62,10 +71,12 @@ class SoftPolicy(ActorQPolicy):
         seed: int,
         critic: CriticFactory = critic_spec,
         extra: NetworkFactories = MappingProxyType({}),
+        actor: ActorFactory = actor_spec,
+        network: type[NetworkModule] = NetworkModule,
     ) -> None:
         model = config.model
         leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
-        self._soft: type[SoftNetworks]
+        self._soft: Callable[[ActorQNetworks, float], SoftNetworks]
         actions: DiscreteActions | SquashedBoxActions
         match spaces.action:
             case gymnasium.spaces.Discrete():
@@ -79,15 +90,16 @@ class SoftPolicy(ActorQPolicy):
             case _:
                 raise UsageError(f"a soft policy acts in a bounded Box or in Discrete, not in {spaces.action}")
         log_stds = LogStds(self.num_normal, model.log_std_init, state_dependent=True) if model.use_sde else None
-        self.actor_spec = actor_spec(leaves, model, actions.num_outputs, log_stds)
+        self.actor_spec = actor(actor_leaves(leaves, model), model, actions.num_outputs, log_stds)
         if model.use_sde and not (self.num_normal and self.actor_spec.is_dense):
             raise UsageError(
                 "model.use_sde: only continuous actions are explored that way, not as a function of encoders with "
                 "parameters, as of images, or of attention"
             )
-        critics = [critic(leaves, model, num_values, self.num_normal)] * config.num_critics
-        others = {"actor": self.actor_spec, **{name: made(leaves, model) for name, made in extra.items()}}
-        module = ActorQNets(critics, others, model, seed=seed, initial_alpha=config.initial_alpha)
+        seen = critic_leaves(leaves, model)
+        critics = [critic(seen, model, num_values, self.num_normal)] * config.num_critics
+        others = {"actor": self.actor_spec, **{name: made(seen, model) for name, made in extra.items()}}
+        module = ActorQNets(critics, others, model, seed=seed, initial_alpha=config.initial_alpha, network=network)
         super().__init__(config, leaves, actions, module, burn_in=config.replay.burn_in)
 
     @override

@@ -20,7 +20,7 @@ _OF_WORKERS = ("valid", "weights_version")
 
 
 @fixed("rows are drawn uniformly", prioritized=False, priority_alpha=0.6, priority_beta=0.4, priority_epsilon=1e-6)
-@fixed("an observation is kept as it is", frame_stack=None)
+@fixed("an observation is kept as it is", frame_stack=None, hindsight=None)
 class RowReplayConfig(ReplayConfig):
     """Settings of a uniform replay buffer of independent rows."""
 

@@ -105,13 +105,17 @@ class AskingBehavior(BehaviorPolicy):
             TrainingFailed: The expert raises.
         """
         super().act(observations, np.ascontiguousarray(noise[:, :-1]), record, t, episode_starts, acts, rows)
-        labels = self.action_space.from_env(self._loaded_expert()(observations, episode_starts))
+        labels = self.action_space.from_env(self.asked(observations, record, t, episode_starts))
         by_expert = noise[:, -1] < self.beta
         record[EXPERT_ACTIONS][t] = labels
         record["actions"][t][by_expert] = labels[by_expert]
         taken = self.action_space.to_env(record["actions"][t])
         self.take_actions(taken)
         return taken
+
+    def asked(self, observations: Any, record: SampleBatch, t: int, episode_starts: NDArray[np.bool_]) -> Any:
+        """Actions of the env that the expert would take; a subclass may record more of it in row t."""
+        return self.expert()(observations, episode_starts)
 
     @override
     def take_actions(self, actions: Any) -> None:
@@ -135,11 +139,16 @@ class AskingBehavior(BehaviorPolicy):
     def load_memory(self, memory: Mapping[str, Any]) -> None:
         super().load_memory(memory)
         if "expert" in memory:
-            self._loaded_expert().load_memory(memory["expert"])
+            self.expert().load_memory(memory["expert"])
 
-    def _loaded_expert(self) -> Expert:
+    def expert(self) -> Expert:
+        """The expert, which is loaded by the first call.
+
+        Raises:
+            UsageError: There is none, or it does not fit the env.
+        """
         if self._expert is None:
             if self._path is None:
-                raise UsageError("dagger asks an expert: set config.expert to a function or a checkpoint")
+                raise UsageError("an expert is asked for actions: set config.expert to a function or a checkpoint")
             self._expert = expert_at(self._path, self._spaces)
         return self._expert

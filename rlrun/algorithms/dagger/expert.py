@@ -13,6 +13,7 @@ from rlrun.data.space_kinds import batched
 from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import TrainingFailed, UsageError
+from rlrun.policy.action_spaces.action_space import Floats
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.registry import load_object
 
@@ -110,10 +111,24 @@ class SavedExpert:
         self._behavior: BehaviorPolicy = frozen.make()
         self._behavior.load(frozen.weights)
 
+    @property
+    def behavior(self) -> BehaviorPolicy:
+        """The policy as it acts."""
+        return self._behavior
+
     def __call__(self, observations: Any, episode_starts: NDArray[np.bool_]) -> Any:
         """Actions for observations [B, ...]."""
         self._behavior.begin_episodes(episode_starts)
         return self._behavior.actions(observations, None)
+
+    def distribution(self, observations: Any, episode_starts: NDArray[np.bool_]) -> tuple[Floats, Any]:
+        """Parameters of the action distributions [B, K], and the likeliest actions of the env [B, ...]."""
+        behavior = self._behavior
+        behavior.begin_episodes(episode_starts)
+        outputs = behavior.outputs(observations)
+        likeliest = behavior.action_space.mode(outputs)
+        behavior.remember(likeliest, None)
+        return outputs, behavior.env_actions(likeliest)
 
     def take_actions(self, actions: Any) -> None:
         """Replaces the policy's last actions in its memory by those that were executed."""

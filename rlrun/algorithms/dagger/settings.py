@@ -15,6 +15,7 @@ from rlrun.nn.model_config import WHO_IS_RECURRENT, ModelConfig
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("there is no value network", shared_value=False)
+@fixed("there is no critic", critic_sees=None)
 class DAggerModelConfig(ModelConfig):
     """Settings of the network of an imitating policy."""
 
@@ -51,6 +52,8 @@ class DAggerConfig(OffPolicyConfig):
     def _all_labels_count_alike(self) -> DAggerConfig:
         if self.replay.prioritized:
             raise ValueError("replay.prioritized: labels have no TD errors to sample by; leave it out")
+        if self.replay.hindsight is not None:
+            raise ValueError("replay.hindsight: a label is the expert's action for the goal that it saw; leave it out")
         return self
 
     @property

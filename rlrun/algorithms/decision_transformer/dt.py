@@ -22,7 +22,7 @@ from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.metric import Metric
-from rlrun.nn.model_config import WHO_IS_RECURRENT, ModelConfig
+from rlrun.nn.model_config import WHO_HAS_PRIVILEGES, WHO_IS_RECURRENT, ModelConfig
 from rlrun.nn.observation_leaves import dense_inputs
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @fixed("the transformer's layers are set by embedding, num_layers and num_heads", hiddens=(64, 64), module=None)
 @fixed("the transformer itself sees the last context_length steps", views={})
 @fixed("there is no value network", shared_value=False)
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class DTModelConfig(ModelConfig):
     """Settings of the inputs of a Decision Transformer."""
 

@@ -9,6 +9,7 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dqn.munchausen import MunchausenConfig, munchausen_targets
 from rlrun.algorithms.dqn.q_settings import QExploration, QSettings
 from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
 from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
@@ -55,13 +56,23 @@ class DQNConfig(OffPolicyConfig):
     distribution: ReturnKind = "none"
     """Distribution of returns: `none` learns the mean; `c51` a categorical distribution over atoms evenly spaced from
     v_min to v_max (Bellemare et al., arXiv:1707.06887); `quantile` quantiles (QR-DQN, Dabney et al.,
-    arXiv:1710.10044)."""
+    arXiv:1710.10044); `iqn` quantiles at drawn fractions (implicit quantile networks, Dabney et al.,
+    arXiv:1806.06923)."""
     num_atoms: PositiveInt = 51
-    """Number of atoms of c51, or of quantiles."""
+    """Number of atoms of c51, or of quantiles; with iqn, of fractions drawn for each transition and its target."""
+    acting_quantiles: PositiveInt = 32
+    """Number of quantiles whose mean is the value of an action in iqn's acting and greedy choices: those at the
+    midpoints of as many equal parts."""
+    num_cosines: PositiveInt = 64
+    """Number of cosines of a fraction, cos(pi i tau), that iqn embeds."""
     v_min: float = -10.0
     """Smallest atom of c51."""
     v_max: float = 10.0
     """Largest atom of c51."""
+    munchausen: MunchausenConfig | None = None
+    """Munchausen targets: soft ones, with the scaled log-policy added to the reward (Vieillard et al.,
+    arXiv:2007.14430); `{}` for the paper's settings, null for none. They average over the next actions, so `double` is
+    false."""
     noisy: bool = False
     """Noisy networks: dense layers with learned Gaussian noise on their parameters (Fortunato et al.,
     arXiv:1706.10295), drawn for every minibatch and every fragment. They explore without epsilon."""
@@ -81,6 +92,8 @@ class DQNConfig(OffPolicyConfig):
     @model_validator(mode="before")
     @classmethod
     def _one_exploration_is_enough(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("munchausen") is not None:
+            data = {"double": False, **data}  # soft targets choose no next action
         explores = isinstance(data, Mapping) and (data.get("noisy") is True or data.get("exploration") == "soft_q")
         return {"epsilon": 0.0, **data} if explores else data
 
@@ -97,11 +110,25 @@ class DQNConfig(OffPolicyConfig):
             )
         return self
 
+    @model_validator(mode="after")
+    def _fits_its_paper(self) -> DQNConfig:
+        if self.munchausen is not None and (self.double or self.n_step > 1 or self.distribution in ("c51", "quantile")):
+            raise ValueError(
+                "munchausen chooses no next action, and is defined for one step and distributions none and iqn: leave "
+                f"out n_step ({self.n_step}), distribution ({self.distribution}) and double, or munchausen"
+            )
+        if self.distribution == "iqn" and (self.dueling or self.noisy or self.model.module or self.model.normalization):
+            raise ValueError(
+                "distribution iqn has layers of its own: leave out dueling, noisy, model.module and model.normalization"
+            )
+        return self
+
     @property
     def q(self) -> QSettings:
         """Settings of the Q policy."""
+        support, quantiles = (self.v_min, self.v_max), (self.acting_quantiles, self.num_cosines)
         return QSettings(
-            returns=ReturnModel(self.distribution, self.num_atoms, self.v_min, self.v_max),
+            returns=ReturnModel(self.distribution, self.num_atoms, *support, *quantiles),
             dueling=self.dueling,
             noisy_sigma=self.noisy_sigma if self.noisy else None,
             exploration=self.exploration,
@@ -110,7 +137,8 @@ class DQNConfig(OffPolicyConfig):
     @classmethod
     @override
     def shapes_parameters(cls, path: str) -> bool:
-        return path in ("dueling", "distribution", "num_atoms", "noisy") or super().shapes_parameters(path)
+        shaping = ("dueling", "distribution", "num_atoms", "num_cosines", "noisy")
+        return path in shaping or super().shapes_parameters(path)
 
 
 class DQN(Algorithm[DQNConfig]):
@@ -128,25 +156,31 @@ class DQN(Algorithm[DQNConfig]):
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Huber loss of the n-step TD error (cross-entropy for C51, quantile Huber for QR-DQN) over rows [S, 1].
+        """Huber loss of the n-step TD error (cross-entropy for C51, quantile Huber for quantiles) over rows [S, 1].
 
         The next action is greedy among those that the next observation's action mask allows.
         """
         valid = batch["valid"].float()
         taken = gather_actions(outputs.q_outputs(batch["obs"]), batch["actions"])
+        rewards, following = self._rewards_and_returns(outputs, batch)
+        values = outputs.means(taken)
+        targets = rewards + batch["discounts"] * outputs.means(following)
+        td_errors = (values.detach() - targets).abs()
+        distances, priorities = self._distances(outputs, SampleBatch(batch, rewards=rewards), taken, following)
+        loss = masked_mean(distances * batch["weights"], valid)
+        statistics = td_statistics(loss, values, td_errors, valid)
+        return Loss(loss, statistics, priorities=(td_errors if priorities is None else priorities).squeeze(-1))
+
+    def _rewards_and_returns(self, outputs: QNetworks, batch: SampleBatch) -> tuple[Tensor, Tensor]:
+        """Rewards [S, 1], and target network's return distributions of the next observations, [S, 1, K]."""
         target_outputs = outputs.target_q_outputs(batch["next_obs"])
+        if self.config.munchausen is not None:
+            return munchausen_targets(self.config.munchausen, outputs, batch, target_outputs)
         if self.config.double:
             best = outputs.greedy_actions(batch["next_obs"])
         else:
             best = outputs.allowed_argmax(outputs.means(target_outputs), batch["next_obs"])
-        following = gather_actions(target_outputs, best)
-        values = outputs.means(taken)
-        targets = batch["rewards"] + batch["discounts"] * outputs.means(following)
-        td_errors = (values.detach() - targets).abs()
-        distances, priorities = self._distances(outputs, batch, taken, following)
-        loss = masked_mean(distances * batch["weights"], valid)
-        statistics = td_statistics(loss, values, td_errors, valid)
-        return Loss(loss, statistics, priorities=(td_errors if priorities is None else priorities).squeeze(-1))
+        return batch["rewards"], gather_actions(target_outputs, best)
 
     def _distances(
         self, outputs: QNetworks, batch: SampleBatch, taken: Tensor, following: Tensor
@@ -163,8 +197,8 @@ class DQN(Algorithm[DQNConfig]):
         match self.config.distribution:
             case "none":
                 return huber((taken - rewards - discounts * following).squeeze(-1)), None
-            case "quantile":
-                return quantile_huber(taken, rewards + discounts * following), None
+            case "quantile" | "iqn":
+                return quantile_huber(taken, rewards + discounts * following, outputs.fractions), None
         support = outputs.support(taken)
         targets = projected(following.softmax(-1), rewards + discounts * support, support)
         crossed = cross_entropy(taken, targets)

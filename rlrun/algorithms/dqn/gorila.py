@@ -68,6 +68,7 @@ class Gorila(DQN):
                 n_step=config.n_step,
                 gamma=config.gamma,
                 seed=trainee.seed,
+                make_goals=trainee.make_goals,
             ),
         )
 

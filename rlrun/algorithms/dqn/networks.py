@@ -12,25 +12,31 @@ from torch import Tensor
 from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.nn.noisy_net import NoisyNet
 from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.action_masks import allowed_argmax
+from rlrun.policy.action_masks import allowed_argmax, masked_tensor
 
 _ONLINE, _CHOICE, _TARGET = 0, 1, 2
+
+WAVES = "quantile_waves"
+"""Minibatch column of the cosines of the fractions of online and then of target quantiles, [S, L, 2 N, C]."""
 
 
 @dataclass(frozen=True)
 class QNetworks:
     """Online and target network of a Q policy, evaluated with the parameters of an update.
 
-    A noisy network has independent noise for the online values, the choice of the next action, and the target.
+    A noisy network has independent noise for the online values, the choice of the next action, and the target. An
+    implicit quantile network has drawn fractions for online and target quantiles, and fixed ones for the choice.
 
     Attributes:
         network: The Q network, without parameters.
-        decode: Decoder of Q values from parameters, head outputs and batch columns, for embedded actions; else None.
+        decode: Decoder of Q values or quantiles from parameters, head outputs and batch columns; None without one.
         returns: Representation of returns: mean, categorical distribution or quantiles.
         num_actions: Number of Discrete actions, A.
         views: Parameters of the online network by name.
         target_views: Parameters of the target network by name.
         noise: Noise of a noisy network for the three forward passes, [3, num_noise]; None without noise.
+        fractions: Fractions of the online quantiles of an implicit quantile network, [S, L, N]; None for others.
+        waves: Cosines of the fractions of online and target quantiles, [S, L, 2 N, C]; None for fixed fractions.
     """
 
     network: TorchNetwork
@@ -40,6 +46,8 @@ class QNetworks:
     views: Mapping[str, Tensor]
     target_views: Mapping[str, Tensor]
     noise: Tensor | None = None
+    fractions: Tensor | None = None
+    waves: Tensor | None = None
 
     def q_outputs(self, observations: Any) -> Tensor:
         """Return distributions (or means) [S, L, A, K] of all actions by the online network."""
@@ -67,12 +75,16 @@ class QNetworks:
         """Masked argmax [S, L] of Q values [S, L, A] over the actions that the observations allow."""
         return allowed_argmax(values, observations)
 
+    def log_policy(self, values: Tensor, observations: Any, temperature: float) -> Tensor:
+        """Log-probabilities [S, L, A] of the softmax of Q values over a temperature, under action masks."""
+        return (masked_tensor(values, observations) / temperature).log_softmax(-1)
+
     def means(self, q_outputs: Tensor) -> Tensor:
         """Expected returns [...] of returns [..., K]: logits of C51 atoms, quantiles, or the mean itself."""
         match self.returns.kind:
             case "none":
                 return q_outputs.squeeze(-1)
-            case "quantile":
+            case "quantile" | "iqn":
                 return q_outputs.mean(-1)
         return (q_outputs.softmax(-1) * self.support(q_outputs)).sum(-1)
 
@@ -88,5 +100,8 @@ class QNetworks:
         heads, _ = self.network(views, {"obs": observations})
         outputs = heads["outputs"]
         if self.decode is not None:
-            outputs = self.decode(views, heads, {"obs": observations})
+            columns = {"obs": observations}
+            if self.waves is not None and which != _CHOICE:
+                columns[WAVES] = self.waves.chunk(2, 2)[int(which == _TARGET)]
+            outputs = self.decode(views, heads, columns)
         return outputs.view(*outputs.shape[:2], self.num_actions, -1)

@@ -10,13 +10,15 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from rlrun.algorithms.dqn.expected_returns import ExpectedReturns
-from rlrun.algorithms.dqn.networks import QNetworks
+from rlrun.algorithms.dqn.implicit_quantiles import FRACTIONS, ImplicitQuantiles, drawn_fractions
+from rlrun.algorithms.dqn.networks import WAVES, QNetworks
 from rlrun.algorithms.dqn.q_settings import QConfig
 from rlrun.algorithms.dqn.q_values import QValues
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.nn.custom_modules import load_custom_network
+from rlrun.nn.encoders import HIDDEN_GAIN
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, hidden_widths, network_spec
@@ -27,7 +29,7 @@ from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.decoder import Decoding
+from rlrun.policy.decoder import Decoder, Decoding
 from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
 from rlrun.policy.exploration.exploration import Exploration, own_exploration
 from rlrun.policy.exploration.parameter_noise import AdaptiveNoise, LearnedNoise, NoisyPart, ParameterNoise, factors
@@ -63,18 +65,16 @@ class QPolicy(Policy):
         self.decoding: Decoding | None = None
         num_actions, number = self.action_space.num_outputs, self.returns.numbers_per_action
         if model.module is None:
-            spec = q_spec(self.leaves, model, num_actions, number, dueling=settings.dueling)
+            if self.returns.kind == "iqn":
+                spec = quantile_features_spec(self.leaves, model)
+            else:
+                spec = q_spec(self.leaves, model, num_actions, number, dueling=settings.dueling)
             with seeded(seed):
                 own = NetworkModule(spec)
-                decoder = embedding_decoder(self.leaves, model, seed)
+                decoder = self._decoder(model, seed)
             initialize([own], own, orthogonal=model.orthogonal_init, seed=seed)
             net: nn.Module = own
             if decoder is not None:
-                if settings.dueling or settings.noisy_sigma is not None or self.returns.kind != "none":
-                    raise UsageError(
-                        "model.action_embeddings: the value of an embedded action is one number, without a stream for "
-                        "the observation's own; leave out dueling, noisy and distribution"
-                    )
                 self.decoding = Decoding(decoder, "decoder.")
         else:
             net, returned = load_custom_network(model, spaces.observation, num_actions * number, seed)
@@ -91,19 +91,37 @@ class QPolicy(Policy):
             self.network = TorchNetwork(net, prefix="network.")
         self.parameters = FlatParameters(self.module)
 
+    def _decoder(self, model: ModelConfig, seed: int) -> Decoder | None:
+        embedded, settings = embedding_decoder(self.leaves, model, seed), self.settings
+        if embedded is not None and (
+            settings.dueling or settings.noisy_sigma is not None or self.returns.kind != "none"
+        ):
+            raise UsageError(
+                "model.action_embeddings: the value of an embedded action is one number, without a stream for the "
+                "observation's own; leave out dueling, noisy and distribution"
+            )
+        if self.returns.kind == "iqn":
+            widths = quantile_widths(self.leaves, model)
+            return ImplicitQuantiles(self.returns, self.action_space.num_outputs, model, widths, seed=seed)
+        return embedded
+
     @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> QNetworks:
         noise = batch[NOISE][0] if NOISE in batch else None
+        fractions = batch[FRACTIONS].chunk(2, 2)[0] if FRACTIONS in batch else None
         targets = views if target_views is None else target_views
         actions = self.action_space.num_outputs
         decode = None if self.decoding is None else self.decoding.outputs
-        return QNetworks(self.network, decode, self.returns, actions, views, targets, noise)
+        waves = batch.get(WAVES)
+        return QNetworks(self.network, decode, self.returns, actions, views, targets, noise, fractions, waves)
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the noise of a noisy network, shared over a minibatch; no columns for other networks."""
+        """Samples the noise of a noisy network, shared over a minibatch, or each row's fractions of quantiles."""
+        if self.returns.kind == "iqn":
+            return drawn_fractions(generator, rows, length, self.returns)
         if not isinstance(self.module, NoisyNet):
             return {}
         return {NOISE: factors(generator.standard_normal((1, 3, self.module.num_noise), np.float32))}
@@ -116,7 +134,7 @@ class QPolicy(Policy):
             else self.decoding.acting(self.network, self.parameters)
         )
         return BehaviorPolicy(
-            network if self.returns.kind == "none" else ExpectedReturns(network, self.returns),
+            network if self.returns.kind in ("none", "iqn") else ExpectedReturns(network, self.returns),
             self.action_space,
             self._exploration(),
             self.leaves,
@@ -151,6 +169,21 @@ class QPolicy(Policy):
             )
             for layer in module.layers
         ]
+
+
+def quantile_widths(leaves: ObservationTree, model: ModelConfig) -> tuple[int, int]:
+    """Widths of the features that an implicit quantile network multiplies by embeddings, and of the layer after.
+
+    These are the last two of the hidden layers, or twice the last one if there are fewer.
+    """
+    widths = hidden_widths(model, leaves)
+    return (widths[-2], widths[-1]) if len(widths) > 1 else (model.decoder_width, model.decoder_width)
+
+
+def quantile_features_spec(leaves: ObservationTree, model: ModelConfig) -> NetworkSpec:
+    """Spec of the network of an implicit quantile network's features, up to the multiplication by embeddings."""
+    head = Head("outputs", "features", quantile_widths(leaves, model)[0], gain=HIDDEN_GAIN)
+    return network_spec(leaves, model, Tower((head,)), hiddens=hidden_widths(model, leaves)[:-2])
 
 
 def q_spec(

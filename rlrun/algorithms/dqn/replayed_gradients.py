@@ -16,6 +16,7 @@ from rlrun.replay.replay_buffer import ReplayBuffer
 if TYPE_CHECKING:
     from rlrun.learner.learner import LearnerFactory
     from rlrun.policy.weights import Weights
+    from rlrun.replay.hindsight import MakeGoals
     from rlrun.replay.replay_config import ReplayConfig
 
 
@@ -32,6 +33,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
         gamma: Discount factor.
         seed: Root seed of the replay's sampling.
         worker: Index of the worker; 0 on the driver.
+        make_goals: Factory of the env's goal functions, for hindsight; None where the env has none.
 
     Source:
         Nair et al., arXiv:1507.04296, section 4: replay memory in its local form.
@@ -51,6 +53,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
         gamma: float,
         seed: int,
         worker: int = 0,
+        make_goals: MakeGoals | None = None,
     ) -> None:
         self.compute = ComputeGradients(make_learner)
         self.config = config
@@ -61,12 +64,14 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
         self.gamma = gamma
         self.seed = seed
         self.worker = worker
+        self.make_goals = make_goals
         self._replay = ReplayBuffer(
             config.replace(capacity=max(config.capacity // num_workers, 1)),
             num_workers=1,
             n_step=n_step,
             gamma=gamma,
             seed=child_seed(seed, "replay", *([worker] if worker else [])),
+            make_goals=make_goals,
         )
 
     @override
@@ -90,6 +95,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
             gamma=self.gamma,
             seed=self.seed,
             worker=worker,
+            make_goals=self.make_goals,
         )
 
     @override

@@ -54,23 +54,25 @@ def entropy(probabilities: Tensor) -> Tensor:
     return -(probabilities * probabilities.clamp(min=1e-12).log()).sum(-1)
 
 
-def quantile_huber(quantiles: Tensor, targets: Tensor) -> Tensor:
-    """Quantile Huber loss (QR-DQN).
+def quantile_huber(quantiles: Tensor, targets: Tensor, fractions: Tensor | None = None) -> Tensor:
+    """Quantile Huber loss (QR-DQN, IQN).
 
-    The i-th of N estimates, from 0, is of the quantile midpoint (2 i + 1) / (2 N).
+    Without fractions the i-th of N estimates, from 0, is of the quantile midpoint (2 i + 1) / (2 N).
 
     Args:
         quantiles: Estimated quantiles, [..., N].
         targets: Samples of the target distribution, [..., M].
+        fractions: Fractions of the estimated quantiles, [..., N]; None for midpoints.
 
     Returns:
         The sum over quantiles of the mean over targets, [...].
 
     Source:
-        Dabney et al., arXiv:1710.10044, eq. 10 with kappa = 1.
+        Dabney et al., arXiv:1710.10044, eq. 10 with kappa = 1; arXiv:1806.06923, eq. 3.
     """
     number = quantiles.shape[-1]
-    midpoints = (quantiles.new_ones(number).cumsum(-1) - 0.5) / number
+    if fractions is None:
+        fractions = (quantiles.new_ones(number).cumsum(-1) - 0.5) / number
     errors = targets.unsqueeze(-2) - quantiles.unsqueeze(-1)
-    weights = (midpoints.unsqueeze(-1) - (errors < 0).float()).abs()
+    weights = (fractions.unsqueeze(-1) - (errors < 0).float()).abs()
     return (weights * huber(errors)).mean(-1).sum(-1)

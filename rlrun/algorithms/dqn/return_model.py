@@ -12,7 +12,7 @@ from rlrun.functional.softmax import log_softmax
 
 Floats = NDArray[np.float32]
 
-ReturnKind = Literal["none", "c51", "quantile"]
+ReturnKind = Literal["none", "c51", "quantile", "iqn"]
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,20 @@ class ReturnModel:
 
     Attributes:
         kind: `none`: expected return. `c51`: logits of returns evenly spaced from `v_min` to `v_max`. `quantile`:
-            quantiles of equal probability.
+            quantiles of equal probability. `iqn`: quantiles at drawn fractions, by an implicit quantile network.
         num_atoms: Number K of atoms or quantiles; unused with `none`.
         v_min: Smallest return in the support of `c51`.
         v_max: Largest return in the support of `c51`.
+        acting_quantiles: Number of quantiles whose mean is the Q value of `iqn` in acting and in greedy choices.
+        num_cosines: Number of cosines of a fraction that `iqn` embeds.
     """
 
     kind: ReturnKind = "none"
     num_atoms: int = 1
     v_min: float = 0.0
     v_max: float = 0.0
+    acting_quantiles: int = 1
+    num_cosines: int = 1
 
     @property
     def numbers_per_action(self) -> int:

@@ -50,6 +50,7 @@ PERCENTILES = (0.05, 0.95)
     priority_alpha=0.6,
     priority_beta=0.4,
     priority_epsilon=1e-6,
+    hindsight=None,
 )
 class DreamerReplayConfig(SequenceReplayConfig):
     """Settings of the replay buffer of sequences for the world model."""

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from typing_extensions import override
 
 from rlrun.config import PositiveInt, fixed
-from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, ModelConfig
+from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, WHO_HAS_PRIVILEGES, ModelConfig
 
 Size = Literal["nano", "micro", "mini", "xxs", "xs", "s", "m", "l", "xl"]
 
@@ -54,6 +54,7 @@ B.1), the smaller ones from RLlib."""
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
 @fixed("what is encoded has to be decoded as well, by networks of rlrun's", module=None, encoders={})
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class DreamerModelConfig(ModelConfig):
     """Network architecture of DreamerV3: a world model, an actor and a critic."""
 

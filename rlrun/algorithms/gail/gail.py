@@ -35,7 +35,7 @@ class GAIL(PPO):
     config: GAILConfig
     policy_family = "rlrun.algorithms.gail.policy:GAILPolicy"
     learns_in_worlds = False
-    learner_metrics = (  # type: ignore[assignment]  # a longer tuple
+    learner_metrics = (
         *PPO.learner_metrics,
         Metric("discriminator/loss", "nats", "Cross-entropy of the discriminator, 1.39 where it cannot tell"),
         Metric("discriminator/grad_norm", "", "Norm of its gradient before it is clipped"),

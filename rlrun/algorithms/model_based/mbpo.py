@@ -23,7 +23,7 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Objective
-from rlrun.nn.model_config import WHO_IS_RECURRENT, SoftModelConfig
+from rlrun.nn.model_config import WHO_HAS_PRIVILEGES, WHO_IS_RECURRENT, SoftModelConfig
 from rlrun.replay.local_replay import LocalReplay
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("a learned model predicts single observations", views={})
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class ModelBasedModelConfig(SoftModelConfig):
     """Settings of the networks of a stochastic actor and its Q functions, without a recurrent core."""
 

@@ -11,6 +11,7 @@ from rlrun.replay.replay_config import SequenceReplayConfig
 @fixed("collected and imagined transitions are drawn uniformly", prioritized=False, priority_alpha=0.6)
 @fixed("collected and imagined transitions are drawn uniformly", priority_beta=0.4, priority_epsilon=1e-6)
 @fixed("a learned model predicts vectors", frame_stack=None)
+@fixed("imagined transitions have the goals of the states that they begin in", hindsight=None)
 @fixed("imagined transitions are of single steps", length=20, burn_in=20, stride=10)
 class TransitionReplayConfig(SequenceReplayConfig):
     """Settings of the replay buffer of collected transitions."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 @fixed("there is no value network", shared_value=False)
+@fixed("there is no critic", critic_sees=None)
 class BCModelConfig(ModelConfig):
     """Settings of the network of a cloned policy."""
 

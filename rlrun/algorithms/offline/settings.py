@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from rlrun.config import fixed
-from rlrun.nn.model_config import WHO_IS_RECURRENT, CriticsModelConfig, SoftModelConfig
+from rlrun.nn.model_config import WHO_HAS_PRIVILEGES, WHO_IS_RECURRENT, CriticsModelConfig, SoftModelConfig
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("actions are sampled independently of each other", use_sde=False, sde_sample_freq=None)
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class RegressedModelConfig(CriticsModelConfig):
     """Settings of the networks of a stochastic actor with free standard deviations, and its Q functions."""
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("actions are sampled independently of each other", use_sde=False, sde_sample_freq=None)
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class ConservativeModelConfig(SoftModelConfig):
     """Settings of the networks of a tanh-Gaussian actor and its Q functions, without a recurrent core."""

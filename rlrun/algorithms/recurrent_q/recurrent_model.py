@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlrun.config import fixed
-from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, CoreKind, ModelConfig
+from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, WHO_HAS_PRIVILEGES, CoreKind, ModelConfig
 
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
@@ -11,6 +11,7 @@ from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, CoreKi
 @fixed("there is no value network", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed("recurrent networks are built by rlrun", module=None)
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class RecurrentModelConfig(ModelConfig):
     """Network architecture of a recurrent Q policy: dense layers, a recurrent core, and a head for the Q values."""
 

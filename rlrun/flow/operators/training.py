@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -27,6 +28,7 @@ class TrainOnBatch(Operator):
             single steps.
         stop: (statistic, bound) of early stopping: no further epoch once the statistic's mean over an epoch exceeds the
             bound.
+        objectives: Names of the learner's objectives to run; None for all.
     """
 
     learns = True
@@ -40,6 +42,7 @@ class TrainOnBatch(Operator):
         whole_fragments: bool = False,
         seq_len: int | None = None,
         stop: tuple[str, float] | None = None,
+        objectives: Sequence[str] | None = None,
     ) -> None:
         self.trainee = trainee
         self.num_epochs = num_epochs
@@ -47,13 +50,16 @@ class TrainOnBatch(Operator):
         self.whole_fragments = whole_fragments
         self.seq_len = seq_len
         self.stop = stop
+        self.objectives = objectives
 
     @override
     def settings(self) -> dict[str, Any]:
         stop = {} if self.stop is None else {"stop": f"{self.stop[0]} > {self.stop[1]:g}"}
         rows = {"whole_fragments": True} if self.whole_fragments else {}
         sequences = {} if self.seq_len is None else {"seq_len": self.seq_len}
-        return {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **rows, **sequences, **stop}
+        chosen = {} if self.objectives is None else {"objectives": list(self.objectives)}
+        passes = {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size}
+        return {**chosen, **passes, **rows, **sequences, **stop}
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
@@ -78,6 +84,7 @@ class TrainOnBatch(Operator):
             minibatch_size=self._minibatch_rows(length, slots) * (length + 1 if self.whole_fragments else 1),
             scheduled=trainee.clock.scheduled(),
             stop=self.stop,
+            objectives=self.objectives,
         )
         return item
 

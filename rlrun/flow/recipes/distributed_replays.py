@@ -50,4 +50,5 @@ def distributed_replay(
         minibatches_per_fragment=minibatches_per_fragment,
         timeout_s=timeout_s,
         max_restarts=max_restarts,
+        make_goals=trainee.make_goals,
     )

@@ -47,7 +47,12 @@ MOST_TOGETHER = 16
 
 
 def replay_updates(
-    replay: Replay, trainee: Trainee, config: ReplayUpdateSettings, most_together: int = MOST_TOGETHER
+    replay: Replay,
+    trainee: Trainee,
+    config: ReplayUpdateSettings,
+    most_together: int = MOST_TOGETHER,
+    *,
+    has_target: bool = True,
 ) -> Flow[TrainedMinibatch]:
     """Builds the off-policy update loop: sample a minibatch, take an SGD step, update priorities and target network.
 
@@ -58,9 +63,10 @@ def replay_updates(
         trainee: Trainee with the learner, target network and clock.
         config: Settings: minibatch size, replay ratio, and target network updates.
         most_together: Largest number of minibatches in an item; 1 where other branches take turns with this one.
+        has_target: Whether there is a target network.
     """
     update_target = UpdateTargetNetwork(trainee, config.target_update_interval, config.tau)
-    return (
+    updates = (
         replay_minibatches(
             replay,
             trainee,
@@ -68,9 +74,9 @@ def replay_updates(
             training_intensity=config.training_intensity,
             learning_starts=config.learning_starts,
             normalize_observations=config.normalize_observations,
-            at_most=lambda: min(most_together, update_target.items_left),
+            at_most=lambda: min(most_together, update_target.items_left) if has_target else most_together,
         )
         .for_each(TrainOnMinibatch(trainee, minibatch_size=config.minibatch_size))
         .for_each(UpdatePriorities(replay))
-        .for_each(update_target)
     )
+    return updates.for_each(update_target) if has_target else updates

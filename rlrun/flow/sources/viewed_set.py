@@ -34,6 +34,7 @@ class ViewedSet(DataSet):
 
     def __init__(self, data: DataSet, leaves_of: ObservationTree, action_space: ActionSpace) -> None:
         super().__init__(data.folder, data.manifest)
+        self._read = data._read  # files that are open stay so
         self._leaves = leaves_of
         self._action_space = action_space
         self._name = VIEW_FRAMES if VIEW_FRAMES in leaves_of else VIEW_OBS

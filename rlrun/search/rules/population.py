@@ -48,7 +48,7 @@ class _Member:
     params: dict[str, Any]
     generation: int = 0
     score: float | None = None
-    env_steps: int = 0
+    steps: int = 0
     arrived: bool = False
     has_diverged: bool = False
     orders: Orders | None = None
@@ -114,16 +114,16 @@ class Populations:
 
         Args:
             trial: Name of the trial.
-            time: Env steps of the trial.
+            time: Steps of the trial, in the unit of the settings' interval.
             score: Score of the trial, higher is better; None is the worst.
         """
         member = self._by_trial[trial]
         if member.arrived:
             return WAIT
-        generation = int(time // self._settings.interval_env_steps)
+        generation = int(time // self._settings.interval)
         if generation <= member.generation:
             return CONTINUE
-        member.env_steps, member.score, member.has_diverged = int(time), _number(score), False
+        member.steps, member.score, member.has_diverged = int(time), _number(score), False
         checkpoint = newest_checkpoint_of(self._checkpoints[trial])
         self._lineage.keep_checkpoint(trial, member.generation + 1, checkpoint)
         return self._arrive(member)
@@ -249,15 +249,17 @@ class Populations:
     def _append(
         self, population: int, generation: int, decided: Sequence[tuple[_Member, How, _Member | None]]
     ) -> Generation:
+        data_alone = self._settings.time_attr == "sgd_steps"
         members = tuple(
             MemberRecord(
                 trial=member.trial,
                 score=None if member.score is None else self._sign * member.score,
-                env_steps=member.env_steps,
+                env_steps=0 if data_alone else member.steps,
                 how=how,
                 parent=None if parent is None else parent.trial,
                 parent_generation=None if parent is None else self._checkpoint_of(parent),
                 params=dict(member.params),
+                sgd_steps=member.steps if data_alone else None,
             )
             for member, how, parent in decided
         )

@@ -49,7 +49,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_checkpoint_is_judged_by_all_estimators(saved: Path, data: Path) -> None:
+def test_a_checkpoint_is_judged_by_all_estimators(
+    saved: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
     done = rlrun("ope", saved / "a", "--data", data, "--sgd-steps", 3)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
@@ -68,6 +71,8 @@ def test_a_checkpoint_is_judged_by_all_estimators(saved: Path, data: Path) -> No
     assert first["ci95"][0] < first["value"] < first["ci95"][1]
     assert first["effective_size"] == pytest.approx(20, abs=1)
     assert lines[3].split()[:3] == ["importance", "sampling", f"{first['value']:.4g}"]
+    elsewhere = json.loads(rlrun("ope", saved / "a", "--data", f"file://{data}", "--sgd-steps", 3, "--json").stdout)
+    assert elsewhere == {**found, "data": f"file://{data}"}
 
 
 def test_checkpoints_are_ranked_with_their_differences(saved: Path, data: Path) -> None:
@@ -106,8 +111,8 @@ def test_bad_comparisons_are_refused(saved: Path, data: Path, words: list[str], 
 
 def test_data_that_are_no_set_and_spaces_that_differ_are_refused(saved: Path, tmp_path: Path) -> None:
     done = rlrun("ope", saved / "a", "--data", tmp_path / "nothing")
-    assert done.exit_code == 5
-    assert "is no data set" in done.output
+    assert done.exit_code == 2
+    assert f"{tmp_path / 'nothing'} does not exist" in done.output
     with SetWriter(tmp_path / "other", Box(-1.0, 1.0, (3,)), Discrete(2)):
         pass
     done = rlrun("ope", saved / "a", "--data", tmp_path / "other")

@@ -71,6 +71,15 @@ def test_a_space_comes_back_exactly(space: Any) -> None:
             np.testing.assert_array_equal(part.bounded_above, restored.bounded_above)
 
 
+def test_a_space_written_by_hand_may_leave_out_dtypes_and_starts() -> None:
+    parts = {
+        "at": {"type": "Box", "shape": [2], "low": -1, "high": "inf"},
+        "gears": {"type": "Tuple", "spaces": [{"type": "Discrete", "n": 3}, {"type": "MultiDiscrete", "nvec": [2, 3]}]},
+    }
+    expected = Dict({"at": Box(-1, np.inf, (2,)), "gears": Tuple([Discrete(3), MultiDiscrete([2, 3])])})
+    assert space_from_json({"type": "Dict", "spaces": parts}) == expected
+
+
 def test_a_space_of_another_kind_has_no_form() -> None:
     with pytest.raises(ValueError, match="has no form in JSON: rlrun knows Box"):
         space_to_json(Tuple([Graph(Box(0, 1, (1,)), None)]))
@@ -87,7 +96,7 @@ def test_a_space_of_another_kind_has_no_form() -> None:
         ({"type": "Box", "dtype": "float32", "shape": [2], "low": "nan", "high": 1.0}, "is no bound"),
         ({"type": "Box", "dtype": "float32", "shape": [-2], "low": 0.0, "high": 1.0}, "is no shape"),
         ({"type": "Discrete", "dtype": "int64", "n": 2.5, "start": 0}, "no whole numbers"),
-        ({"type": "Discrete", "dtype": "int64", "n": 2}, "lacks 'start'"),
+        ({"type": "Discrete", "dtype": "int64"}, "lacks 'n'"),
         ({"type": "Discrete", "dtype": "int64", "n": 0, "start": 0}, "positive"),
         ({"type": "MultiDiscrete", "dtype": "int64", "nvec": [1.5], "start": [0]}, "whole numbers"),
         ({"type": "MultiBinary", "n": [10**12]}, "more than"),

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from gymnasium.spaces import Box, Dict, Discrete
 
 from rlrun.cli.main import cli
-from rlrun.datasets.arrow_file import file_bytes
+from rlrun.datasets.arrow_file import file_pieces
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.writer import SetWriter
 
@@ -45,7 +45,7 @@ def altered(folder: Path, name: str, row: int | slice, value: Any, file: int = 1
     found = DataSet(folder)
     columns = {own: np.array(column) for own, column in found.file(file).items()}
     columns[name][row] = value
-    data = file_bytes(columns, found.manifest.columns)
+    data = b"".join(file_pieces(columns, found.manifest.columns))
     entry = found.manifest.files[file]
     (folder / entry.name).write_bytes(data)
     files = list(found.manifest.files)

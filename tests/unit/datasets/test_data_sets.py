@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
 
 from rlrun.checkpoint.state_codec import decode, encode
-from rlrun.datasets.arrow_file import file_bytes, mapped_columns
+from rlrun.data.tree import map_tree
+from rlrun.datasets.arrow_file import file_pieces, mapped_columns
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.layout import LOGP_FORM, ColumnForm
 from rlrun.datasets.manifest import read_manifest
@@ -226,7 +228,7 @@ def test_columns_are_views_of_the_mapped_file(tmp_path: Path) -> None:
 def test_opening_a_file_does_not_read_it_from_disk(tmp_path: Path) -> None:
     forms = {"rewards": ColumnForm(np.dtype(np.float64))}
     path, rows = tmp_path / "000000.arrow", 2_000_000
-    path.write_bytes(file_bytes({"rewards": np.zeros(rows)}, forms))
+    path.write_bytes(b"".join(file_pieces({"rewards": np.zeros(rows)}, forms)))
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -370,3 +372,39 @@ def test_rows_that_do_not_fit_are_refused_with_the_column(tmp_path: Path) -> Non
         writer(tmp_path / "set").add_episode({name: column for name, column in own.items() if name != "logp"})
     with pytest.raises(TypeError, match="Cannot cast"):
         writer(tmp_path / "set").add_episode({**own, "actions": (np.zeros(3), own["actions"][1])})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_slots_of_a_fragment_give_the_bytes_that_each_slot_alone_gives(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    limits = {"episodes_per_file": 4, "rows_per_file": 12}
+    at_once, alone = writer(tmp_path / "at once", **limits), writer(tmp_path / "alone", **limits)
+    for _ in range(6):
+        steps = int(rng.integers(1, 6))
+        parts = [fragment(rng, steps) | {"valid": rng.random(steps) > 0.3} for _ in range(3)]
+        begins = (rng.random(3) > 0.8).tolist()
+        for slot, own in enumerate(parts):
+            alone.add(str(slot), own, begins=begins[slot])
+        rows = {name: map_tree(lambda *leaves: np.stack(leaves, 1), *(own[name] for own in parts)) for name in parts[0]}
+        at_once.add_slots(["0", "1", "2"], rows, begins)
+    alone.close()
+    at_once.close()
+    expected, found = ({path.name: path.read_bytes() for path in part.folder.iterdir()} for part in (alone, at_once))
+    assert len(expected) > 3
+    assert found == expected
+
+
+def test_a_running_episode_does_not_keep_the_rows_of_those_that_are_in_files(tmp_path: Path) -> None:
+    space, steps = Box(0, 255, (2000,), np.uint8), 10
+    obs, numbers, flags = np.ones((steps + 1, 8, 2000), np.uint8), np.zeros((steps, 8)), np.zeros((steps, 8), np.bool_)
+    valid = np.ones((steps, 8), np.bool_)
+    valid[-1, 1:] = False  # all slots but the first end
+    rows = {"obs": obs, "actions": numbers.astype(np.int64), "rewards": numbers, "terminateds": flags}
+    written = SetWriter(tmp_path / "set", space, Discrete(2), episodes_per_file=7)
+    for fragments in range(20):
+        if fragments == 1:  # the first one imports Arrow
+            tracemalloc.start()
+        written.add_slots([*"01234567"], {**rows, "truncateds": flags, "valid": valid}, [False] * 8)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 19 * steps * 2000 < kept < 2 * 19 * steps * 2000

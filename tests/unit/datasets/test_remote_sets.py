@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.datasets.as_demonstrations import demonstrations_at
+from rlrun.datasets.check import check_set
+from rlrun.datasets.conversion import folder_at
 from rlrun.datasets.data_cache import LIMIT_VARIABLE, limit_bytes
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.input_config import InputConfig
@@ -20,6 +23,7 @@ from rlrun.datasets.transitions import Steps
 from rlrun.datasets.writer import SetWriter
 from rlrun.errors import DataSetError, SpecError, UsageError
 from rlrun.kernels.cache import alone_with
+from tests.command import rlrun
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +69,7 @@ def bytes_in(cache: Path) -> int:
 
 
 def size_of(uri: str) -> int:
-    return sum(entry.size for entry in DataSet(Path(uri.removeprefix("file://"))).manifest.files)
+    return sum(entry.size for entry in folder_at(uri).manifest.files)
 
 
 def test_a_remote_set_is_copied_once_and_read_like_a_local_one(tmp_path: Path, cache: Path) -> None:
@@ -186,6 +190,41 @@ def test_a_pass_over_a_set_larger_than_the_cache_keeps_no_copies(
     assert isinstance(bounded, Box)
     assert (bounded.low.tolist(), bounded.high.tolist()) == ([0], [2])
     assert copies(cache) == []
+
+
+def test_commands_about_sets_take_one_in_a_storage(tmp_path: Path) -> None:
+    uri = written(tmp_path / "set", files=3)
+    done = rlrun("dataset", "info", uri, "--json")
+    assert (json.loads(done.stdout)["path"], json.loads(done.stdout)["episodes"]) == (uri, 3)
+    assert rlrun("dataset", "sample", uri, "-o", tmp_path / "some", "--episodes", 2).exit_code == 0
+    assert rlrun("dataset", "merge", uri, tmp_path / "some", "-o", tmp_path / "both").exit_code == 0
+    assert rlrun("dataset", "convert", f"file://{tmp_path}/both", tmp_path / "both.csv").exit_code == 0
+    assert [DataSet(tmp_path / name).num_episodes for name in ("some", "both")] == [2, 5]
+    done = rlrun("dataset", "info", f"{uri}z")
+    assert done.exit_code == 2
+    assert f"there is no data set at {uri}z: name a folder with a manifest.json" in done.stderr
+
+
+def test_the_check_of_a_set_in_a_storage_names_what_was_altered_there_since_it_was_copied(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = written(tmp_path / "set", files=4)
+    assert not [finding for finding in check_set(folder_at(uri)) if finding.is_wrong]
+    assert len(copies(cache)) == 4
+    whole = (tmp_path / "set" / "000001.arrow").read_bytes()
+    (tmp_path / "set" / "000001.arrow").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    (tmp_path / "set" / "000002.arrow").unlink()
+    (tmp_path / "set" / "notes.txt").write_text("mine")
+    limit(monkeypatch, size_of(uri) / 2)
+    found = check_set(folder_at(uri))
+    assert [(finding.place, finding.text.partition(": ")[0]) for finding in found if finding.is_wrong] == [
+        ("notes.txt", "does not belong to the set"),
+        ("000001.arrow", f"{uri}/000001.arrow was altered"),
+        ("000002.arrow", f"{uri}/000002.arrow is missing, or cannot be read"),
+    ]
+    assert bytes_in(cache) <= size_of(uri) / 2
+    done = rlrun("dataset", "check", uri)
+    assert (done.exit_code, "WRONG notes.txt: does not belong" in done.stdout) == (5, True)
 
 
 def test_places_without_a_set_are_told(tmp_path: Path) -> None:

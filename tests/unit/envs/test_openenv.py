@@ -14,7 +14,7 @@ import pytest
 from rlrun.algorithms.ppo import PPO
 from rlrun.envs.env_config import OPENENV, EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.envs.make import check_env, make_env, make_vector_env
+from rlrun.envs.make import make_env, make_vector_env
 from rlrun.envs.openenv import OpenEnv, OpenEnvError
 from rlrun.errors import SpecError, UsageError
 from rlrun.training.training import Training
@@ -25,9 +25,9 @@ pytest.importorskip("websockets", reason="the extra openenv is not installed")
 SPACES = {
     "observation": {
         "type": "Dict",
-        "spaces": {"position": {"type": "Box", "dtype": "float32", "shape": [2], "low": -9, "high": 9}},
+        "spaces": {"position": {"type": "Box", "shape": [2], "low": -9, "high": 9}},
     },
-    "action": {"type": "Dict", "spaces": {"move": {"type": "Discrete", "dtype": "int64", "n": 2, "start": 0}}},
+    "action": {"type": "Dict", "spaces": {"move": {"type": "Discrete", "n": 2}}},
 }
 
 
@@ -162,10 +162,15 @@ def test_a_server_that_is_silent_or_away_is_told_of_and_a_reset_opens_another_se
 def test_mistakes_of_the_spec_are_told_before_a_connection_is_made():
     with pytest.raises(SpecError, match="leave out id"):
         EnvConfig.parse({"openenv": {"url": "ws://a"}, "id": "CartPole-v1"})
-    with pytest.raises(SpecError, match="`url` and its `spaces`"):
+    with pytest.raises(SpecError, match=r"^openenv: must be a mapping \(key: value\), not 'ws://a'"):
         EnvConfig.parse({"openenv": "ws://a"})
-    with pytest.raises(UsageError, match="'timeout'"):
-        check_env(config("ws://a", timeout=1))
+    with pytest.raises(SpecError) as told:
+        EnvConfig.parse({"openenv": {"url": 3, "timeout": 1}})
+    assert {problem.path: problem.message for problem in told.value.problems} == {
+        "openenv.url": "must be text that is not empty, not 3",
+        "openenv.spaces": "is missing",
+        "openenv.timeout": "unknown key 'timeout'; did you mean 'timeout_s'?",
+    }
     with pytest.raises(UsageError, match="is no address such as ws://localhost:8000"):
         OpenEnv("localhost:8000", SPACES)
     with pytest.raises(UsageError, match="the action space is a Dict of the fields"):

@@ -6,7 +6,7 @@ import pytest
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_env, spaces_of
-from rlrun.envs.partial_view import Flicker, HideVelocities, PartialView
+from rlrun.envs.partial_view import Flicker, HideVelocities, PartialView, Parts
 
 PATH = "rlrun.envs.partial_view:PartialView"
 
@@ -106,3 +106,14 @@ def test_zeros_are_among_the_observations_of_a_flickering_env() -> None:
         Flicker(Far(), 1.5)
     with pytest.raises(ValueError, match="none"):
         Flicker(gymnasium.make("FrozenLake-v1"))
+
+
+def test_parts_are_the_numbers_that_their_names_say() -> None:
+    env = Parts(gymnasium.make("CartPole-v1"), position=["position", "angle"], velocity=[1, 3])
+    shown, _ = env.reset(seed=0)
+    whole, _ = gymnasium.make("CartPole-v1").reset(seed=0)
+    np.testing.assert_array_equal(shown["position"], whole[[0, 2]])
+    np.testing.assert_array_equal(shown["velocity"], whole[[1, 3]])
+    assert shown in env.observation_space
+    with pytest.raises(ValueError, match="Parts: there is no number 'angel'; those with a name are position"):
+        Parts(gymnasium.make("CartPole-v1"), position=["angel"])

@@ -12,6 +12,7 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.actor_q.presets import TQC, CrossQ, DroQ, SimBa
 from rlrun.algorithms.actor_q.sac import SAC
 from rlrun.algorithms.actor_q.td3 import TD3
 from rlrun.algorithms.decision_transformer.dt import DT
@@ -34,11 +35,13 @@ from rlrun.functional.moments import Moments
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.policy import Policy
 from rlrun.policy.weights import Weights
+from rlrun.training.privileged_parts import PrivilegedParts, privileged_parts
 
 SMALL = {"hiddens": (8,)}
 VECTOR = Box(-9.0, 9.0, (3,))
 ENTITIES = Dict({"all": Box(-1.0, 1.0, (4, 3)), "there": MultiBinary(4), "rest": Discrete(3, start=1)})
 NESTED = Tuple((Discrete(3), Dict({"x": Box(-np.inf, np.inf, (2, 2)), "y": MultiBinary(2)})))
+SPLIT = Dict({"choice": Discrete(3, start=4), "position": Box(-1.0, 1.0, (2,)), "velocity": Box(-1.0, 1.0, (3,))})
 IMAGE = Box(0, 255, (20, 21, 3), np.uint8)
 LARGE_IMAGE = Box(0, 255, (2, 36, 37), np.uint8)
 
@@ -76,10 +79,12 @@ def acting(algorithm: Algorithm[Any], spaces: Spaces) -> tuple[BehaviorPolicy, P
     """The behavior policy of random weights."""
     policy = algorithm.policy(spaces, 0)
     with torch.no_grad():
-        for parameter in policy.module.parameters():
+        for name, parameter in policy.module.named_parameters():
             noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
             if parameter.ndim < 4:  # convolutions stay as they are: float32 would tell apart large numbers
                 parameter.add_(noise / 2 / max(1, parameter[:1].numel()) ** 0.5)
+            if name.endswith(".variance"):
+                parameter.abs_()
     behavior, (start, size) = policy.behavior(), policy.acting_range
     flat = policy.parameters.gather(policy.module).numpy()[start : start + size]
     filters = {}
@@ -105,7 +110,8 @@ def stream_of(space: gymnasium.Space[Any], steps: int = 12) -> Stream:
 
 def compared(algorithm: Algorithm[Any], spaces: Spaces, *, stochastic: bool = False) -> float:
     behavior, made = acting(algorithm, spaces)
-    policy = policy_graph(behavior, spaces, made.parameters, stochastic=stochastic, scores="outputs")
+    parts = privileged_parts(spaces.observation, algorithm.config.model)
+    policy = policy_graph(behavior, spaces, made.parameters, parts, stochastic=stochastic, scores="outputs")
     runner = onnx_runner(onnx_model(policy.graph, {}), policy.graph.outputs)
     return compare(behavior, policy, runner, stream_of(spaces.observation), seed=0).difference
 
@@ -121,6 +127,23 @@ FAMILIES: dict[str, tuple[Algorithm[Any], gymnasium.Space[Any], gymnasium.Space[
     "r2d2": (R2D2(model={**SMALL, "core": "lstm", "core_width": 6}), VECTOR, ACTIONS["discrete"]),
     "sac": (SAC(model=SMALL, normalize_observations=True), NESTED, ACTIONS["box"]),
     "td3": (TD3(model=SMALL), VECTOR, ACTIONS["box"]),
+    "tqc with a core": (TQC(model={**SMALL, "core": "gru", "core_width": 6}), VECTOR, ACTIONS["box"]),
+    "droq": (DroQ(model={**SMALL, "normalization": "layer"}), VECTOR, ACTIONS["box"]),
+    "crossq": (CrossQ(model={**SMALL, "critic_hiddens": (8,)}), NESTED, ACTIONS["box"]),
+    "crossq of images": (CrossQ(model={"hiddens": (8,), "critic_hiddens": (8,)}), IMAGE, ACTIONS["box"]),
+    "simba": (SimBa(model={"hiddens": (8, 8), "critic_hiddens": (8,)}), NESTED, ACTIONS["box"]),
+    "simba of images": (SimBa(model={"hiddens": (8,), "critic_hiddens": (8,)}), IMAGE, ACTIONS["box"]),
+    "ppo of positions, privileged critic": (
+        PPO(model={**SMALL, "actor_sees": ["position"]}),
+        SPLIT,
+        ACTIONS["discrete"],
+    ),
+    "gru of positions, privileged critic": (
+        PPO(model={**SMALL, "core": "gru", "core_width": 6, "actor_sees": ["position"]}),
+        SPLIT,
+        ACTIONS["discrete"],
+    ),
+    "sac of positions, privileged critics": (SAC(model={**SMALL, "actor_sees": ["position"]}), SPLIT, ACTIONS["box"]),
     "gSDE": (PPO(model={**SMALL, "use_sde": True}), VECTOR, ACTIONS["box"]),
     "autoregressive": (PPO(model={**SMALL, "autoregressive": True}), VECTOR, ACTIONS["tuple"]),
     "autoregressive choices": (PPO(model={**SMALL, "autoregressive": True}), VECTOR, ACTIONS["multi-discrete"]),
@@ -172,21 +195,41 @@ def test_exported_families_act_as_the_policy(family: str, stochastic: bool) -> N
     compared(algorithm, Spaces(observation, action), stochastic=stochastic)
 
 
+def test_what_only_critics_see_is_no_input_of_an_exported_policy() -> None:
+    for core in ({}, {"core": "lstm", "core_width": 6}):
+        algorithm = PPO(model={**SMALL, **core, "actor_sees": ["position"]}, normalize_observations=True)
+        behavior, made = acting(algorithm, spaces := Spaces(SPLIT, ACTIONS["discrete"]))
+        parts = privileged_parts(SPLIT, algorithm.config.model)
+        policy = recorded_policy(made, behavior, spaces, parts, to="c", stochastic=False)
+        assert [name for name in policy.graph.inputs if name.startswith("obs")] == ["obs/position"]
+        runner = c_runner(c_source(policy, {}).encode(), policy)
+        compare(behavior, policy, runner, stream_of(SPLIT), seed=0)
+
+
 @pytest.mark.parametrize("network", ["dense", "normalized layers, elu", "silu over a nested observation", "lstm"])
 @pytest.mark.parametrize("action", ["discrete", "box", "tuple"])
 def test_exported_c_code_acts_as_the_policy(network: str, action: str) -> None:
     observation, model = NETWORKS[network]
     algorithm, spaces = PPO(model=model, normalize_observations=True), Spaces(observation, ACTIONS[action])
     behavior, made = acting(algorithm, spaces)
-    policy = recorded_policy(made, behavior, spaces, to="c", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", stochastic=False)
     runner = c_runner(c_source(policy, {}).encode(), policy)
     compare(behavior, policy, runner, stream_of(observation), seed=0)
+
+
+@pytest.mark.parametrize("family", ["crossq", "simba"])
+def test_exported_c_code_of_normalised_layers_acts_as_the_policy(family: str) -> None:
+    algorithm, observation, action = FAMILIES[family]
+    spaces = Spaces(observation, action)
+    behavior, made = acting(algorithm, spaces)
+    policy = recorded_policy(made, behavior, spaces, to="c", stochastic=False)
+    compare(behavior, policy, c_runner(c_source(policy, {}).encode(), policy), stream_of(observation), seed=0)
 
 
 def test_convolutions_are_not_written_in_c() -> None:
     spaces = Spaces(IMAGE, ACTIONS["discrete"])
     behavior, made = acting(PPO(), spaces)
-    policy = recorded_policy(made, behavior, spaces, to="c", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", stochastic=False)
     with pytest.raises(Untraceable, match=r"operator (Transpose|Conv) in C"):
         c_source(policy, {})
 
@@ -194,7 +237,7 @@ def test_convolutions_are_not_written_in_c() -> None:
 def test_a_policy_that_is_changed_after_its_export_is_told_from_it() -> None:
     spaces = Spaces(VECTOR, ACTIONS["box"])
     behavior, made = acting(PPO(model=SMALL), spaces)
-    policy = recorded_policy(made, behavior, spaces, to="onnx", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", stochastic=False)
     runner = onnx_runner(onnx_model(policy.graph, {}), policy.graph.outputs)
     changed = made.parameters.gather(made.module).numpy()[: made.acting_range[1]] + np.float32(1e-3)
     behavior.load(Weights(1, changed))
@@ -205,7 +248,7 @@ def test_a_policy_that_is_changed_after_its_export_is_told_from_it() -> None:
 def test_actions_may_differ_where_the_best_two_are_equal_within_the_tolerance() -> None:
     spaces = Spaces(VECTOR, Discrete(2))
     behavior, made = acting(PPO(model=SMALL), spaces)
-    policy = recorded_policy(made, behavior, spaces, to="onnx", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", stochastic=False)
     same = np.zeros((1, 2), np.float32)
 
     def runner(inputs: Any) -> dict[str, Any]:
@@ -226,13 +269,13 @@ def test_policies_that_act_at_random_or_plan_are_refused_by_name() -> None:
     spaces = Spaces(VECTOR, ACTIONS["discrete"])
     policy = Random().policy(spaces, 0)
     with pytest.raises(UsageError, match=r"acts by code of its own \(RandomBehavior\)"):
-        recorded_policy(policy, policy.behavior(), spaces, to="onnx", stochastic=False)
+        recorded_policy(policy, policy.behavior(), spaces, PrivilegedParts(), to="onnx", stochastic=False)
 
 
 def test_a_file_says_what_it_reads_and_returns_for_any_batch() -> None:
     spaces = Spaces(NESTED, ACTIONS["tuple"])
     behavior, made = acting(PPO(model={**SMALL, "core": "gru", "core_width": 6}), spaces)
-    policy = recorded_policy(made, behavior, spaces, to="onnx", stochastic=True)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", stochastic=True)
     model = onnx.load_from_string(onnx_model(policy.graph, {"env": "E"}))
     assert [each.version for each in model.opset_import] == [17]
     assert model.ir_version == 8

@@ -135,6 +135,44 @@ def test_lies_are_refused_without_an_effect(entries: dict[str, Any], code: str, 
     assert not asked(episodes, episode, 0).done()  # the same number may be said right
 
 
+@pytest.mark.parametrize("bad", [None, [1.0], ["x", 0.0], [1e300, 0.0]])
+def test_a_bad_observation_is_refused_alone_among_those_of_its_request(bad: Any) -> None:
+    episodes = served(worlds=3)
+    client = client_of(episodes)
+    ids = [begun(episodes, client, seq) for seq in range(3)]
+    given = [[0.1, 5], bad, [1e-50, -2.5]]
+    messages = [
+        {"verb": "get_action", "episode": episode, "seq": 0, "observation": own, "reward": 1.0}
+        for episode, own in zip(ids, given, strict=True)
+    ]
+    first, refused, last = episodes.ask_all(messages)
+    assert not first.done()
+    assert refused.result(0)["error"] == "bad_observation"
+    assert not last.done()
+    assert [observed(episodes.take(world)) for world in range(3)] == [
+        {"agent": [float(np.float32(0.1)), 5.0]}, {}, {"agent": [0.0, -2.5]}
+    ]  # fmt: skip
+
+
+def test_observations_of_one_request_are_those_of_requests_of_their_own() -> None:
+    numbers = np.random.default_rng(0).normal(size=(4, 2)).tolist()
+    found = []
+    for together in (True, False):
+        episodes = served(worlds=4)
+        client = client_of(episodes)
+        ids = [begun(episodes, client, seq) for seq in range(4)]
+        messages = [
+            {"verb": "get_action", "episode": episode, "seq": 0, "observation": own}
+            for episode, own in zip(ids, numbers, strict=True)
+        ]
+        answers = episodes.ask_all(messages) if together else [episodes.ask(own) for own in messages]
+        found.append([observed(episodes.take(world)) for world in range(4)])
+        for world, answer in enumerate(answers):
+            episodes.answer(world, "agent", np.int64(world % 3))
+            assert answer.result(0) == {"action": world % 3}
+    assert found[0] == found[1]
+
+
 def test_an_end_gives_the_final_observation_and_frees_the_world_for_the_next_episode() -> None:
     episodes = served()
     client = client_of(episodes)

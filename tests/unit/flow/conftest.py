@@ -76,6 +76,7 @@ def make_trainee() -> Iterator[Callable[..., tuple[Trainee, WorkerSet]]]:
         schedules = {name: getattr(config, name) for name in config.scheduled_fields()}
         trainee = Trainee(
             name=DEFAULT_POLICY,
+            model=config.model,
             seed=seed,
             fragment_length=config.fragment_length,
             learner_factory=factory,

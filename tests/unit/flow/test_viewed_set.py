@@ -50,6 +50,14 @@ def recorded(folder: Path, policy: ActorCriticPolicy, env: type[ShortEpisodes]) 
     return batches, ViewedSet(DataSet(folder), policy.leaves, policy.behavior().action_space)
 
 
+def test_views_read_the_files_that_are_open(tmp_path: Path) -> None:
+    policy = policy_of(ShortEpisodes, views={"prev_rewards": 1})
+    recorded(tmp_path / "set", policy, ShortEpisodes)
+    data = DataSet(tmp_path / "set")
+    columns = data.file(0)
+    assert ViewedSet(data, policy.leaves, policy.behavior().action_space).file(0) is columns
+
+
 def assert_equal(found: Any, expected: Any) -> None:
     for (name, mine), (_, other) in zip(named_leaves(found), named_leaves(expected), strict=True):
         np.testing.assert_array_equal(mine, other, err_msg=name)

@@ -14,7 +14,7 @@ from rlrun.functional.masked import masked_mean
 from rlrun.learner.compilation import compiler
 from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
-from rlrun.learner.optimizers import SGD, AdamW, RMSProp
+from rlrun.learner.optimizers import SGD, Adam, AdamW, RMSProp
 from rlrun.learner.parameter_server import ParameterServers, ParameterShard, shard_configs, whole_optimizer_state
 from rlrun.learner.reducer import GradientAllReduce
 from rlrun.policy.flat_parameters import FlatParameters
@@ -354,10 +354,6 @@ MODEL, ACTOR = objectives()
             "objective actor needs what model carries, and is due where that is not (every 3 and every 2 minibatches)",
         ),
         (
-            [Objective("model", model_loss, parameters="", assigns=("running",))],
-            "objective model assigns running, which objective model descends",
-        ),
-        (
             [MODEL, Objective("all", model_loss, parameters="r")],
             "objective model assigns running, which objective all descends",
         ),
@@ -378,6 +374,14 @@ def test_what_is_needed_and_not_due_in_a_step_is_an_error_that_names_both():
     learner = learner_for()
     with pytest.raises(ValueError, match=r"^objective actor needs what model carries, which is not due with it$"):
         step(learner, objectives=("actor",))
+
+
+@pytest.mark.parametrize("optimizer", [SGD(), Adam(), AdamW(0.5)], ids=repr)
+def test_what_an_objective_assigns_of_its_own_parameters_no_gradient_moves(optimizer):
+    own = step(learner_for([Objective("model", model_loss, parameters="", assigns=("running",), optimizer=optimizer)]))
+    apart = step(learner_for([Objective("model", model_loss, parameters="model", assigns=("running",))]))
+    assert own[-2:] == apart[-2:]
+    assert own[0] != learner_for().flat()[0]
 
 
 def test_a_loss_must_assign_what_its_objective_says():

@@ -23,6 +23,7 @@ def run(optimizer, lr=0.1):
     ("ours", "theirs", "settings"),
     [
         (Adam(1e-8), torch.optim.Adam, {"eps": 1e-8}),
+        (Adam(1e-8, beta_1=0.5), torch.optim.Adam, {"eps": 1e-8, "betas": (0.5, 0.999)}),
         (AdamW(0.3, 1e-8), torch.optim.AdamW, {"eps": 1e-8, "weight_decay": 0.3}),
         (SGD(), torch.optim.SGD, {}),
         (SGD(0.9), torch.optim.SGD, {"momentum": 0.9}),

@@ -167,7 +167,7 @@ def test_step_by_step_is_the_same_as_row_by_row_with_episodes_that_start_within(
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_cores_are_torch_s_own(kind):
     spec, module = made(PLAIN, core=Core(kind, 6), hiddens=())
-    own = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[kind](spec.inputs, 6, batch_first=True)
+    own = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[kind](spec.inputs(spec.towers[0]), 6, batch_first=True)
     inputs, hidden = (getattr(module, name) for name in spec.core_layers(spec.towers[0]))
     with torch.no_grad():
         own.weight_ih_l0.copy_(inputs.weight)

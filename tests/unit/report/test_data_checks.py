@@ -56,8 +56,8 @@ def test_returns_of_truncated_episodes_go_on_with_their_mean_reward(tmp_path: Pa
 
 def learned(folder: Path, algorithm: str, data: Path, **config: Any) -> list[str]:
     """Learns from data, and returns the names of what is found."""
-    small = {"model": {"hiddens": [16]}, "sgd_steps_per_iteration": 40, "minibatch_size": 32, "input": str(data)}
-    spec = {"algorithm": algorithm, "config": {**small, **config}, "stop": {"sgd_steps": 400}}
+    small = {"model": {"hiddens": [8]}, "sgd_steps_per_iteration": 20, "minibatch_size": 16, "input": str(data)}
+    spec = {"algorithm": algorithm, "config": {**small, **config}, "stop": {"sgd_steps": 200}}
     rlrun.run({"patient": spec}, runs_dir=folder, executor="local")
     found = diagnose_run(folder / "patient", 2, is_trusted=True)
     assert (found.env_check, found.random) == ("none", None)  # there is no env to play
@@ -83,7 +83,7 @@ def test_a_policy_that_leaves_the_recorded_actions_is_found(tmp_path: Path) -> N
     told = CliRunner().invoke(cli, ["diagnose", "patient", "--runs-dir", str(tmp_path)]).output
     assert told.startswith("patient: td3_bc on data, 1 trial\nnot evaluated\n")
     listed = CliRunner().invoke(cli, ["runs", "--runs-dir", str(tmp_path)]).output.split("\n")
-    assert [row.split()[-4:-3] for row in listed[1:2]] == [["400"]], listed
+    assert [row.split()[-4:-3] for row in listed[1:2]] == [["200"]], listed
 
 
 @pytest.mark.parametrize(

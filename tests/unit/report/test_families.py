@@ -38,6 +38,22 @@ def test_a_stretch_ends_with_the_score_of_the_next_decision_or_with_the_last_one
     ]
 
 
+def test_stretches_of_training_from_data_alone_are_in_sgd_steps(make_population: MakeRun) -> None:
+    path = make_population()
+    lineage = path / "lineage.jsonl"
+    lines = [json.loads(line) for line in lineage.read_text().splitlines()]
+    for member in (member for line in lines for member in line["members"]):
+        member |= {"env_steps": 0, "sgd_steps": member["env_steps"] * 2}
+    lineage.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for results in path.glob("*/result.json"):
+        rows = [json.loads(row) for row in results.read_text().splitlines()]
+        changed = [{**row, "env_steps": 0, "sgd_steps": row["env_steps"] * 2} for row in rows]
+        results.write_text("".join(json.dumps(row) + "\n" for row in changed))
+    (family,) = families(read_run(path), RETURN, "max")
+    course = [(stretch.start, stretch.stop) for stretch in family.stretches if stretch.member == 0]
+    assert course == [(0, 400), (400, 800), (800, 1200)]
+
+
 def test_the_best_may_be_the_lowest(make_population: MakeRun) -> None:
     (family,) = families(read_run(make_population()), RETURN, "min")
     assert family.best == 0

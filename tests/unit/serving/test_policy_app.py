@@ -314,6 +314,24 @@ def test_a_strangers_checkpoint_that_names_code_is_served_only_when_trusted(tmp_
     assert isinstance(loaded(checkpoint, trust=True), ServedPolicy)
 
 
+def test_what_only_critics_see_is_not_asked_for(tmp_path):
+    env = "rlrun.toys.known_optimum:DictCartPole"
+    for number, core in enumerate(({}, {"core": "gru", "core_width": 4})):
+        checkpoint = saved(tmp_path / f"{number}", env, model={"hiddens": [8], "actor_sees": ["position"], **core})
+        policy = loaded(checkpoint)
+        assert list(policy.schema()["observation_space"]["spaces"]) == ["position"]
+        with Training.restore(checkpoint) as training:
+            acting = training.acting.policy()
+            whole = {"position": np.array([0.1, -0.2], np.float32), "velocity": np.array([3.0, -2.0], np.float32)}
+            expected = acting.act(whole, episode_start=True)
+            assert acting.act({"position": whole["position"]}, episode_start=True) == expected
+        with serving(policy) as server:
+            asked = {"observation": {"position": [0.1, -0.2]}, "details": True}
+            _, answer = ask(server, "/session" if core else "/act", asked)
+            assert answer["action"] == expected
+            assert "state_value" not in answer["details"]
+
+
 def test_a_dense_policy_is_served_without_torch_and_ray(dense, tmp_path):
     (tmp_path / "policy").write_bytes(pickle.dumps(load_policy(dense, dense.parent, False, "", None)))
     code = """

@@ -152,11 +152,19 @@ SEARCHERS = [
 ]
 
 POPULATIONS = [
+    ("scheduler: pbt", ["7:14: try.scheduler.pbt.mutations: is missing"]),
     (
-        "scheduler: pbt",
+        "scheduler: {pbt: {mutations: {lr: {uniform: [0, 1]}}}}",
         [
-            "7:14: try.scheduler.pbt.interval_env_steps: is missing",
-            "7:14: try.scheduler.pbt.mutations: is missing",
+            "7:20: try.scheduler.pbt: set one of interval_env_steps and interval_sgd_steps, which is for trials that "
+            "learn from data alone"
+        ],
+    ),
+    (
+        "scheduler: {pbt: {interval_sgd_steps: 20_000, mutations: {lr: {uniform: [0, 1]}}}}",
+        [
+            "7:41: try.scheduler.pbt.interval_sgd_steps: the trials step an env, and env steps are counted there: "
+            "write interval_env_steps"
         ],
     ),
     (PBT.format("{}"), [f"7:60: {IN_MUTATIONS}: is empty: add for instance lr: {{loguniform: [1e-5, 1e-2]}}"]),

@@ -107,6 +107,8 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         ("sac", "entropy_learning_rate", "is 'alpha_lr' in sac"),
         ("td3", "noise_type", "is 'exploration' in td3: gaussian for 'normal'"),
         ("td3", "update_actor_freq", "is 'policy_delay' in td3"),
+        ("td3", "critic_hiddens", "is 'model.hiddens' in td3: those of all networks"),
+        ("crossq", "critic_hiddens", "is 'model.critic_hiddens' in crossq"),
         ("sac", "n_critics", "is 'num_critics' in sac"),
         ("td3", "twin_q", "is 'num_critics' in td3: 2 for true, 1 for false"),
         ("es", "noise_stdev", "is 'sigma' in es"),
@@ -137,7 +139,11 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
         ),
         ("ppo", "compress_observations", "there is no 'compress_observations' in ppo"),
         ("dqn", "eps_test", "there is no 'eps_test' in dqn: evaluations take the greedy action"),
-        ("td3", "target_entropy", "there is no 'target_entropy' in td3: it is a setting of cql, mbpo, rlpd and others"),
+        (
+            "td3",
+            "target_entropy",
+            "there is no 'target_entropy' in td3: it is a setting of cql, crossq, droq and others",
+        ),
         ("impala", "vtrace", "there is no 'vtrace' in impala: values are always corrected by V-trace"),
         ("impala", "epsilon", "there is no 'epsilon' in impala: the optimizer is Adam, whose epsilon is 1e-5"),
         ("a2c", "minibatch_size", "there is no 'minibatch_size' in a2c: it is a setting of alphazero, apex, apex_ddpg"),
@@ -338,7 +344,7 @@ def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the
     }
 
 
-@pytest.mark.parametrize(("run", "said"), [("PPOO", "did you mean 'ppo'?"), ("TRPO", "it is not here yet")])
+@pytest.mark.parametrize(("run", "said"), [("PPOO", "did you mean 'ppo'?"), ("ACKTR", "it is not here yet")])
 def test_a_wrong_value_of_run_is_told_where_it_is_and_nothing_is_called_missing(run: str, said: str) -> None:
     told = told_of(
         f"try:\n  env: CartPole-v1\n  seeds: 1\n  run: {run}\n  stop: {{env_steps: 9}}\n  config: {{lr: -1}}\n"

@@ -117,6 +117,8 @@ def test_a_network_refuses_what_it_has_no_use_for(algorithm: str) -> None:
 
 
 RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg", "td3", "r2d2", "r2d3"} | {
+    "redq",
+    "tqc",
     "mappo",
     "vdn",
     "qmix",
@@ -126,6 +128,9 @@ RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg"
     "cem",
     "bc",
     "gail",
+    "npg",
+    "ppg",
+    "trpo",
 }
 
 
@@ -135,7 +140,7 @@ def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setti
     name = setting.partition(":")[0]
     assert problems(algorithm, f"model: {{{setting}}}") == [
         f"spec.yaml:5:20: try.config.model.{name}: '{name}' cannot be set in {algorithm}: on-policy algorithms, sac, "
-        "ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent networks"
+        "redq, tqc, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent networks"
     ]
 
 

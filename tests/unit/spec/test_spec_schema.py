@@ -59,6 +59,7 @@ def test_shipped_configs_are_valid_however_their_numbers_are_read(path: Any) -> 
         {"loggers": "wandb"},
         {"env": {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": {"grid_search": [2, 3]}}}},
         {"evaluation": {"env": {"world": "my_lab.worlds:Tag"}}},
+        {"env": {"openenv": {"url": {"choice": ["ws://a", "ws://b"]}, "spaces": {}}, "max_episode_steps": 9}},
         {"loggers": ["mlflow", {"wandb": {"project": "walkers"}}]},
         {"loggers": {"mlflow": {}}},
     ],
@@ -83,6 +84,8 @@ def test_what_the_program_takes_is_valid(changes: dict[str, Any]) -> None:
         {"config": {"model": {"activation": "rellu"}}},
         {"checkpoint": {"kep": 1}},
         {"num_samples": {"choice": [1, 2]}},
+        {"env": {"openenv": {"url": "ws://a", "spaces": {}, "timeout": 1}}},
+        {"env": {"openenv": {"url": "ws://a", "spaces": {}}, "id": "CartPole-v1"}},
         {"scheduler": "ahsa"},
         {"scheduler": "pbt"},  # says too little
         {"scheduler": {}},
@@ -194,6 +197,12 @@ def test_an_entry_needs_algorithm_env_and_stop() -> None:
         entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 1}}
         del entry[key]
         assert not VALIDATOR.is_valid({"try": entry})
+
+
+def test_an_entry_that_learns_from_data_needs_no_env() -> None:
+    entry = {"algorithm": "bc", "stop": {"sgd_steps": 9}, "config": {"input": [{"path": "tank", "share": 1}]}}
+    assert VALIDATOR.is_valid({"try": entry})
+    assert not VALIDATOR.is_valid({"try": {**entry, "config": {"lr": 1e-3}}})
 
 
 def test_docstrings_are_the_documentation() -> None:

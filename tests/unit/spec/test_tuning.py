@@ -73,6 +73,7 @@ def test_the_defaults_of_schedulers() -> None:
     assert MedianConfig().to_data() == {**timed, "grace_period": None, "min_samples_required": 3}
     assert SchedulerConfig.parse({"pbt": PBT}).to_data()["pbt"] == {
         **judging,
+        "interval_sgd_steps": None,
         **PBT,
         "quantile_fraction": 0.25,
         "resample_probability": 0.25,
@@ -81,6 +82,7 @@ def test_the_defaults_of_schedulers() -> None:
     }
     assert SchedulerConfig.parse({"pb2": PB2}).to_data()["pb2"] == {
         **judging,
+        "interval_sgd_steps": None,
         **PB2,
         "quantile_fraction": 0.25,
         "synchronous": True,
@@ -186,7 +188,7 @@ def of_data(folder: Path, **keys: Any) -> Experiment:
             "truncateds": ~ends & ends,
         }
         writer.add_episode({"obs": np.zeros((3, 2), np.float32), **steps})
-    config = {"input": str(folder / "data"), "lr": {"choice": [1e-3, 1e-4]}}
+    config = {"input": str(folder / "data"), "lr": {"choice": [1e-3, 1e-4]}, "sgd_steps_per_iteration": 50}
     entry = {"algorithm": "bc", "num_samples": 4, "config": config, "stop": {"sgd_steps": 900}, **keys}
     (experiment,) = parse_experiments({"tuned": entry})
     return experiment
@@ -201,6 +203,20 @@ def test_trials_that_learn_from_data_are_compared_by_evaluations_over_sgd_steps(
     assert scheduler.settings.limit({"sgd_steps": 900}) == 900
 
 
+MUTATIONS = {"lr": {"loguniform": [1e-5, 1e-2]}}
+
+
+def test_generations_of_trials_that_learn_from_data_are_at_evaluations_over_sgd_steps(tmp_path: Path) -> None:
+    judged = {"evaluation": {"every": 2, "episodes": 1, "env": "CartPole-v1"}}
+    population = of_data(tmp_path, scheduler={"pbt": {"interval_sgd_steps": 300, "mutations": MUTATIONS}}, **judged)
+    assert population.population is not None
+    assert (population.population.time_attr, population.population.interval) == ("sgd_steps", 300)
+    assert population.population.metric == "evaluation/episode_return_mean"
+    message = r"must be a multiple of the SGD steps between two evaluations \(100\), not 250"
+    with pytest.raises(SpecError, match=message):
+        of_data(tmp_path / "x", scheduler={"pbt": {"interval_sgd_steps": 250, "mutations": MUTATIONS}}, **judged)
+
+
 @pytest.mark.parametrize(
     ("scheduler", "message"),
     [
@@ -210,8 +226,24 @@ def test_trials_that_learn_from_data_are_compared_by_evaluations_over_sgd_steps(
             r"time_attr: no env is stepped",
         ),
         (
-            {"pbt": {"interval_env_steps": 9000, "mutations": {"lr": {"loguniform": [1e-4, 1e-2]}}}},
-            r"scheduler\.pbt: a population's generations count env steps, and trials that learn from data step none",
+            {"pbt": {"interval_env_steps": 100, "mutations": MUTATIONS, "metric": "learner/log_prob"}},
+            r"scheduler\.pbt\.interval_env_steps: no env is stepped: write interval_sgd_steps$",
+        ),
+        (
+            {"pbt": {"interval_sgd_steps": 100, "mutations": MUTATIONS}},
+            r"scheduler\.pbt\.metric: trials that learn from data play no episodes: add evaluation, or name",
+        ),
+        (
+            {"pbt": {"interval_sgd_steps": 40, "mutations": MUTATIONS, "metric": "learner/log_prob"}},
+            r"interval_sgd_steps: must be at least the SGD steps of an iteration \(50\), not 40",
+        ),
+        (
+            {"pb2": {"interval_sgd_steps": 900, "bounds": {"lr": [1e-4, 1e-2]}, "metric": "learner/log_prob"}},
+            r"scheduler\.pb2\.interval_sgd_steps: must be below stop\.sgd_steps \(900\), or no generation ever comes",
+        ),
+        (
+            {"pbt": {"interval_env_steps": 100, "interval_sgd_steps": 100, "mutations": MUTATIONS}},
+            r"scheduler\.pbt: set one of interval_env_steps and interval_sgd_steps",
         ),
     ],
 )

@@ -27,7 +27,7 @@ SMALL: dict[str, Any] = {
     "model": {"hiddens": [4]},
     "minibatch_size": 8,
     "compile": False,
-    "sgd_steps_per_iteration": 40,
+    "sgd_steps_per_iteration": 20,
 }
 
 
@@ -53,7 +53,7 @@ def policies(left: Any, right: Any, **sampling: Any) -> Policies:
 def test_each_policy_learns_from_its_own_sets_and_none_is_ahead_after_an_iteration(
     sets: tuple[str, str], tmp_path: Path
 ) -> None:
-    learn = policies(BC(input=sets[0], lr=0.02, **SMALL), MARWIL(input=sets[1], lr=0.02, **SMALL))
+    learn = policies(BC(input=sets[0], lr=0.05, **SMALL), MARWIL(input=sets[1], lr=0.05, **SMALL))
     with Training(WORLD, learn, seed=1) as training:
         result = training.step()
         saved = training.save(tmp_path / "saved")
@@ -63,7 +63,7 @@ def test_each_policy_learns_from_its_own_sets_and_none_is_ahead_after_an_iterati
         evaluated = training.evaluate(1)
     assert acts == [0, 1]
     counted = ("sgd_steps", "env_steps", "policies/left/sgd_steps", "policies/right/sgd_steps")
-    assert [result[name] for name in counted] == [80, 0, 40, 40]
+    assert [result[name] for name in counted] == [40, 0, 20, 20]
     assert len(evaluated.lengths) == 1
     with pytest.raises(CheckpointRefused, match=r"policies\.left\.config\.input is a place to read from"):
         Training.restore(saved)
@@ -78,14 +78,14 @@ def test_one_of_them_may_learn_while_the_other_does_not(sets: tuple[str, str]) -
     learn = Policies({"left": left, "right": right}, WorldSamplingSettings(), mapping=BOTH, train=("right",))
     with Training(WORLD, learn) as training:
         result = training.step()
-    assert [result[f"policies/{name}/sgd_steps"] for name in ("left", "right")] == [0, 40]
+    assert [result[f"policies/{name}/sgd_steps"] for name in ("left", "right")] == [0, 20]
 
 
 def test_one_policy_learns_for_all_agents_of_a_world(sets: tuple[str, str]) -> None:
-    with Training(WORLD, BC(input=sets[0], lr=0.02, **SMALL)) as training:
+    with Training(WORLD, BC(input=sets[0], lr=0.05, **SMALL)) as training:
         result = training.step()
         assert training.act(np.zeros(4, np.float32)) == 0
-    assert (result["sgd_steps"], result["env_steps"]) == (40, 0)
+    assert (result["sgd_steps"], result["env_steps"]) == (20, 0)
 
 
 def test_a_policy_has_data_next_to_the_world_while_another_learns_from_the_world_alone(

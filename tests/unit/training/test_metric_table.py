@@ -20,6 +20,7 @@ from rlrun.training.training import Training
 SMALL = {"model": {"hiddens": [8]}, "num_envs_per_worker": 2, "compile": False}
 ON_POLICY = {**SMALL, "train_batch_size": 64, "rollout_fragment_length": 32, "min_env_steps_per_iteration": 0}
 REPLAY = {**SMALL, "learning_starts": 20, "rollout_fragment_length": 4, "min_env_steps_per_iteration": 60}
+OFTEN = {"policy_delay": 2, "training_intensity": 0.5}
 DYNAMICS = {"num_members": 3, "num_elites": 2, "hiddens": [8], "fit_interval": 30, "max_epochs": 2}
 DREAMER = {
     "model": {"size": "nano"},
@@ -44,11 +45,13 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "CMAES": ("CartPole-v1", {"population_size": 4, "min_env_steps_per_iteration": 0}),
     "CQL": ("Pendulum-v1", {**REPLAY, "num_sampled_actions": 2}),
     "CRR": ("Pendulum-v1", REPLAY),
+    "CrossQ": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
     "DAgger": ("CartPole-v1", {**REPLAY, "expert": "rlrun.toys.scripted_players:balance_pole"}),
     "DDPG": ("Pendulum-v1", REPLAY),
     "DDPPO": ("CartPole-v1", {**SMALL, "train_batch_size": 64, "min_env_steps_per_iteration": 0, "minibatch_size": 32}),
     "DQN": ("CartPole-v1", REPLAY),
     "Dreamer": ("CartPole-v1", DREAMER),
+    "DroQ": ("Pendulum-v1", {**REPLAY, **OFTEN}),
     "ES": ("CartPole-v1", {"num_pairs": 2, "min_env_steps_per_iteration": 0}),
     "GAIL": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32, "expert": "configs/cartpole/data/expert"}),
     "Gorila": ("CartPole-v1", REPLAY),
@@ -70,15 +73,22 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "MBPO": ("Pendulum-v1", {**REPLAY, "rollouts_per_env_step": 2, "training_intensity": 1, "dynamics": DYNAMICS}),
+    "NPG": ("CartPole-v1", ON_POLICY),
     "PG": ("CartPole-v1", ON_POLICY),
+    "PPG": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32, "policy_iterations": 1}),
     "PPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "QLearning": ("FrozenLake-v1", {"min_env_steps_per_iteration": 60}),
     "QTOpt": ("Pendulum-v1", {**REPLAY, "cem_samples": 8, "cem_elites": 2}),
     "R2D2": ("CartPole-v1", {**REPLAY, "replay": {"capacity": 2000, "burn_in": 2, "length": 4}}),
+    "REDQ": ("Pendulum-v1", {**REPLAY, **OFTEN}),
     "Random": ("CartPole-v1", {"min_env_steps_per_iteration": 60}),
     "SAC": ("Pendulum-v1", REPLAY),
+    "SimBa": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
+    "SlateQ": ("rlrun.toys.interest_evolution:InterestEvolution", REPLAY),
     "TD3": ("Pendulum-v1", REPLAY),
     "TD3BC": ("Pendulum-v1", REPLAY),
+    "TQC": ("Pendulum-v1", REPLAY),
+    "TRPO": ("CartPole-v1", ON_POLICY),
     "ValueIteration": ("FrozenLake-v1", {}),
 }
 FROM_DATA = {"model": {"hiddens": (8,)}, "sgd_steps_per_iteration": 2, "compile": False}
@@ -141,9 +151,9 @@ def test_results_in_a_world_hold_what_is_declared(name: str) -> None:
     assert learned <= set(result)
 
 
-def test_every_built_in_algorithm_is_run_above_but_the_one_that_needs_a_file() -> None:
+def test_every_built_in_algorithm_is_run_above_but_those_that_need_a_file() -> None:
     classes = {path.rpartition(":")[2] for name, path in BUILT_IN.items() if name not in RUNS_IN_A_WORLD}
-    assert classes - set(RUNS) - set(RUNS_FROM_DATA) == {"R2D3"}
+    assert classes - set(RUNS) - set(RUNS_FROM_DATA) == {"Distill", "R2D3"}
 
 
 def test_two_parts_that_report_one_name_are_an_error() -> None:

@@ -114,7 +114,7 @@ def test_a_wrong_value_is_told_at_its_place_in_the_file() -> None:
     [
         ("model: {custom_model: mine}", "name a network of one's own as model.module"),
         ("callbacks: lab.Callbacks", "code of one's own is not taken over"),
-        ("input: /data/*.json", "recorded experience of RLlib is not read"),
+        ("input: /data/*.json", "PPO learns in an env here, not from recorded experience"),
         ("lamda: 0.9", "unknown; did you mean 'lambda'?"),
     ],
 )
@@ -273,7 +273,8 @@ def test_policies_of_a_world_have_the_settings_of_the_experiment() -> None:
     ("written", "said"),
     [
         ("a: {run: PPOO, env: CartPole-v1}", "a.run: unknown algorithm 'PPOO'; did you mean 'ppo'?"),
-        ("a: {run: QMIX, env: CartPole-v1}", "a.run: settings of QMIX are not translated"),
+        ("a: {run: IQL, env: CartPole-v1}", "a.run: settings of IQL are not translated"),
+        ("a: {run: QMIX, env: CartPole-v1}", "a.env: 'CartPole-v1' has one agent or was registered by code"),
         (
             "a: {run: PPO, env: ray.rllib.examples.env.x.X}",
             "X is an env of RLlib's own, which is not here",

@@ -10,12 +10,12 @@ import pytest
 
 from rlrun.foreign_names import table
 from rlrun.registry import algorithm_class, algorithm_names, known_algorithm, meant_algorithm
-from rlrun.translation import rllib_networks, rllib_settings, sb3_settings
+from rlrun.translation import sb3_settings
 from rlrun.translation.meanings import Source, known_settings, meaning_of
 from rlrun.translation.rllib import ELSEWHERE, ENTRY_KEYS
+from rlrun.translation.rllib_settings.conversions import CONVERSIONS as OF_RLLIB
 from rlrun.translation.theirs import default_table, defaults_of
 
-OF_RLLIB = rllib_settings.CONVERSIONS | rllib_networks.NETWORK_CONVERSIONS
 CONVERSIONS = {"rllib": OF_RLLIB, "sb3": sb3_settings.CONVERSIONS}
 ROWS: list[dict[str, Any]] = [
     row for written in table()["converted"].values() for row in (written if isinstance(written, list) else [written])
@@ -25,7 +25,7 @@ SOURCES = [
     for library, versions in default_table().items()
     for version in versions
     for algorithm in next(iter(versions.values()))
-    if algorithm != "all"
+    if algorithm != "all" and (known_algorithm(algorithm) in algorithm_names() or meant_algorithm(algorithm))
 ]
 
 

@@ -42,6 +42,13 @@ Pendulum-v1: {n_timesteps: 20000, policy: MlpPolicy, noise_type: ornstein-uhlenb
 CartPoleNoVel-v1: {n_timesteps: 100000, policy: MlpLstmPolicy, n_envs: 8, n_steps: 48, batch_size: 128,
                    policy_kwargs: "dict(lstm_hidden_size=32)"}
 """,
+    "tqc": """\
+Pendulum-v1: {n_timesteps: 20000, policy: MlpPolicy, use_sde: true, gradient_steps: 64, train_freq: 64, ent_coef: 0.1,
+              top_quantiles_to_drop_per_net: 5, policy_kwargs: "dict(log_std_init=-2, net_arch=[64, 64])"}
+""",
+    "crossq": """\
+Pendulum-v1: {n_timesteps: 20000, policy: MlpPolicy, policy_delay: 2, policy_kwargs: "dict(use_expln=True)"}
+""",
     "mystery": "Pendulum-v1: {n_timesteps: 20000, policy: MlpPolicy}\n",
 }
 
@@ -91,6 +98,19 @@ def test_noise_moves_by_the_time_step_of_its_process() -> None:
     assert config["ou_theta"] == pytest.approx(0.0015)
     assert config["model"]["hiddens"] == [400, 300]
     assert config["critic_lr"] == 0.001
+
+
+def test_quantile_critics_are_those_of_contrib_where_a_file_says_nothing() -> None:
+    config = spec_of("tqc", "Pendulum-v1")["config"]
+    assert (config["num_critics"], config["dropped_per_critic"], config["initial_alpha"]) == (2, 5, 0.1)
+    assert (config["learn_alpha"], config["training_intensity"], config["learning_starts"]) == (False, 1.0, 100)
+    assert config["model"] == {"hiddens": [64, 64], "critic_hiddens": [64, 64], "use_sde": True, "log_std_init": -2}
+
+
+def test_critics_have_widths_of_their_own_where_the_algorithm_has_them() -> None:
+    config = spec_of("crossq", "Pendulum-v1")["config"]
+    assert config["policy_delay"] == 2
+    assert config["model"] == {"hiddens": [256, 256], "critic_hiddens": [1024, 1024]}
 
 
 def test_recurrent_policies_have_sequences_that_divide_a_minibatch_and_envs_without_velocities_a_wrapper() -> None:

@@ -124,11 +124,12 @@ def test_a_member_of_a_population_goes_on_writing_its_set_with_other_settings(
 
 
 def test_policies_of_a_world_have_a_set_each(tmp_path: Path) -> None:
+    small = {"compile": False, "train_batch_size": 128, "minibatch_size": 64, "num_epochs": 1}
     (experiment,) = parse_experiments(
         {
             "poles": {
                 "env": {"world": "rlrun.toys.cartpoles:CartPoles"},
-                "policies": {name: {"algorithm": "ppo", "config": {"compile": False}} for name in ("left", "right")},
+                "policies": {name: {"algorithm": "ppo", "config": small} for name in ("left", "right")},
                 "mapping": {"pole_0": "left", "pole_1": "right"},
                 "stop": {"iteration": 1},
                 "config": {"num_envs_per_worker": 2, "rollout_fragment_length": 32, "min_env_steps_per_iteration": 64},

@@ -10,13 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 from ray.tune import PlacementGroupFactory
 
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.checkpoint.manifest import rlrun_version
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
 from rlrun.cluster.trial_place import leave_token
+from rlrun.datasets.writer import SetWriter
 from rlrun.errors import DiskFull, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
@@ -24,7 +27,7 @@ from rlrun.trial.exploit import Exploit
 from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.tune.trainable import AGAIN, DIVERGED, NOTES, ROW, AlgorithmTrainable, TrialError
-from tests.results import numbers
+from tests.results import all_numbers, numbers
 
 PARTS = {
     "train_batch_size": 64,
@@ -50,14 +53,21 @@ def trial(seed: int = 0, **settings: Any) -> TrialSpec:
 
 def config(runs: Path, seed: int = 0, *, interval: int | None = None, **settings: Any) -> dict[str, Any]:
     return {
-        "trial": trial(seed, **settings).to_data(),
+        **config_of(trial(seed, **settings), runs),
+        "interval": None if interval is None else [interval, "env_steps"],
+    }
+
+
+def config_of(trial: TrialSpec, runs: Path) -> dict[str, Any]:
+    return {
+        "trial": trial.to_data(),
         "run_directory": str(runs),
         "token": token_of(runs),
         "disk": "",
         "version": rlrun_version(),
         "eager": False,
         "import_paths": [],
-        "interval_env_steps": interval,
+        "interval": None,
         "exploit": None,
     }
 
@@ -266,6 +276,49 @@ def test_a_member_goes_on_with_the_weights_of_another_and_settings_of_its_own(
     trainable.stop()
     assert after["iteration"] == 4
     assert third["env_steps"] < after["env_steps"] <= third["env_steps"] + 64
+
+
+def of_data(folder: Path, seed: int = 0, **settings: Any) -> TrialSpec:
+    """Returns a trial that clones ten recorded steps, five SGD steps an iteration."""
+    if not (folder / "data").exists():
+        with SetWriter(folder / "data", Box(-1, 1, (2,)), Discrete(2)) as writer:
+            steps = {"actions": np.arange(10) % 2, "rewards": np.ones(10), "terminateds": np.arange(10) == 9}
+            obs = np.linspace(-1, 1, 22, dtype=np.float32).reshape(11, 2)
+            writer.add_episode({"obs": obs, **steps, "truncateds": np.zeros(10, bool)})
+    own = {"sgd_steps_per_iteration": 5, "minibatch_size": 4, "model": {"hiddens": [4]}, **settings}
+    entry = {"algorithm": "bc", "stop": {"iteration": 6}, "seeds": [seed], "config": own}
+    (experiment,) = parse_experiments({"tiny": {**entry, "config": {"input": str(folder / "data"), **own}}})
+    return experiment.trials()[0]
+
+
+@pytest.mark.parametrize("changed", [{"lr": 0.25}, {"minibatch_size": 8}])
+def test_a_member_that_learns_from_data_alone_meets_its_generations_by_sgd_steps(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    donor = AlgorithmTrainable(config_of(of_data(tmp_path, 1), tmp_path))
+    donor.train()
+    donor.train()
+    donor.pause()
+    parent = tmp_path / "000-seed=1/checkpoints/iteration_000002"
+
+    member = {**config_of(of_data(tmp_path), tmp_path), "interval": [10, "sgd_steps"]}
+    trainable = AlgorithmTrainable(member)
+    assert [AGAIN in trainable.train() for _ in range(3)] == [False, False, True]
+    exploit = Exploit(1, of_data(tmp_path, **changed), parent).to_data()
+    trainable.take_exploit(exploit)
+    third = row(trainable.train())
+    assert (third["sgd_steps"], third["env_steps"]) == (15, 0)
+    assert third["learner/lr"] == changed.get("lr", 3e-4)
+    fourth = row(trainable.train())
+    assert AGAIN in trainable.train()
+    trainable.stop()
+
+    for later in (4, 3):  # killed after the generation, with the exploit saved and then without
+        shutil.rmtree(tmp_path / f"000-seed=0/checkpoints/iteration_{later:06d}", ignore_errors=True)
+    trainable = AlgorithmTrainable({**member, "exploit": exploit})
+    again = [row(trainable.train()) for _ in range(2)]
+    trainable.stop()
+    assert all_numbers(again) == all_numbers([third, fourth])
 
 
 def test_a_member_that_has_diverged_waits_for_another_to_go_on_from(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from rlrun.errors import UsageError
-from rlrun.web.app import guarded_app, json_object
-from rlrun.web.guard import Rates
+from rlrun.web.app import PostedObjects, guarded_app, json_object
+from rlrun.web.guard import Guard, Rates
 from rlrun.web.listening import Listening, read_token
 from rlrun.web.web_server import WebServer
 from tests.unit.web.asking import ask
@@ -90,6 +90,21 @@ def test_errors_of_all_kinds_are_json_and_those_of_the_server_log_their_tracebac
         assert ask(server, "/echo") == (405, {"error": "Method Not Allowed"})
         assert ask(server, "/fail") == (500, {"error": "the server failed; its own output has the traceback"})
     assert "a mistake of the server" in caplog.text
+
+
+def test_a_function_of_posted_objects_answers_and_refuses_as_routes_do(caplog):
+    async def answer(data: dict[str, Any]) -> dict[str, Any]:
+        return {"kept": data["kept"]}
+
+    listens = Listening(most_body_bytes=1000)
+    with WebServer(Guard(PostedObjects(answer), listens, frozenset()), listens) as server:
+        assert ask(server, "/", {"kept": ["é", 1.5]}) == (200, {"kept": ["é", 1.5]})
+        assert ask(server, "/nowhere", {}) == (404, {"error": "Not Found"})
+        assert ask(server, "/") == (405, {"error": "Method Not Allowed"})
+        assert ask(server, "/", "[1]") == (400, {"error": "the request's body is no JSON object"})
+        assert ask(server, "/", iter([b" " * 600, b" " * 600]))[0] == 413
+        assert ask(server, "/", {}) == (500, {"error": "the server failed; its own output has the traceback"})
+    assert "KeyError: 'kept'" in caplog.text
 
 
 def test_requests_without_the_token_are_refused_except_at_open_paths():

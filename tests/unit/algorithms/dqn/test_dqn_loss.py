@@ -150,3 +150,27 @@ def test_settings_that_do_not_fit_together_are_refused(config, message):
 def test_settings_that_shape_the_network_say_so(setting):
     assert DQNConfig.shapes_parameters(setting)
     assert not DQNConfig.shapes_parameters("double")
+
+
+@pytest.mark.parametrize(("clip", "bonus"), [(-10.0, -2 * np.log(1 + np.exp(2))), (-1.0, -1.0)])
+def test_munchausen_adds_the_clipped_log_policy_to_the_reward_and_bootstraps_softly(clip, bonus):
+    # Policies of the target network at temperature 2: that of state 0 prefers action 0 by 4, that of state 1 none.
+    target = [[5.0, 1.0], [4.0, 4.0], [0.0, 0.0]]
+    munchausen = {"alpha": 0.5, "temperature": 2.0, "clip": clip}
+    loss = loss_of(ONLINE, target, [(0, 1, 0.5, 0.9, 1)], munchausen=munchausen)
+    soft_value = 4.0 + 2 * np.log(2)
+    assert loss.priorities.tolist() == pytest.approx([abs(2.0 - (0.5 + 0.5 * bonus + 0.9 * soft_value))])
+    assert loss.total.item() == pytest.approx(loss.priorities.item() - 0.5)
+
+
+def test_a_soft_value_is_the_log_sum_of_exponentials_whatever_the_values():
+    target = [[0.0, 0.0], [1.0, 0.2], [0.0, 0.0]]
+    loss = loss_of(ONLINE, target, [(0, 1, 0.0, 1.0, 1)], munchausen={"alpha": 0.0, "temperature": 0.5})
+    assert loss.priorities.tolist() == pytest.approx([abs(2.0 - 0.5 * np.log(np.exp(2.0) + np.exp(0.4)))])
+
+
+def test_munchausen_is_refused_where_its_paper_defines_no_target():
+    for further, word in [({"n_step": 3}, "n_step"), ({"double": True}, "double"), ({"distribution": "c51"}, "c51")]:
+        with pytest.raises(SpecError, match=word):
+            DQNConfig.parse({"munchausen": {}, **further})
+    assert not DQNConfig.parse({"munchausen": {}}).double

@@ -30,6 +30,7 @@ HEADS = {
     "means": {},
     "c51": {"returns": ReturnModel("c51", 11, -3.0, 7.0)},
     "quantile": {"returns": ReturnModel("quantile", 8)},
+    "iqn": {"returns": ReturnModel("iqn", 8, acting_quantiles=5, num_cosines=7)},
     "dueling": {"dueling": True},
     "dueling c51": {"dueling": True, "returns": ReturnModel("c51", 11, -3.0, 7.0)},
     "noisy": {"noisy_sigma": 0.5},

@@ -23,7 +23,13 @@ from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.policy.stochastic_actor import StochasticActorOutputs
 from rlrun.training.training import Training
 
-SMALL: dict[str, Any] = {"model": {"hiddens": [8]}, "sgd_steps_per_iteration": 40, "lr": 0.02, "compile": False}
+SMALL: dict[str, Any] = {
+    "model": {"hiddens": [8]},
+    "minibatch_size": 32,
+    "sgd_steps_per_iteration": 40,
+    "lr": 0.02,
+    "compile": False,
+}
 NONE = {"entropy_coeff": torch.zeros(())}
 
 

@@ -115,6 +115,19 @@ def test_the_worst_quarter_goes_on_from_the_best_and_all_wait_for_the_last(tmp_p
     assert {decision.verdict for decision in arrive(rule, scores, INTERVAL + 100).values()} == {"continue"}
 
 
+def test_generations_of_training_from_data_alone_count_sgd_steps(tmp_path: Path) -> None:
+    run = Run(tmp_path, members())
+    run.settings = run.settings.replace(interval_env_steps=None, interval_sgd_steps=50)
+    scores = dict(zip(run.names, [5.0, 80.0, 1.0, 40.0], strict=True))
+    assert arrive(run.rule(), scores, 49).keys() == set(run.names)  # none waits
+    decided = arrive(run.rule(), scores, 60)
+    assert decided[run.names[2]].orders.parent == run.names[1]
+    newest = read_generations(tmp_path)[-1]
+    assert newest.generation == 1
+    assert {(member.env_steps, member.sgd_steps, member.steps) for member in newest.members} == {(0, 60, 60)}
+    assert run.rule().orders(run.names[2]) == decided[run.names[2]].orders  # known again after a kill
+
+
 def test_equals_are_not_copied(tmp_path: Path) -> None:
     run = Run(tmp_path, members())
     decided = arrive(run.rule(), dict.fromkeys(run.names, 500.0), INTERVAL)

@@ -1,22 +1,16 @@
-"""Conversions of RLlib's settings of networks, by the names in the table of foreign names."""
+"""Conversions of the settings of networks."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rlrun.translation.remarks import Harm
-from rlrun.translation.rllib_settings import Q_LEARNERS
-from rlrun.translation.settings import Conversion
+from rlrun.translation.rllib_settings.units import Q_LEARNERS
+from rlrun.translation.settings import Conversions
 from rlrun.translation.theirs import OMIT, Theirs
 
-NETWORK_CONVERSIONS: dict[str, Conversion] = {}
-"""Conversions by name."""
-
-
-def conversion(function: Conversion) -> Conversion:
-    """Decorator: adds a function to `NETWORK_CONVERSIONS`."""
-    NETWORK_CONVERSIONS[function.__name__] = function
-    return function
+conversion = Conversions()
+"""Conversions by name, and the decorator that adds one."""
 
 
 @conversion

@@ -1,0 +1,31 @@
+"""Runs one piece of the benchmark's work with rlrun: PPO, whose episodes are run by clients on other cores."""
+
+from __future__ import annotations
+
+from benchmarks.external.load import OBSERVATION, Load, free_port, pinned
+from benchmarks.ours import training_of
+from benchmarks.peers import Measurement, answer
+
+
+def measured(work: Measurement) -> Measurement:
+    """Trains while clients ask for actions, each batch in one pass of one minibatch, and returns what they measured."""
+    pinned()
+    port, episodes = free_port(), work["connections"] * work["messages"]
+    spaces = {
+        "observation": {"type": "Box", "shape": [len(OBSERVATION)], "low": -5, "high": 5},
+        "action": {"type": "Discrete", "n": 2},
+    }
+    batch = {"train_batch_size": 256 * episodes, "minibatch_size": 256 * episodes, "num_epochs": 1}
+    config = {**batch, "num_envs_per_worker": episodes, "model": {"hiddens": [64, 64]}}
+    world = {"external": {"port": port, "spaces": spaces, "max_requests_per_s": 1e9}}
+    with (
+        training_of({**work, "algorithm": "ppo", "world": world}, config) as training,
+        Load({**work, "begins": True}, port) as load,
+    ):
+        while load.measured is None:
+            training.step()
+    return load.measured
+
+
+if __name__ == "__main__":
+    answer(measured)

@@ -1,0 +1,91 @@
+"""An actor-critic with critics of one's own: the categorical critics of D4PG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
+from rlrun.algorithms.dqn.return_distributions import cross_entropy, projected
+from rlrun.algorithms.loss_metrics import td_statistics
+from rlrun.config import PositiveInt
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.sequence_rows import row_priorities
+from rlrun.learner.objective import Loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.actor_q.networks import DeterministicNetworks
+    from rlrun.envs.spaces import Spaces
+    from rlrun.nn.model_config import CriticsModelConfig
+    from rlrun.nn.network_spec import NetworkSpec
+    from rlrun.nn.observation_leaves import ObservationTree
+    from rlrun.policy.policy import Policy
+
+
+class D4PGConfig(DDPGConfig):
+    """Settings of D4PG (Barth-Maron et al., arXiv:1804.08617)."""
+
+    num_atoms: PositiveInt = 51
+    """Possible returns that each critic gives probabilities of, evenly spaced."""
+    v_min: float = -1500.0
+    """Smallest return that a critic knows."""
+    v_max: float = 0.0
+    """Largest return that a critic knows."""
+
+
+class D4PG(DDPG):
+    """DDPG whose critics estimate a distribution over returns (arXiv:1804.08617)."""
+
+    Config = D4PGConfig
+    config: D4PGConfig
+
+    @override
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """DDPG's policy, whose critics have an output for each possible return."""
+        from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
+
+        return DeterministicPolicy(spaces, self.config, seed, critic=self.critic)
+
+    def critic(
+        self, leaves: ObservationTree, model: CriticsModelConfig, num_values: int, action_size: int
+    ) -> NetworkSpec:
+        """Spec of each critic."""
+        from rlrun.algorithms.actor_q.actor_q_nets import critic_spec
+
+        return critic_spec(leaves, model, num_values * self.config.num_atoms, action_size)
+
+    def returns(self, logits: Tensor) -> Tensor:
+        """The possible returns [K], next to logits [..., K]."""
+        number, config = logits.shape[-1], self.config
+        ranks = logits.new_ones(number).cumsum(-1) - 1
+        return config.v_min + ranks * ((config.v_max - config.v_min) / (number - 1))
+
+    @override
+    def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Cross-entropy to the target critic's returns, discounted and projected (eq. 4), over rows [S, L]."""
+        valid = batch["valid"].float()
+        logits = outputs.values(outputs.present(batch), batch["actions"])  # [C, S, L, K]
+        possible = self.returns(logits)
+        following = outputs.following(batch)
+        ahead = outputs.target_values(following, self.next_actions(outputs, batch))[0].softmax(-1)
+        moved = batch["rewards"].unsqueeze(-1) + batch["discounts"].unsqueeze(-1) * possible
+        targets = projected(ahead, moved, possible).detach()
+        losses = cross_entropy(logits, targets)
+        loss = masked_mean(losses.sum(0) * batch["weights"], valid)
+        values = (logits.detach().softmax(-1) * possible).sum(-1)
+        distance = (values - (targets * possible).sum(-1)).abs().mean(0)
+        return Loss(loss, td_statistics(loss, values[0], distance, valid), priorities=row_priorities(distance, valid))
+
+    @override
+    def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """DDPG's actor loss, with the mean of the possible returns as the value (eq. 5)."""
+        observations = outputs.present(batch)
+        logits = outputs.actor_values(self.config.actor_objective, observations, outputs.actions(observations))
+        values = (logits.softmax(-1) * self.returns(logits)).sum(-1)
+        loss = -masked_mean(values, batch["valid"].float())
+        return Loss(loss, {"loss": loss})

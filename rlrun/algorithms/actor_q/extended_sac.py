@@ -1,0 +1,155 @@
+"""SAC with other critics, layers, optimizers and resets, among which its presets choose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from annotated_types import Ge, Lt
+from pydantic import model_validator
+from typing_extensions import override
+
+from rlrun.algorithms.actor_q.reset_networks import ResetNetworks
+from rlrun.algorithms.actor_q.sac import SAC, SACConfig
+from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveInt
+from rlrun.flow.recipes.replay_updates import replay_updates
+from rlrun.learner.optimizers import Adam, AdamW
+from rlrun.nn.model_config import SoftModelConfig
+
+if TYPE_CHECKING:
+    from rlrun.flow.flow import Flow
+    from rlrun.flow.operators.minibatches import TrainedMinibatch
+    from rlrun.flow.trainee import Trainee
+    from rlrun.learner.objective import Objective
+    from rlrun.policy.flat_parameters import FlatParameters
+    from rlrun.policy.policy import Policy
+    from rlrun.replay.replay import Replay
+
+RUNNING_STATISTICS = (".norm.mean", ".norm.variance", ".norm.steps")
+"""Ends of the names of the parameters that losses assign: those of `rlrun.nn.batch_renorm.BatchRenorm`."""
+
+
+class ExtendedModelConfig(SoftModelConfig):
+    """Settings of the networks of a stochastic actor and its Q functions, with further layers."""
+
+    critic_hiddens: tuple[PositiveInt, ...] | None = None
+    """Widths of the critics' dense layers, where the actor has others; null for `hiddens`."""
+    batch_renorm: bool = False
+    """Batch renormalisation (arXiv:1702.03275) of the inputs of each dense layer of actor and critics, by a minibatch's
+    statistics in losses and by running ones in acting. It needs `joint_targets`."""
+    residual: bool = False
+    """Whether each number of `hiddens` is a residual block (SimBa, arXiv:2410.09754), all of the same width: two dense
+    layers, four times as wide inside, after a LayerNorm. A linear layer comes first, a LayerNorm last."""
+
+    @model_validator(mode="after")
+    def _one_normalization(self) -> ExtendedModelConfig:
+        if (self.batch_renorm or self.residual) and (self.normalization or self.critic_normalization):
+            raise ValueError("batch_renorm and residual normalise by themselves; leave out normalization")
+        if (self.batch_renorm and self.residual) or (self.core and (self.batch_renorm or self.residual)):
+            raise ValueError("batch_renorm and residual exclude each other and a core")
+        if self.residual:
+            for name, widths in (("hiddens", self.dense_widths), ("critic_hiddens", self.critic_hiddens)):
+                if widths is not None and len(set(widths)) != 1:
+                    raise ValueError(f"residual: all {name} are of one width, not {list(widths)}")
+        return self
+
+
+class ExtendedSACConfig(SACConfig):
+    """Settings of SAC and of what its presets change; the defaults are SAC's."""
+
+    model: ExtendedModelConfig = ExtendedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """Network architecture of the actor and of each critic."""
+    target_entropy_per_action: float = -1.0
+    """Target entropy in nats for each continuous action, where `target_entropy` is null."""
+
+    num_quantiles: PositiveInt | None = None
+    """Number of quantiles of the return that each critic estimates by quantile regression (TQC, arXiv:2005.04269);
+    null for its expectation. Continuous actions alone."""
+    dropped_per_critic: NonNegativeInt = 0
+    """Number of quantiles per critic that targets leave out: the largest ones of all target critics' together."""
+
+    critic_dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Probability that a hidden unit of a critic, or of a target critic, is dropped in a loss (DroQ, arXiv:2110.02034);
+    acting and evaluation drop none."""
+    joint_targets: bool = False
+    """Whether targets come from the critics themselves, in one pass with the values of the taken actions, and there are
+    no target networks (CrossQ, arXiv:1902.05605). Continuous actions alone; `model.batch_renorm` needs it."""
+    adam_beta_1: Annotated[float, Ge(0), Lt(1)] = 0.9
+    """Decay rate of Adam's first moment, for all networks and the temperature."""
+    weight_decay: NonNegativeFloat = 0.0
+    """Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay of a parameter."""
+
+    reset_interval: PositiveInt | None = None
+    """Minibatches between two resets, in which all networks, the temperature and the optimizers begin again with new
+    first weights and the replay buffer stays (arXiv:2205.07802); null for none."""
+
+    @classmethod
+    @override
+    def shapes_parameters(cls, path: str) -> bool:
+        return path == "num_quantiles" or super().shapes_parameters(path)
+
+    @model_validator(mode="after")
+    def _keeps_quantiles(self) -> ExtendedSACConfig:
+        if self.dropped_per_critic and self.dropped_per_critic >= (self.num_quantiles or 0):
+            raise ValueError(
+                f"dropped_per_critic ({self.dropped_per_critic}) must be below num_quantiles ({self.num_quantiles})"
+            )
+        if self.num_quantiles is not None and self.num_target_critics is not None:
+            raise ValueError("num_quantiles: targets pool the quantiles of all critics; leave num_target_critics null")
+        if self.num_quantiles is not None and self.joint_targets:
+            raise ValueError("num_quantiles and joint_targets exclude each other: quantiles have target networks")
+        return self
+
+    @model_validator(mode="after")
+    def _has_networks_for_its_updates(self) -> ExtendedSACConfig:
+        model = self.model
+        if model.batch_renorm and not self.joint_targets:
+            raise ValueError("model.batch_renorm needs joint_targets: target networks have no statistics of their own")
+        if self.joint_targets and model.core is not None:
+            raise ValueError("joint_targets: recurrent networks have target networks; leave model.core null")
+        if self.critic_dropout and (model.core is not None or model.residual):
+            raise ValueError("critic_dropout: plain dense layers alone drop units; leave model.core and residual out")
+        return self
+
+
+class ExtendedSAC(SAC):
+    """SAC with the settings of its presets."""
+
+    Config: ClassVar[type[SACConfig]] = ExtendedSACConfig
+    config: ExtendedSACConfig
+    policy_family = "rlrun.algorithms.actor_q.extended_soft_policy:ExtendedSoftPolicy"
+
+    @property
+    @override
+    def has_target_network(self) -> bool:
+        return not self.config.joint_targets
+
+    @override
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """SAC's objectives with optimizers of their own; losses assign the running statistics of their networks."""
+        config = self.config
+        adam = Adam(beta_1=config.adam_beta_1)
+        decayed = AdamW(config.weight_decay, beta_1=config.adam_beta_1) if config.weight_decay else adam
+        return [
+            replace(
+                each,
+                optimizer=adam if each.name == "alpha" else decayed,
+                assigns=running_statistics(policy.parameters, each.parameters),
+            )
+            for each in super().objectives(policy)
+        ]
+
+    @override
+    def updates(self, replay: Replay, trainee: Trainee) -> Flow[TrainedMinibatch]:
+        updates = replay_updates(replay, trainee, self.config, has_target=self.has_target_network)
+        if self.config.reset_interval is None:
+            return updates
+        return updates.for_each(ResetNetworks(trainee, self.policy, self.config.reset_interval))
+
+
+def running_statistics(parameters: FlatParameters, prefix: str | None) -> tuple[str, ...]:
+    """Names of the running statistics of batch renormalisation under a prefix of parameters' names."""
+    under = prefix or ""
+    return tuple(
+        slot.name for slot in parameters.slots if slot.name.startswith(under) and slot.name.endswith(RUNNING_STATISTICS)
+    )

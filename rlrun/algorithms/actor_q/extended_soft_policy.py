@@ -1,0 +1,87 @@
+"""Maximum-entropy policies with the critics and layers of SAC's presets (torch)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.algorithms.actor_q.actor_q_nets import actor_spec, critic_spec
+from rlrun.algorithms.actor_q.networks import drawn_units
+from rlrun.algorithms.actor_q.quantile_networks import JointNetworks, QuantileNetworks
+from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
+from rlrun.errors import UsageError
+from rlrun.nn.extended_network_module import ExtendedNetworkModule
+from rlrun.nn.network_spec import LogStds, NetworkSpec
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.actor_q.extended_sac import ExtendedModelConfig, ExtendedSACConfig
+    from rlrun.envs.spaces import Spaces
+    from rlrun.nn.model_config import CriticsModelConfig
+    from rlrun.nn.observation_leaves import ObservationTree
+
+
+class ExtendedSoftPolicy(SoftPolicy):
+    """Policy of a stochastic actor whose critics may estimate quantiles, drop units, or have no target networks.
+
+    Args:
+        spaces: Observation and action space.
+        config: Settings.
+        seed: Seed of the first parameters.
+
+    Raises:
+        UsageError: Critics of continuous actions are set and actions are Discrete; see `SoftPolicy`.
+    """
+
+    config: ExtendedSACConfig
+
+    def __init__(self, spaces: Spaces, config: ExtendedSACConfig, seed: int) -> None:
+        critic, actor = partial(extended_critic, config), partial(extended_actor, config.model)
+        super().__init__(spaces, config, seed, critic, actor=actor, network=ExtendedNetworkModule)
+        if self.num_normal:
+            self.default_target_entropy = config.target_entropy_per_action * self.num_normal
+            if config.joint_targets:
+                self._soft = JointNetworks
+            if config.num_quantiles is not None:
+                self._soft = partial(QuantileNetworks, dropped=config.dropped_per_critic)
+        elif config.num_quantiles is not None or config.joint_targets:
+            raise UsageError(
+                f"critics with num_quantiles or joint_targets value actions of a bounded Box, not of {spaces.action}; "
+                "leave these settings null and false, or take sac"
+            )
+
+    @override
+    def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
+        """Samples what SAC does, and which units of the critics are dropped."""
+        columns = super().draws(generator, rows, length)
+        return columns | drawn_units(generator, self.critics, self.config.critic_dropout, rows, length)
+
+
+def extended_critic(
+    config: ExtendedSACConfig, leaves: ObservationTree, model: CriticsModelConfig, num_values: int, action_size: int
+) -> NetworkSpec:
+    """Spec of a critic; see `critic_spec`."""
+    own = config.model
+    if own.critic_hiddens is not None:
+        model = model.model_copy(update={"hiddens": own.critic_hiddens})
+    return with_layers(critic_spec(leaves, model, num_values * (config.num_quantiles or 1), action_size), own)
+
+
+def extended_actor(
+    own: ExtendedModelConfig,
+    leaves: ObservationTree,
+    model: CriticsModelConfig,
+    num_outputs: int,
+    log_stds: LogStds | None,
+) -> NetworkSpec:
+    """Spec of an actor; see `actor_spec`."""
+    return with_layers(actor_spec(leaves, model, num_outputs, log_stds), own)
+
+
+def with_layers(spec: NetworkSpec, model: ExtendedModelConfig) -> NetworkSpec:
+    """A spec with the layers that settings ask for."""
+    return replace(spec, renormalizes=model.batch_renorm, residual=model.residual)

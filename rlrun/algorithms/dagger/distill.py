@@ -1,0 +1,123 @@
+"""Policy distillation: a student learns a teacher's action distributions in the states that it visits itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import model_validator
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dagger.columns import EXPERT_OUTPUTS
+from rlrun.algorithms.loss_metrics import GRAD_NORM
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
+from rlrun.config import PositiveInt, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.metric import Metric
+from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, ModelConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.stochastic_actor import StochasticActorOutputs
+
+
+@fixed("there is no value network", shared_value=False)
+@fixed("there is no critic", critic_sees=None)
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+class DistillModelConfig(ModelConfig):
+    """Settings of the student's network."""
+
+
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
+@fixed("the teacher counts, whatever is rewarded", gamma=0.0, clip_rewards=None, normalize_rewards=False)
+@defaults(lr=1e-3, num_envs_per_worker=8)
+class DistillConfig(OnPolicyConfig):
+    """Settings of policy distillation."""
+
+    needed: ClassVar[Mapping[str, str]] = {"expert": "must name a checkpoint: distill learns what its policy does"}
+
+    model: DistillModelConfig = DistillModelConfig()
+    """Network architecture of the student. With `actor_sees` it sees less than the teacher; a core remembers."""
+    expert: str | None = None
+    """The teacher: a checkpoint's path, PATH:policy if it holds several; required for training. It acts on the same
+    observations and is asked at every step."""
+    beta: Schedule = 0.0
+    """Probability that the teacher's likeliest action is taken instead of the student's, at each step."""
+    num_epochs: PositiveInt = 4
+    """Passes over each batch."""
+    minibatch_size: PositiveInt = 256
+    """Steps per SGD minibatch."""
+
+    @model_validator(mode="after")
+    def _whole_sequences_in_a_minibatch(self) -> DistillConfig:
+        if self.minibatch_size > self.train_batch_size:
+            raise ValueError(
+                f"minibatch_size ({self.minibatch_size}) must not exceed train_batch_size ({self.train_batch_size})"
+            )
+        if self.model.core is not None and self.minibatch_size % self.seq_len:
+            raise ValueError(
+                f"minibatch_size ({self.minibatch_size}) must be a multiple of seq_len ({self.seq_len}): minibatches "
+                "of a recurrent network are whole sequences"
+            )
+        return self
+
+    @property
+    @override
+    def learns_values(self) -> bool:
+        return False
+
+    @property
+    @override
+    def sgd_steps_per_env_step(self) -> float:
+        return self.num_epochs / self.minibatch_size
+
+
+class Distill(Algorithm[DistillConfig]):
+    """Policy distillation, on-policy: KL divergence to the teacher's action distributions where the student goes.
+
+    Source:
+        Rusu et al., "Policy distillation", arXiv:1511.06295, eq. 3; in the student's states as Czarnecki et al.,
+        "Distilling policy distillation", arXiv:1902.02186, section 3.
+    """
+
+    Config = DistillConfig
+    policy_family = "rlrun.algorithms.dagger.distilling:DistillPolicy"
+    learns_in_worlds = False
+    learner_metrics = (
+        Metric("kl", "nats", "Mean KL divergence of the student's action distributions from the teacher's"),
+        GRAD_NORM,
+    )
+
+    @override
+    def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Mean KL(teacher || student) over rows [S, L]."""
+        student = outputs.distribution
+        kl = masked_mean(student.like(batch[EXPERT_OUTPUTS]).kl(student), batch["valid"].float())
+        return Loss(kl, {"kl": kl})
+
+    @override
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: runs epochs of SGD on each batch of labelled fragments, sends weights."""
+        config = self.config
+        train = TrainOnBatch(
+            trainee,
+            num_epochs=config.num_epochs,
+            minibatch_size=config.minibatch_size,
+            seq_len=config.steps_in_row,
+        )
+        return (
+            fragments.combine(ConcatBatches(config.train_batch_size))
+            .for_each(train)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

@@ -1,0 +1,64 @@
+"""Policy and behavior of distillation: the student acts, the teacher's action distributions are recorded (torch)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.algorithms.dagger.asking_behavior import AskingBehavior
+from rlrun.algorithms.dagger.columns import EXPERT_OUTPUTS
+from rlrun.algorithms.dagger.expert import Expert, SavedExpert
+from rlrun.algorithms.dagger.policy import DAggerPolicy
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
+
+
+class DistillingBehavior(AskingBehavior):
+    """Behavior policy that records the parameters of the teacher's action distribution at each step."""
+
+    @override
+    def allocate_fragment(self, length: int, slots: int) -> SampleBatch:
+        batch = super().allocate_fragment(length, slots)
+        batch[EXPERT_OUTPUTS] = np.empty((length, slots, self.action_space.num_outputs), np.float32)
+        return batch
+
+    @override
+    def asked(self, observations: Any, record: SampleBatch, t: int, episode_starts: NDArray[np.bool_]) -> Any:
+        expert = self.expert()
+        assert isinstance(expert, SavedExpert)
+        record[EXPERT_OUTPUTS][t], actions = expert.distribution(observations, episode_starts)
+        return actions
+
+    @override
+    def expert(self) -> Expert:
+        expert = super().expert()
+        if not isinstance(expert, SavedExpert):
+            raise UsageError("distill learns action distributions: name a checkpoint; dagger learns from a function")
+        space, drawn = expert.behavior.action_space, expert.behavior.exploration
+        drawn = drawn.inner if isinstance(drawn, UniformUntil) else drawn
+        if type(space) is not type(self.action_space) or not isinstance(drawn, SampleActions | StateDependentNoise):
+            raise UsageError(
+                "distill needs a teacher whose actions are drawn from a distribution as those of ppo are, not by "
+                f"{type(space).__name__} and {type(drawn).__name__}; dagger learns from its likeliest actions"
+            )
+        return expert
+
+    @override
+    def postprocess(self, batch: SampleBatch) -> None:
+        """Normalises the observations of a fragment, which is learned from once."""
+        super().postprocess(batch)
+        self.filter_fragment(batch)
+
+
+class DistillPolicy(DAggerPolicy):
+    """Stochastic actor, the student, whose workers record the teacher's action distributions."""
+
+    @override
+    def behavior(self) -> BehaviorPolicy:
+        return self.behaving(partial(DistillingBehavior, self.expert, self.spaces))

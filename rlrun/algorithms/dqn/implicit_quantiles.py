@@ -1,0 +1,82 @@
+"""Implicit quantile networks (IQN): the return's quantile at any fraction, as a function of the fraction (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from typing_extensions import override
+
+from rlrun.algorithms.dqn.mean_quantiles import MeanQuantiles, midpoints, waves
+from rlrun.algorithms.dqn.networks import WAVES
+from rlrun.algorithms.dqn.return_model import ReturnModel
+from rlrun.nn.acting import ActingNetwork
+from rlrun.nn.encoders import ACTIVATIONS, HIDDEN_GAIN, initialize_orthogonally
+from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.parameter_slot import ParameterSlot
+from rlrun.policy.decoder import Decoder
+
+FRACTIONS = "quantile_fractions"
+"""Minibatch column of the fractions of the online and then of the target network's quantiles, [S, L, 2 N]."""
+
+
+class ImplicitQuantiles(Decoder):
+    """Decoder from features psi(s) (head `outputs` [S, L, D]) to the return's quantiles at fractions tau.
+
+    Z_tau(s, a) = f(psi(s) * phi(tau))_a, where phi(tau) = relu(linear(cos(pi i tau) for i = 0 to C - 1)) has D numbers,
+    and f is a hidden layer and an output layer.
+
+    Args:
+        returns: Representation of returns: numbers of quantiles and cosines.
+        num_actions: Number of Discrete actions, A.
+        model: Settings with the activation and the initialisation.
+        widths: D, and the width of the hidden layer.
+        seed: Seed of the initial parameters.
+
+    Source:
+        Dabney et al., arXiv:1806.06923, section 3.1 and eq. 4.
+    """
+
+    heads = ("outputs",)
+
+    def __init__(
+        self, returns: ReturnModel, num_actions: int, model: ModelConfig, widths: tuple[int, int], *, seed: int
+    ) -> None:
+        super().__init__()
+        self.returns = returns
+        self.model = model
+        self.embedding = nn.Linear(returns.num_cosines, widths[0])
+        self.hidden = nn.Linear(*widths)
+        self.output = nn.Linear(widths[1], num_actions)
+        self.activation = ACTIVATIONS[model.activation]()
+        if model.orthogonal_init:
+            initialize_orthogonally(self, HIDDEN_GAIN, torch.Generator().manual_seed(seed))
+
+    @override
+    def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
+        """Quantiles [S, L, A * K] at the fractions whose cosines are `WAVES` [S, L, K, C], else at midpoints."""
+        features = self.activation(heads["outputs"]).unsqueeze(-2)
+        cosines = columns.get(WAVES)
+        if cosines is None:
+            fixed = waves(midpoints(self.returns.acting_quantiles), self.returns.num_cosines)
+            cosines = torch.from_numpy(fixed).to(features.device)
+        products = features * self.embedding(cosines).relu()
+        quantiles: Tensor = self.output(self.activation(self.hidden(products)))
+        return quantiles.transpose(-1, -2).flatten(-2)
+
+    @override
+    def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
+        """Creates the acting network of mean quantiles at midpoints, with weights not yet loaded."""
+        return MeanQuantiles(network, self.returns, self.model.activation, slots)
+
+
+def drawn_fractions(
+    generator: np.random.Generator, rows: int, length: int, returns: ReturnModel
+) -> dict[str, NDArray[np.float32]]:
+    """Samples uniform fractions for rows [S, L] of online and target quantiles, with their cosines."""
+    fractions = generator.random((rows, length, 2 * returns.num_atoms), np.float32)
+    return {FRACTIONS: fractions, WAVES: waves(fractions, returns.num_cosines)}

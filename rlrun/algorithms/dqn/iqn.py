@@ -1,0 +1,20 @@
+"""IQN: DQN with an implicit quantile network."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
+from rlrun.config import defaults
+
+
+@defaults(distribution="iqn", num_atoms=8, double=False)
+class IQNConfig(DQNConfig):
+    """Settings of IQN (Dabney et al., arXiv:1806.06923): DQN with 8 quantiles at drawn fractions for a transition."""
+
+
+class IQN(DQN):
+    """Implicit quantile networks: DQN of the return's quantiles at drawn fractions (arXiv:1806.06923)."""
+
+    Config: ClassVar[type[IQNConfig]] = IQNConfig
+    config: IQNConfig

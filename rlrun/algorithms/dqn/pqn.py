@@ -1,0 +1,98 @@
+"""PQN: Q-learning from parallel envs, without a replay buffer and without a target network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import model_validator
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dqn.q_lambda_targets import QLambdaTargets
+from rlrun.algorithms.dqn.q_settings import QSettings
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CURIOSITY, OnPolicyConfig, advantages_in_the_loss
+from rlrun.config import Fraction, ImportPath, PositiveInt, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.nn.model_config import WHO_IS_RECURRENT, QModelConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.dqn.networks import QNetworks
+
+
+@advantages_in_the_loss
+@defaults(lr=2.5e-4, num_envs_per_worker=32, max_grad_norm=10.0)
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_IS_RECURRENT, seq_len=16)
+class PQNConfig(OnPolicyConfig):
+    """Settings of PQN (Gallici et al., arXiv:2407.04811)."""
+
+    model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False, normalization="layer")
+    """Network architecture; LayerNorm is what keeps values from diverging without a target network."""
+    num_epochs: PositiveInt = 2
+    """Epochs (passes over each batch)."""
+    minibatch_size: PositiveInt = 256
+    """Steps per minibatch; the last minibatch of an epoch is padded with steps of weight 0."""
+    q_lambda: Fraction = 0.65
+    """Lambda of the Q(lambda) targets, between one-step (0) and Monte Carlo (1) returns."""
+    exploration: Literal["epsilon_greedy"] | ImportPath = "epsilon_greedy"
+    """Exploration in training: epsilon-greedy, or a custom exploration `package.module:Class`."""
+    epsilon: Schedule = ((0, 1.0), (100_000, 0.05))
+    """Probability of a uniformly random action."""
+
+    @model_validator(mode="after")
+    def _minibatch_within_batch(self) -> PQNConfig:
+        if self.minibatch_size > self.train_batch_size:
+            raise ValueError(
+                f"minibatch_size ({self.minibatch_size}) must not exceed train_batch_size ({self.train_batch_size})"
+            )
+        return self
+
+    @property
+    @override
+    def sgd_steps_per_env_step(self) -> float:
+        return self.num_epochs / self.minibatch_size
+
+    @property
+    def q(self) -> QSettings:
+        """Settings of the Q policy, whose values of all actions are recorded for the targets."""
+        return QSettings(exploration=self.exploration, records_values=True)
+
+
+class PQN(Algorithm[PQNConfig]):
+    """Parallelised Q-network: Q(lambda) with LayerNorm, over epochs of minibatch SGD (arXiv:2407.04811)."""
+
+    Config: ClassVar[type[PQNConfig]] = PQNConfig
+    policy_family = "q"
+    learner_metrics = TD_METRICS
+
+    @override
+    def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Half the squared error of Q values against Q(lambda) targets, over rows [S, L] (algorithm 1)."""
+        valid = batch["valid"].float()
+        values = outputs.values(batch["obs"]).gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
+        errors = values - batch["q_targets"]
+        loss = masked_mean(errors.square(), valid) / 2
+        return Loss(loss, td_statistics(loss, values.detach(), errors.detach().abs(), valid))
+
+    @override
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: computes targets per fragment, runs epochs of SGD on each batch, sends weights."""
+        config = self.config
+        return (
+            fragments.for_each(QLambdaTargets(config.gamma, config.q_lambda))
+            .combine(ConcatBatches(config.train_batch_size))
+            .for_each(TrainOnBatch(trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

@@ -1,0 +1,51 @@
+"""Policy of PPG: networks of policy and values, and an auxiliary value head on the policy's network (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+from typing_extensions import override
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.nn.network_spec import Head, NetworkSpec
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+
+AUXILIARY_VALUE = "auxiliary_value"
+"""Name of the auxiliary value head."""
+
+
+@dataclass(frozen=True)
+class PhasicOutputs(ActorCriticOutputs):
+    """Outputs of the networks for the losses.
+
+    Attributes:
+        auxiliary_values: State values by the policy's network, [S, L].
+    """
+
+    auxiliary_values: Tensor
+
+
+class PhasicPolicy(ActorCriticPolicy):
+    """Actor-critic policy whose policy network has a value head of its own, for auxiliary phases alone."""
+
+    @override
+    def spec(self) -> NetworkSpec:
+        found = super().spec()
+        policy, values = found.towers
+        heads = (*policy.heads, Head(AUXILIARY_VALUE, f"{AUXILIARY_VALUE}_head", 1))
+        return replace(found, towers=(replace(policy, heads=heads), values))
+
+    @override
+    def outputs_of(
+        self, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], batch: SampleBatch
+    ) -> ActorCriticOutputs:
+        found = super().outputs_of(views, heads, batch)
+        return PhasicOutputs(found.distribution, found.values, heads[AUXILIARY_VALUE].squeeze(-1))
+
+
+def action_outputs(outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
+    """Parameters of the action distributions, [S, L, K]."""
+    return outputs.distribution.outputs

@@ -1,0 +1,129 @@
+"""PPG: phasic policy gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
+
+from rlrun.algorithms.ppg.auxiliary_phase import AuxiliaryPhase
+from rlrun.algorithms.ppo import PPO, PPOConfig
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
+from rlrun.config import NonNegativeFloat, PositiveInt, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.value_estimates import MeasureValues
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
+from rlrun.nn.model_config import ModelConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.ppg.policy import PhasicOutputs
+    from rlrun.policy.policy import Policy
+
+POLICY, AUXILIARY = "policy", "auxiliary"
+"""Names of the objectives: PPO's loss, and that of the auxiliary phases."""
+
+
+@fixed("policy and values have separate networks, and the auxiliary head is rlrun's", shared_value=False, module=None)
+class PPGModelConfig(ModelConfig):
+    """Settings of the networks of the policy, which has an auxiliary value head, and of the values."""
+
+
+@defaults(lr=5e-4, gamma=0.999, num_epochs=1, entropy_coeff=0.01)
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
+class PPGConfig(PPOConfig):
+    """Settings of PPG; the defaults are those of the paper (arXiv:2009.04416, appendix A) where it has the setting."""
+
+    model: PPGModelConfig = PPGModelConfig()
+    """Network architecture of the policy and of the values."""
+    policy_iterations: PositiveInt = 32
+    """Batches in a phase (N_pi): PPO learns from each, then the auxiliary phase from all of them, which are kept."""
+    auxiliary_epochs: PositiveInt = 6
+    """Epochs (passes over the kept batches) of an auxiliary phase (E_aux)."""
+    clone_coeff: NonNegativeFloat = 1.0
+    """Weight of the KL divergence from the policy before the auxiliary phase (beta_clone)."""
+
+    @property
+    @override
+    def sgd_steps_per_env_step(self) -> float:
+        return (self.num_epochs + self.auxiliary_epochs) / self.minibatch_size
+
+
+class PPG(PPO):
+    """Phasic policy gradient: PPO, whose policy network learns values in phases of its own (arXiv:2009.04416)."""
+
+    Config: ClassVar[type[PPGConfig]] = PPGConfig
+    config: PPGConfig
+    policy_family = "rlrun.algorithms.ppg.policy:PhasicPolicy"
+    learner_metrics = (
+        *PPO.learner_metrics,
+        Metric("auxiliary/auxiliary_value_loss", "", "Mean squared error of the policy network's values"),
+        Metric("auxiliary/value_loss", "", "Mean squared error of the value network in auxiliary phases"),
+        Metric("auxiliary/kl", "nats", "Mean KL divergence of the policy from the one before the auxiliary phase"),
+        Metric("auxiliary/grad_norm", "", "Norm of the auxiliary phase's gradient before it is clipped"),
+    )
+
+    @override
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Objectives: PPO's loss, and the auxiliary loss with an optimizer of its own."""
+        bound = self.config.max_grad_norm
+        return [
+            Objective(POLICY, self.loss, max_grad_norm=bound, is_main=True),
+            Objective(AUXILIARY, self.auxiliary_loss, max_grad_norm=bound),
+        ]
+
+    def auxiliary_loss(self, outputs: PhasicOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Joint loss over rows [S, L]: value errors of both networks, and cloning of the old policy (algorithm 1)."""
+        config, valid, targets = self.config, batch["valid"].float(), batch["value_targets"]
+        old = outputs.distribution.like(batch["target_outputs"])
+        kl = masked_mean(old.kl(outputs.distribution), valid)
+        auxiliary = masked_mean((outputs.auxiliary_values - targets).square(), valid)
+        value = masked_mean((outputs.values - targets).square(), valid)
+        return Loss(
+            config.vf_loss_coeff * (auxiliary + value) + config.clone_coeff * kl,
+            {"auxiliary_value_loss": auxiliary, "value_loss": value, "kl": kl},
+        )
+
+    @override
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow of PPO, with an auxiliary phase after every `policy_iterations` batches."""
+        config = self.config
+        return (
+            fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
+            .combine(ConcatBatches(config.train_batch_size))
+            .for_each(MeasureValues())
+            .for_each(Standardize("advantages"))
+            .for_each(
+                TrainOnBatch(
+                    trainee,
+                    num_epochs=config.num_epochs,
+                    minibatch_size=config.minibatch_size,
+                    seq_len=config.steps_in_row,
+                    stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
+                    objectives=(POLICY,),
+                )
+            )
+            .for_each(
+                AuxiliaryPhase(
+                    trainee,
+                    AUXILIARY,
+                    policy_iterations=config.policy_iterations,
+                    num_epochs=config.auxiliary_epochs,
+                    minibatch_size=config.minibatch_size,
+                    seq_len=config.steps_in_row,
+                )
+            )
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

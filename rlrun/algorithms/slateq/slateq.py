@@ -1,0 +1,92 @@
+"""SlateQ: Q-learning of slates of items, by the values of their items and a model of the user's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dqn.return_distributions import huber
+from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
+from rlrun.algorithms.slateq.acting import CLICKED
+from rlrun.algorithms.slateq.settings import SlateQConfig
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.recipes.replay_updates import replay_updates
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.slateq.policy import SlateNetworks
+    from rlrun.policy.policy import Policy
+
+
+class SlateQ(Algorithm[SlateQConfig]):
+    """Q-learning of slates, whose values are those of their items, weighted by the probabilities of a click."""
+
+    Config = SlateQConfig
+    policy_family = "rlrun.algorithms.slateq.policy:SlateQPolicy"
+    has_target_network = True
+    learns_in_worlds = False
+    learner_metrics = (
+        *(metric.below("critics/") for metric in TD_METRICS),
+        Metric("choice/loss", "nats", "Mean negative log-probability of clicks by the choice model"),
+        GRAD_NORM.below("choice/"),
+    )
+
+    @override
+    def objectives(self, policy: Policy) -> list[Objective]:
+        bound = self.config.max_grad_norm
+        return [
+            Objective("critics", self.loss, parameters="critics.", max_grad_norm=bound),
+            Objective("choice", self.choice_loss, lr="choice_lr", parameters="choice.", max_grad_norm=bound),
+        ]
+
+    @override
+    def loss(self, outputs: SlateNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Huber loss of the TD errors of what was clicked, an item of the slate or none, over rows [S, 1].
+
+        The next slate is the best one among the next observation's candidates.
+        """
+        import torch
+
+        valid = batch["valid"].float()
+        of_items = outputs.item_values(batch["obs"])
+        shown = of_items.gather(-1, batch["actions"].squeeze(1))
+        values = torch.cat([shown, of_items[:, -1:]], -1).gather(-1, batch["next_obs"][CLICKED])
+        following = outputs.target_slate_values(batch["next_obs"]).unsqueeze(-1)
+        errors = values - (batch["rewards"] + batch["discounts"] * following)
+        loss = masked_mean(huber(errors) * batch["weights"], valid)
+        distances = errors.detach().abs()
+        statistics = td_statistics(loss, values, distances, valid)
+        return Loss(loss, statistics, priorities=distances.squeeze(-1))
+
+    def choice_loss(self, outputs: SlateNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Negative log-probability of what was clicked, an item of the slate or none, over rows [S, 1]."""
+        import torch
+
+        logits = outputs.logits(batch["obs"]).gather(-1, batch["actions"].squeeze(1))
+        outcomes = torch.cat([logits, logits[:, :1] * 0], -1)
+        log_probs = outcomes.log_softmax(-1).gather(-1, batch["next_obs"][CLICKED])
+        loss = -masked_mean(log_probs * batch["weights"], batch["valid"].float())
+        return Loss(loss, {"loss": loss})
+
+    @override
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
+        config = self.config
+        replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(replay_updates(replay, trainee, config))
+            .for_each(BroadcastWeights(trainee))
+        )

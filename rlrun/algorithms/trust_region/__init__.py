@@ -1,0 +1,1 @@
+"""Trust region methods: natural policy gradients, with and without a line search."""

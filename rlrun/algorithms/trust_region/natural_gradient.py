@@ -1,0 +1,144 @@
+"""Natural gradient step of a policy, with a backtracking line search (torch).
+
+A learner traces the step once and runs it as machine code, so that nothing here depends on Python's `if` of a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlrun.algorithms.trust_region.conjugate_gradient import conjugate_gradient
+from rlrun.algorithms.trust_region.settings import TRPOConfig
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.policy.policy import Policy
+
+
+class Measured(NamedTuple):
+    """Surrogate objective and mean KL divergence from the old policy, each []."""
+
+    surrogate: Tensor
+    kl: Tensor
+
+
+class Taken(NamedTuple):
+    """Step that was taken: its length as a part of the whole step, and what it changed, each []."""
+
+    length: Tensor
+    improvement: Tensor
+    kl: Tensor
+
+
+@dataclass(frozen=True)
+class NaturalGradientStep:
+    """Loss function of an objective without gradients: assigns the policy's parameters after one step.
+
+    Attributes:
+        policy: Policy whose outputs have a `distribution`.
+        moved: Names of the policy's parameters, without those of the values.
+        config: Settings.
+
+    Source:
+        Schulman et al., arXiv:1502.05477, section 6 and appendix C.
+    """
+
+    policy: Policy
+    moved: tuple[str, ...]
+    config: TRPOConfig
+
+    def __call__(self, parameters: Mapping[str, Tensor], batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """The step on rows [S, L], as assigned parameters."""
+        config, valid = self.config, batch["valid"].float()
+        old = torch.cat([parameters[name].detach().reshape(-1) for name in self.moved])
+        with torch.no_grad():
+            before = self.policy.outputs(parameters, batch).distribution
+            old_logp = before.log_prob(batch["actions"])
+
+        def measured(flat: Tensor) -> Measured:
+            """Surrogate objective (eq. 14) and KL divergence of a policy with flat parameters [N]."""
+            after = self.policy.outputs({**parameters, **self.named(flat)}, batch).distribution
+            # Masked before the exponential: that of an empty step may be infinite, and 0 times infinity is NaN.
+            ratio = ((after.log_prob(batch["actions"]) - old_logp) * valid).exp()
+            return Measured(masked_mean(ratio * batch["advantages"], valid), masked_mean(before.kl(after), valid))
+
+        point = old.clone().requires_grad_()
+        surrogate, kl = measured(point)
+        (gradient,) = torch.autograd.grad(surrogate, point, retain_graph=True)
+        product = fisher_product(kl, point, config.damping)
+        direction = conjugate_gradient(product, gradient, config.cg_steps)
+        whole = scaled_to(config.max_kl, direction, product(direction))
+        with torch.no_grad():
+            taken = self.taken(measured, old, whole, surrogate.detach())
+            # An infinite step times a length of 0 is NaN.
+            new = torch.where(taken.length > 0, old + taken.length * whole, old)
+        statistics = {"improvement": taken.improvement, "kl": taken.kl, "step_length": taken.length}
+        entropy = masked_mean(before.entropy(), valid)
+        return Loss(-taken.improvement, {**statistics, "entropy": entropy}, assign=self.named(new))
+
+    def named(self, flat: Tensor) -> dict[str, Tensor]:
+        """Splits flat parameters [N] by name."""
+        shapes = [self.policy.parameters.slot(name).shape for name in self.moved]
+        parts = torch.split(flat, [torch.Size(shape).numel() for shape in shapes])
+        return {name: part.view(shape) for name, part, shape in zip(self.moved, parts, shapes, strict=True)}
+
+    def taken(self, measured: Callable[[Tensor], Measured], old: Tensor, whole: Tensor, surrogate: Tensor) -> Taken:
+        """Longest tried part of a step that improves the surrogate within the bound; the whole without a line search.
+
+        Args:
+            measured: Surrogate objective and KL divergence at flat parameters.
+            old: Parameters before the step, [N].
+            whole: The whole step, [N].
+            surrogate: Surrogate objective before the step, [].
+        """
+        if not self.config.line_search_steps:
+            found = measured(old + whole)
+            return Taken(torch.ones_like(surrogate), found.surrogate - surrogate, found.kl)
+        nothing = torch.zeros_like(surrogate)
+        best = Taken(nothing, nothing, nothing)
+        for number in reversed(range(self.config.line_search_steps)):
+            length = torch.full_like(surrogate, self.config.shrink**number)
+            value, kl = measured(old + length * whole)
+            is_good = (value > surrogate) & (kl <= self.config.max_kl)
+            tried = Taken(length, value - surrogate, kl)
+            best = Taken(*(torch.where(is_good, new, known) for new, known in zip(tried, best, strict=True)))
+        return best
+
+
+def fisher_product(kl: Tensor, point: Tensor, damping: float) -> Callable[[Tensor], Tensor]:
+    """Product of the damped Fisher matrix with a vector [N], without the matrix: (F + damping I) v.
+
+    F is the Hessian of the mean KL divergence from the old policy, at the old parameters (appendix C.1).
+
+    Args:
+        kl: Mean KL divergence at `point` from the policy with the same parameters, held constant, [].
+        point: The old parameters, which require gradients, [N].
+        damping: Multiple of the identity.
+    """
+    (slope,) = torch.autograd.grad(kl, point, create_graph=True)
+
+    def product(vector: Tensor) -> Tensor:
+        (found,) = torch.autograd.grad(slope, point, vector, retain_graph=True)
+        return found + damping * vector
+
+    return product
+
+
+def scaled_to(max_kl: float, direction: Tensor, product: Tensor) -> Tensor:
+    """Scales a direction x to the length at which the quadratic model of the KL divergence, x^T F x / 2, is `max_kl`.
+
+    Args:
+        max_kl: The divergence.
+        direction: Direction x, [N].
+        product: F x, [N].
+
+    Returns:
+        The step [N]; zeros where x^T F x is not above 0.
+    """
+    curvature = (direction * product).sum()
+    return torch.where(curvature > 0, direction * (2 * max_kl / curvature).sqrt(), torch.zeros_like(direction))

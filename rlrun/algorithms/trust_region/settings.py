@@ -1,0 +1,52 @@
+"""Settings of TRPO."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
+from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, defaults, fixed
+from rlrun.nn.model_config import ModelConfig
+
+ONE_PROCESS = "a step is computed from a whole batch in one process, and a mean of several steps is none"
+"""Error message on settings that divide a batch."""
+
+
+@fixed("the values are fitted separately, in layers of their own", shared_value=False, module=None)
+class SeparateValueModelConfig(ModelConfig):
+    """Settings of the networks of a policy and of its values, without common layers."""
+
+
+@defaults(lr=1e-3)
+@fixed(ONE_PROCESS, num_learners=0, num_parameter_servers=0, microbatch_size=None)
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
+class TRPOConfig(OnPolicyConfig):
+    """Settings of TRPO; `lr` and `max_grad_norm` are those of the values."""
+
+    of_logged_actions = "mask"
+
+    model: SeparateValueModelConfig = SeparateValueModelConfig()
+    """Network architecture of the policy and of the values."""
+    gae_lambda: Fraction = 0.95
+    """Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438)."""
+    max_kl: PositiveFloat = 0.01
+    """Bound of a step's mean KL divergence from the old policy, the trust region's size (eq. 12's delta)."""
+    cg_steps: PositiveInt = 15
+    """Iterations of the conjugate gradient method."""
+    damping: PositiveFloat = 0.1
+    """Damping: multiple of the identity that is added to the Fisher matrix."""
+    line_search_steps: NonNegativeInt = 10
+    """Step lengths that the backtracking line search tries; without success the policy stays as it was. 0 takes the
+    whole step without a line search."""
+    shrink: Fraction = 0.8
+    """Ratio of each step length of the line search to the one before it."""
+    value_epochs: PositiveInt = 10
+    """Epochs (passes over each batch) in which the values are fitted."""
+    minibatch_size: PositiveInt = 128
+    """Steps per minibatch of these epochs."""
+
+    @property
+    @override
+    def sgd_steps_per_env_step(self) -> float:
+        return self.value_epochs / self.minibatch_size

@@ -1,0 +1,99 @@
+"""TRPO: trust region policy optimization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, KL
+from rlrun.algorithms.trust_region.settings import TRPOConfig
+from rlrun.algorithms.trust_region.take_step import TakeStep
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.value_estimates import MeasureValues
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+    from rlrun.policy.policy import Policy
+
+POLICY, VALUES = "policy", "values"
+"""Names of the objectives: the natural gradient step, and the regression of the values."""
+
+
+class TRPO(Algorithm[TRPOConfig]):
+    """Trust region policy optimization: a natural gradient step with bounded KL divergence (arXiv:1502.05477)."""
+
+    Config: ClassVar[type[TRPOConfig]] = TRPOConfig
+    policy_family = "actor_critic"
+    learner_metrics = (
+        Metric("improvement", "", "Increase of the surrogate objective by the step"),
+        KL,
+        Metric("step_length", "", "Part of the natural gradient step that was taken; 0 if the line search failed"),
+        ENTROPY,
+        Metric("value_loss", "", "Mean squared error of the values"),
+        GRAD_NORM,
+    )
+
+    @override
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Objectives: the policy's step, which assigns its parameters, and the regression of the values."""
+        from rlrun.algorithms.trust_region.natural_gradient import NaturalGradientStep
+
+        prefix = value_prefix(policy)
+        moved = tuple(slot.name for slot in policy.parameters.slots if not slot.name.startswith(prefix))
+        step = NaturalGradientStep(policy, moved, self.config)
+        bound = self.config.max_grad_norm
+        return [
+            Objective(POLICY, step, parameters=None, assigns=moved, is_main=True),
+            Objective(VALUES, self.value_loss, parameters=prefix, max_grad_norm=bound, is_main=True),
+        ]
+
+    def value_loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Mean squared error of the values over rows [S, L]."""
+        loss = masked_mean((outputs.values - batch["value_targets"]).square(), batch["valid"].float())
+        return Loss(loss, {"value_loss": loss})
+
+    @override
+    def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: fits the values to each batch, then takes one step of the policy on the whole batch.
+
+        The advantages are of the values before either, so that the order of the two does not matter.
+        """
+        config = self.config
+        return (
+            fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda))
+            .combine(ConcatBatches(config.train_batch_size))
+            .for_each(MeasureValues())
+            .for_each(Standardize("advantages"))
+            .for_each(
+                TrainOnBatch(
+                    trainee,
+                    num_epochs=config.value_epochs,
+                    minibatch_size=config.minibatch_size,
+                    seq_len=config.steps_in_row,
+                    objectives=(VALUES,),
+                )
+            )
+            .for_each(TakeStep(trainee, POLICY, seq_len=config.steps_in_row))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+def value_prefix(policy: Policy) -> str:
+    """Prefix of the names of the value network's parameters, which a decoder of actions puts one level deeper."""
+    names = (slot.name for slot in policy.parameters.slots)
+    return "value_" if any(name.startswith("value_") for name in names) else "network.value_"

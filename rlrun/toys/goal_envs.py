@@ -1,0 +1,168 @@
+"""Envs with goals and sparse rewards, for hindsight experience replay: bit flipping, and a reach task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from typing_extensions import override
+
+GoalObservation = dict[str, NDArray[np.float32]]
+
+
+class _GoalEnv(gymnasium.Env[GoalObservation, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Env whose reward is -1 at each step until the goal is achieved, which ends the episode.
+
+    The info of each step holds `is_success`. An episode is truncated after `episode_len` steps.
+
+    Args:
+        observation: Space of the observation besides goals.
+        goal: Space of achieved and desired goals.
+        episode_len: Largest number of steps of an episode.
+    """
+
+    def __init__(self, observation: spaces.Box, goal: spaces.Box, episode_len: int) -> None:
+        parts = {"observation": observation, "achieved_goal": goal, "desired_goal": goal}
+        self.observation_space = spaces.Dict(parts)
+        self.episode_len = episode_len
+        self._goal = np.zeros(goal.shape, np.float32)
+        self._elapsed = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[GoalObservation, dict[str, Any]]:
+        """Starts an episode with another state and another goal, which differ."""
+        super().reset(seed=seed)
+        self._elapsed = 0
+        self._begin()
+        while self.compute_terminated(self._achieved()[None], self._goal[None], {})[0]:
+            self._begin()
+        return self._show(), {}
+
+    def step(self, action: Any) -> tuple[GoalObservation, float, bool, bool, dict[str, Any]]:
+        """Moves; the reward is 0 if the goal is achieved then, else -1."""
+        self._move(action)
+        self._elapsed += 1
+        achieved, desired = self._achieved()[None], self._goal[None]
+        is_success = bool(self.compute_terminated(achieved, desired, {})[0])
+        reward = float(self.compute_reward(achieved, desired, {})[0])
+        is_late = self._elapsed == self.episode_len and not is_success
+        return self._show(), reward, is_success, is_late, {"is_success": float(is_success)}
+
+    def compute_reward(
+        self, achieved_goal: NDArray[Any], desired_goal: NDArray[Any], info: dict[str, Any]
+    ) -> NDArray[np.float32]:
+        """Rewards [N] of steps after which goals [N, D] were achieved: 0 at the desired goal, else -1."""
+        return self.compute_terminated(achieved_goal, desired_goal, info).astype(np.float32) - 1
+
+    def compute_terminated(
+        self, achieved_goal: NDArray[Any], desired_goal: NDArray[Any], info: dict[str, Any]
+    ) -> NDArray[np.bool_]:
+        """Whether achieved goals [N, D] are desired ones, [N]."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Draws state and goal of an episode."""
+        raise NotImplementedError
+
+    def _move(self, action: Any) -> None:
+        """Changes the state by an action."""
+        raise NotImplementedError
+
+    def _achieved(self) -> NDArray[np.float32]:
+        """Goal that the present state achieves, [D]."""
+        raise NotImplementedError
+
+    def _state(self) -> NDArray[np.float32]:
+        """Observation besides goals."""
+        return self._achieved()
+
+    def _show(self) -> GoalObservation:
+        return {"observation": self._state(), "achieved_goal": self._achieved(), "desired_goal": self._goal.copy()}
+
+
+class BitFlip(_GoalEnv):
+    """Bits, of which an action flips one, until they equal the desired bits.
+
+    By chance the goal is found in about one of 2^n states, so rewards say nothing for n above 15 or so. An optimal
+    policy flips each wrong bit once.
+
+    Args:
+        num_bits: Number of bits n; an episode has at most as many steps.
+
+    Source:
+        Andrychowicz et al., arXiv:1707.01495, section 3.1.
+    """
+
+    def __init__(self, num_bits: int = 20) -> None:
+        bits = spaces.Box(0.0, 1.0, (num_bits,))
+        super().__init__(bits, bits, num_bits)
+        self.action_space = spaces.Discrete(num_bits)
+        self._bits = np.zeros(num_bits, np.float32)
+
+    @override
+    def compute_terminated(
+        self, achieved_goal: NDArray[Any], desired_goal: NDArray[Any], info: dict[str, Any]
+    ) -> NDArray[np.bool_]:
+        equal: NDArray[np.bool_] = (achieved_goal == desired_goal).all(-1)
+        return equal
+
+    @override
+    def _begin(self) -> None:
+        self._bits, self._goal = self.np_random.integers(2, size=(2, len(self._bits))).astype(np.float32)
+
+    @override
+    def _move(self, action: Any) -> None:
+        self._bits[action] = 1 - self._bits[action]
+
+    @override
+    def _achieved(self) -> NDArray[np.float32]:
+        return self._bits.copy()
+
+
+class Reach(_GoalEnv):
+    """Point mass in a square with momentum, which is to reach a position.
+
+    Actions are accelerations. The goal is achieved within `radius` of the desired position; at a radius of 0.05 a
+    random policy does so in few episodes.
+
+    Args:
+        radius: Largest distance to the desired position that counts.
+        episode_len: Largest number of steps of an episode.
+    """
+
+    def __init__(self, radius: float = 0.05, episode_len: int = 50) -> None:
+        position = spaces.Box(-1.0, 1.0, (2,))
+        super().__init__(spaces.Box(-1.0, 1.0, (4,)), position, episode_len)
+        self.action_space = spaces.Box(-1.0, 1.0, (2,))
+        self.radius = radius
+        self._position, self._velocity = np.zeros((2, 2), np.float32)
+
+    @override
+    def compute_terminated(
+        self, achieved_goal: NDArray[Any], desired_goal: NDArray[Any], info: dict[str, Any]
+    ) -> NDArray[np.bool_]:
+        near: NDArray[np.bool_] = np.square(achieved_goal - desired_goal).sum(-1) <= np.float32(self.radius**2)
+        return near
+
+    @override
+    def _begin(self) -> None:
+        self._position, self._goal = self.np_random.uniform(-1, 1, (2, 2)).astype(np.float32)
+        self._velocity = np.zeros(2, np.float32)
+
+    @override
+    def _move(self, action: Any) -> None:
+        accelerated = np.float32(0.8) * self._velocity + np.float32(0.04) * np.clip(action, -1, 1)
+        self._velocity = accelerated.astype(np.float32)
+        self._position = np.clip(self._position + self._velocity, -1, 1).astype(np.float32)
+
+    @override
+    def _achieved(self) -> NDArray[np.float32]:
+        return self._position.copy()
+
+    @override
+    def _state(self) -> NDArray[np.float32]:
+        return np.concatenate([self._position, self._velocity])

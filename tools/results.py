@@ -253,11 +253,11 @@ def write(records: Sequence[Record]) -> None:
         if other != PAGE:
             other.write_text(with_rows(other.read_text(), rows))
     readme = README.read_text()
-    for (spec, experiment, _), seeds in _by_metric(records).items():
+    for (spec, experiment, metric), seeds in _by_metric(records).items():
         if sum(key[:2] == (spec, experiment) for key in _by_metric(records)) > 1:
             continue  # a floor is of one metric
         found = bootstrapped(iqm, [[record["value"] for record in seeds]])
-        publish_floor(ROOT / spec, found.low)
+        publish_floor(ROOT / spec, f"{found.low:.{digits_of(metric)}f}")
         readme = re.sub(rf"(\| `{re.escape(spec)}` \|)[^|\n]*\|", rf"\1 {found.value:.1f} |", readme)
     README.write_text(readme)
 
@@ -281,11 +281,16 @@ def between(page: str, begin: str, end: str, text: str) -> str:
     return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
-def publish_floor(spec: Path, floor: float) -> None:
+def publish_floor(spec: Path, floor: str) -> None:
     """Writes the lower end of the interval into a spec of one experiment; its gate stays as it is."""
     text = FLOOR.sub("", spec.read_text())
     if len(EXPECT.findall(text)) == 1:
-        spec.write_text(EXPECT.sub(rf"\1, regression_floor: {floor:.1f}}}", text))
+        spec.write_text(EXPECT.sub(rf"\1, regression_floor: {floor}}}", text))
+
+
+def digits_of(metric: str) -> int:
+    """Returns how many digits of a metric are shown after the point."""
+    return 3 if metric.endswith(("_rate", "exploitability")) else 1
 
 
 def table(records: Sequence[Record]) -> str:
@@ -309,7 +314,7 @@ def row(spec: str, seeds: Sequence[Record]) -> str:
     counter = SGD_STEPS if SGD_STEPS in seeds[0] else ENV_STEPS
     steps = max(record[counter] for record in seeds)
     metric = seeds[0]["metric"]
-    digits = 3 if metric.endswith("_rate") else 1
+    digits = digits_of(metric)
     what = "" if metric == "episode_return_mean" else f" `{metric}`"
     verdict = "holds" if found.low >= least else "**missed**"
     interval = f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"

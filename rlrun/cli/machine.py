@@ -39,6 +39,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "mlflow": ("mlflow",),
     "marl": ("pettingzoo", "mpe2", "lbforaging"),
     "popgym": ("popgym",),
+    "minigrid": ("minigrid",),
     "minari": ("h5py",),
     "serve": ("starlette", "uvicorn"),
     "openenv": ("websockets",),

@@ -100,6 +100,20 @@ def test_pages_show_the_rows_of_the_table_that_they_name_without_its_last_cells(
     )
 
 
+def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ROOT", "DOCS"):
+        monkeypatch.setattr(results, name, tmp_path)
+    for name in ("PAGE", "README"):
+        monkeypatch.setattr(results, name, tmp_path / "page.md")
+    marks = f"{results.BEGIN}\n{results.END}\n{results.PAIRED_BEGIN}\n{results.PAIRED_END}"
+    (tmp_path / "page.md").write_text(marks)
+    metric = "evaluation/oracle/negative_exploitability"
+    (tmp_path / "a.yaml").write_text(f"a:\n  expect: {{{metric}: -0.05}}\n")
+    results.write([record(seed, -0.031, metric=metric, expected=-0.05) for seed in range(2)])
+    assert f"expect: {{{metric}: -0.05, regression_floor: -0.031}}" in (tmp_path / "a.yaml").read_text()
+    assert "-0.031 [-0.031, -0.031] | holds | -0.031 |" in (tmp_path / "page.md").read_text()
+
+
 def test_pages_of_algorithms_show_what_the_page_of_results_says() -> None:
     table = results.PAGE.read_text().partition(results.BEGIN)[2].partition(results.END)[0]
     shown = 0

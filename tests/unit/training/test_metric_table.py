@@ -89,7 +89,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "SlateQ": ("rlrun.toys.interest_evolution:InterestEvolution", REPLAY),
     "TD3": ("Pendulum-v1", REPLAY),
     "TD3BC": ("Pendulum-v1", REPLAY),
-    "TQC": ("Pendulum-v1", REPLAY),
+    "TQC": ("Pendulum-v1", {**REPLAY, "compile": False}),
     "TRPO": ("CartPole-v1", ON_POLICY),
     "ValueIteration": ("FrozenLake-v1", {}),
 }

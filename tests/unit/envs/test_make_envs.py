@@ -66,7 +66,7 @@ def refused(config: Any, error: type[RlrunError]) -> str:
             "there is no 'rlrun.toys.known_optimu'; did you mean 'known_optimum'?",
         ),
         ("nowhere_at_all:Name-v0", "the env package's module 'nowhere_at_all' is not found"),
-        ("MiniGrid-Empty-5x5-v0", "write minigrid:MiniGrid-Empty-5x5-v0"),
+        ("MiniGrid-Maze-5x5-v0", "write minigrid:MiniGrid-Maze-5x5-v0"),
         ("pettingzoo.mpe.simple_spread_v3", "a world of many agents is env: {pettingzoo: mpe2.simple_spread_v3}"),
         ("ray.rllib.examples.MultiAgentCartPole", "an env of your own is package.module:factory"),
     ],

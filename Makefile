@@ -90,7 +90,7 @@ results: $(VENV)/.installed-dev
 	$(BIN)/python -m tools.results write
 
 chaos: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m chaos tests/chaos tests/integration/test_cluster.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m chaos tests/chaos tests/integration $(PYTEST_ARGS)
 	DAMAGE_STRIDE=1 $(BIN)/python -m pytest tests/integration/test_hostile_checkpoints.py $(PYTEST_ARGS)
 
 # The stamps are empty files; a second call finds them newer than what they depend on and installs nothing.

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import rlrun
 from rlrun.runs.run_state import read_run_state
 from rlrun.trial.results import read_results
@@ -51,6 +53,7 @@ def killed_below(tmp_path: Path, server: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.chaos
 def test_a_run_whose_gcs_server_is_killed_ends_its_process_with_what_happened_and_how_to_go_on(tmp_path: Path) -> None:
     killed = killed_below(tmp_path, "gcs_server")
     assert killed.returncode == 4, killed.stderr

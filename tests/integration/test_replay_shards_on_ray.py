@@ -112,6 +112,7 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
         assert result["replay_shard_restarts"] == 1
 
 
+@pytest.mark.chaos
 def test_a_shard_that_does_not_answer_is_replaced_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_shards, "ReplayShard", partial(HangsOnce, tmp_path / "note"))
     with Training("CartPole-v1", Apex(**CONFIG, worker_timeout_s=8.0), seed=1) as training:

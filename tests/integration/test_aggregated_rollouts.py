@@ -114,6 +114,7 @@ def test_every_fragment_counts_once_and_comes_in_a_batch_of_its_aggregator_with_
     assert workers.worker_restarts == 0
 
 
+@pytest.mark.chaos
 def test_a_worker_that_is_lost_behind_an_aggregator_is_made_anew_and_its_aggregator_is_not(make_set: MakeSet) -> None:
     workers = make_set(1, timeout_s=8.0, acts={(1, 1): "die", (1, 4): "hang"})
     flow = aggregated_rollouts(workers, aggregators=1, batch_size=3)

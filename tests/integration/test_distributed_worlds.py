@@ -123,6 +123,7 @@ def test_one_policy_of_a_world_learns_from_aggregators_whose_worker_dies(tmp_pat
     assert after["policies/hunters/agent_steps"] > result["policies/hunters/agent_steps"]
 
 
+@pytest.mark.chaos
 @pytest.mark.usefixtures("running_ray")
 def test_a_league_on_two_workers_goes_on_bit_for_bit_though_one_is_killed(tmp_path: Path) -> None:
     sampling = WorldSamplingSettings(

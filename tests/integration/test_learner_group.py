@@ -248,6 +248,7 @@ def test_learners_of_their_own_that_compile_the_update_are_announced_before_they
     assert ["compiles the update" in text for text in announced] == [True]
 
 
+@pytest.mark.chaos
 def test_a_learner_that_dies_fails_the_trial_by_its_name(running_ray: None) -> None:
     before = set(actor_pids())
     with Training("CartPole-v1", PPO(**PPO_CONFIG, num_learners=2, worker_timeout_s=60), seed=1) as training:
@@ -260,6 +261,7 @@ def test_a_learner_that_dies_fails_the_trial_by_its_name(running_ray: None) -> N
             training.step()
 
 
+@pytest.mark.chaos
 def test_two_learners_with_parameter_servers_are_one_until_a_server_dies(running_ray: None) -> None:
     alone, before = made_by()(), set(actor_pids())
     group = group_of(2, num_parameter_servers=2)

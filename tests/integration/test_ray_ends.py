@@ -67,6 +67,7 @@ def test_a_run_whose_gcs_server_is_killed_ends_its_process_with_what_happened_an
     assert next(trial for trial in state.trials if trial.status == "INTERRUPTED").checkpoint is not None
 
 
+@pytest.mark.chaos
 def test_a_run_whose_raylet_is_killed_fails_with_what_happened_and_how_to_go_on(tmp_path: Path) -> None:
     killed = killed_below(tmp_path, "raylet")
     assert killed.returncode == 4, killed.stderr

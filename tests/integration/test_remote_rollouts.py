@@ -83,6 +83,7 @@ def test_memory_curiosity_and_a_constraint_with_two_workers_are_restored_bit_for
     assert expected[-1]["episode_columns/cost_mean"] > 0
 
 
+@pytest.mark.chaos
 def test_a_run_is_restored_bit_for_bit_though_workers_are_killed_between_two_rounds(tmp_path: Path) -> None:
     with Training("CartPole-v1", PPO(**SMALL), seed=4) as training:
         iterations(training, 2)
@@ -116,6 +117,7 @@ def test_a_run_gives_the_same_numbers_again_though_a_worker_dies_in_a_fragment(t
     assert runs[0] == runs[1]
 
 
+@pytest.mark.chaos
 def test_where_a_lost_workers_episodes_cannot_be_replayed_the_record_says_that_the_run_is_not_exact(
     tmp_path: Path,
 ) -> None:

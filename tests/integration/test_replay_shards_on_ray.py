@@ -57,6 +57,7 @@ def trained_until(training: Training, is_over: Any) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.chaos
 def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

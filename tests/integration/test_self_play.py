@@ -36,6 +36,7 @@ def training() -> Training:
     return Training(WORLD, AlphaZero(AlphaZeroConfig.parse(SETTINGS)), seed=3)
 
 
+@pytest.mark.chaos
 def test_a_worker_that_dies_is_made_anew_amid_its_games_and_nothing_differs(tmp_path: Path) -> None:
     with training() as first:
         for _ in range(2):

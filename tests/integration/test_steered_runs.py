@@ -108,6 +108,7 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
     assert [trial.params for trial in again] == [trial.params for trial in first]
 
 
+@pytest.mark.chaos
 @pytest.mark.usefixtures("running_ray")
 def test_a_population_goes_further_and_a_member_that_failed_behind_a_copy_goes_on_with_it(tmp_path: Path) -> None:
     copies: list[str] = []
@@ -213,6 +214,7 @@ def test_schedulers_stop_trials_and_leave_the_others_as_they_would_have_been(
         assert trial.checkpoint.name == f"iteration_{len(rows):06d}"
 
 
+@pytest.mark.chaos
 @pytest.mark.usefixtures("running_ray")
 def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path: Path) -> None:
     search = spec(

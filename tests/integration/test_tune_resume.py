@@ -65,7 +65,7 @@ def uninterrupted(spec: dict[str, Any], runs: Path) -> list[list[dict[str, Any]]
 
 
 @pytest.mark.usefixtures("running_ray")
-@pytest.mark.parametrize(("num_workers", "executor"), [(0, "local"), (1, "ray")])
+@pytest.mark.parametrize(("num_workers", "executor"), [(0, "local"), pytest.param(1, "ray", marks=pytest.mark.chaos)])
 def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
     tmp_path: Path, num_workers: int, executor: str
 ) -> None:

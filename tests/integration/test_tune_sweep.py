@@ -123,7 +123,7 @@ def test_a_trial_that_fails_shows_the_users_traceback_and_the_others_go_on(
 
 
 @pytest.mark.usefixtures("running_ray")
-@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.chaos)])
 def test_a_trial_that_fails_starts_again_as_often_as_the_spec_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: Any
 ) -> None:

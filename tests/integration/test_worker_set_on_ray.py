@@ -117,7 +117,7 @@ def test_weights_go_to_one_worker_if_only_that_is_named(make_set: MakeSet) -> No
     assert rows(flow, 2) == [[1, 0, 5, 0], [2, 0, 6, 0]]
 
 
-@pytest.mark.parametrize("how", ["die", "hang"])
+@pytest.mark.parametrize("how", ["die", pytest.param("hang", marks=pytest.mark.chaos)])
 def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make_set: MakeSet, how: str) -> None:
     workers = make_set(2, timeout_s=60.0 if how == "die" else 8.0, acts={(2, 1): how})
     flow = policy_workers(workers).rollouts()
@@ -235,7 +235,7 @@ def test_weights_sent_to_the_worker_that_delivered_reach_its_fragment_after_thos
         assert acted_with == sent.get((worker, fragment - 2), -1)
 
 
-@pytest.mark.parametrize("how", ["die", "hang"])
+@pytest.mark.parametrize("how", ["die", pytest.param("hang", marks=pytest.mark.chaos)])
 def test_an_asynchronous_worker_that_is_lost_goes_on_with_the_fragment_that_is_due(make_set: MakeSet, how: str) -> None:
     workers = make_set(2, timeout_s=60.0 if how == "die" else 8.0, acts={(1, 2): how}, seconds={2: 0.2})
     workers.order(Orders(weights(3)))

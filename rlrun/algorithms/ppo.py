@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, POLICY_GRADIENT_METRICS
-from rlrun.algorithms.settings.on_policy import OnPolicyConfig
-from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt, Schedule
+from rlrun.algorithms.settings.on_policy import EpochsConfig
+from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
@@ -32,15 +31,11 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 
 
-class PPOConfig(OnPolicyConfig):
+class PPOConfig(EpochsConfig):
     """Settings of PPO; the defaults are near those of the paper's continuous control (arXiv:1707.06347, table 3)."""
 
     of_logged_actions = "mask"
 
-    num_epochs: PositiveInt = 10
-    """Epochs (passes over each batch)."""
-    minibatch_size: PositiveInt = 64
-    """Steps per minibatch; the last minibatch of an epoch is padded with steps of weight 0."""
     gae_lambda: Fraction = 0.95
     """Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438)."""
     clip_param: Schedule = 0.2
@@ -56,28 +51,6 @@ class PPOConfig(OnPolicyConfig):
     kl_target: PositiveFloat | None = None
     """Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times this; null for
     none."""
-
-    @model_validator(mode="after")
-    def _minibatch_within_batch(self) -> PPOConfig:
-        if self.minibatch_size > self.train_batch_size:
-            raise ValueError(
-                f"minibatch_size ({self.minibatch_size}) must not exceed train_batch_size ({self.train_batch_size})"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _whole_sequences_in_a_minibatch(self) -> PPOConfig:
-        if self.model.core is not None and self.minibatch_size % self.seq_len:
-            raise ValueError(
-                f"minibatch_size ({self.minibatch_size}) must be a multiple of seq_len ({self.seq_len}): minibatches "
-                "of a recurrent network are whole sequences"
-            )
-        return self
-
-    @property
-    @override
-    def sgd_steps_per_env_step(self) -> float:
-        return self.num_epochs / self.minibatch_size
 
 
 class PPO(Algorithm[PPOConfig]):

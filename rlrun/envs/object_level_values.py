@@ -22,8 +22,9 @@ class TrialsWithValues(Trials):
     """Env wrapper for RL^3 meta-learning: a trial of `Trials` that also observes object-level Q values.
 
     From all steps of a trial it estimates the task's MDP, by counts of transitions and mean rewards, and solves it by
-    value iteration. Observations have two further parts, both of the present state: `q_values` of the actions, and
-    `visits`, log(1 + n) of their counts. Actions that were never taken have the value 0.
+    value iteration. Observations have three further parts, all of the present state: its `value`, the `advantages` of
+    the actions, Q - max Q, and their `visits`, log(1 + n) of the counts. Of an action that was never taken the estimate
+    is that it earns nothing, and leads to each state with the same probability.
 
     Args:
         env: The env, of Discrete observations (the MDP's states) and Discrete actions.
@@ -43,7 +44,12 @@ class TrialsWithValues(Trials):
         super().__init__(self._estimate, episodes)
         number = (int(actions.n),)
         self.observation_space = gymnasium.spaces.Dict(
-            {**self.observation_space, "q_values": Box(-np.inf, np.inf, number), "visits": Box(0.0, np.inf, number)}
+            {
+                **self.observation_space,
+                "value": Box(-np.inf, np.inf, (1,)),
+                "advantages": Box(-np.inf, 0.0, number),
+                "visits": Box(0.0, np.inf, number),
+            }
         )
 
     @override
@@ -54,8 +60,8 @@ class TrialsWithValues(Trials):
     @override
     def _shown(self, observation: Any, done: int) -> dict[str, Any]:
         values, visits = self._estimate.of_present_state()
-        own = {"q_values": values.astype(np.float32), "visits": np.log1p(visits).astype(np.float32)}
-        return {**super()._shown(observation, done), **own}
+        own = {"value": values.max(keepdims=True), "advantages": values - values.max(), "visits": np.log1p(visits)}
+        return {**super()._shown(observation, done), **{name: part.astype(np.float32) for name, part in own.items()}}
 
 
 class _EstimatedMDP(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
@@ -97,7 +103,9 @@ class _EstimatedMDP(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
     def _iterate(self) -> None:
         """Sweeps of value iteration over the maximum-likelihood estimate of the MDP."""
         numbers = self._visits.clip(min=1.0)
-        rewards, transitions = self._rewards / numbers, self._successors / numbers[..., None]
+        untried = self._visits[..., None] == 0.0
+        transitions = np.where(untried, 1.0 / self._sizes[0], self._successors / numbers[..., None])
+        rewards = self._rewards / numbers
         for _ in range(SWEEPS):
             self._values = rewards + self._gamma * (transitions @ self._values.max(-1))
 

@@ -14,6 +14,10 @@ from rlrun.rollout.rollout import Episode
 WINDOW = 100
 """Number of last finished episodes over which returns and lengths are averaged."""
 
+MOST_AGENTS = 32
+"""Number of possible agents up to which a world's agents have metrics of their own: each is a column of every result.
+In larger worlds the metrics of policies tell mean, minimum and maximum over their agents' episodes."""
+
 
 class EpisodeMetrics:
     """Episode count, and mean return, length and infos over the last 100 episodes.
@@ -80,16 +84,17 @@ class AgentMetrics:
 
     Args:
         policies: Names of the policies.
-        agents: Ids of the possible agents; other agents, such as those born in an episode, only enter their policy's
-            metrics.
+        agents: Ids of the possible agents. Other agents, such as those born in an episode, only enter their policy's
+            metrics, and so do all agents if there are more than `MOST_AGENTS`.
         announce: Callback with a warning, once per policy, if infos have more numbers than become metrics.
     """
 
     def __init__(
-        self, policies: Iterable[str], agents: Iterable[str], announce: Callable[[str], None] = lambda text: None
+        self, policies: Iterable[str], agents: Collection[str], announce: Callable[[str], None] = lambda text: None
     ) -> None:
         self._of_policies = {policy: EpisodeMetrics(announce) for policy in policies}
-        self._of_agents: dict[str, EpisodeMetrics] = {agent: EpisodeMetrics() for agent in agents}
+        reported = agents if len(agents) <= MOST_AGENTS else ()
+        self._of_agents: dict[str, EpisodeMetrics] = {agent: EpisodeMetrics() for agent in reported}
 
     def add(self, policy: str, episodes: Iterable[Episode]) -> None:
         """Adds newly finished episodes of a policy's agents, in the order of their ends."""
@@ -107,7 +112,7 @@ class AgentMetrics:
         return returns_of([episode for policy in policies for episode in self._of_policies[policy].last])
 
     def of_agents(self) -> dict[str, float | int | None]:
-        """Returns the mean return of each possible agent; None before the agent's first finished episode."""
+        """Returns the mean return of each possible agent, if these are few; None before its first episode ends."""
         return {
             f"agents/{agent}/episode_return_mean": own.result()["episode_return_mean"]
             for agent, own in self._of_agents.items()

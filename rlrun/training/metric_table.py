@@ -51,7 +51,7 @@ WORLD_METRICS = (
     Metric("agent_steps", "agent steps", "Steps of all agents so far"),
     Metric("missing_final_observations", "agents", "Agents so far that were cut off without a final observation"),
     Metric("dropped_rewards", "rewards", "Rewards so far that no return has: their agent had ended, or was never born"),
-    Metric("agents/<agent>/episode_return_mean", "", "Mean raw return of an agent's last 100 finished episodes"),
+    Metric("agents/<agent>/episode_return_mean", "", "Mean return of the last 100 episodes of each of up to 32 agents"),
 )
 """Metrics of a training in a multi-agent world as a whole; a world's return is the sum over all agents."""
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dagger.columns import EXPERT_OUTPUTS
 from rlrun.algorithms.loss_metrics import GRAD_NORM
-from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
-from rlrun.config import PositiveInt, Schedule, defaults, fixed
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, EpochsConfig
+from rlrun.config import Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batches import ConcatBatches
@@ -40,8 +39,8 @@ class DistillModelConfig(ModelConfig):
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @fixed("the teacher counts, whatever is rewarded", gamma=0.0, clip_rewards=None, normalize_rewards=False)
-@defaults(lr=1e-3, num_envs_per_worker=8)
-class DistillConfig(OnPolicyConfig):
+@defaults(lr=1e-3, num_envs_per_worker=8, num_epochs=4, minibatch_size=256)
+class DistillConfig(EpochsConfig):
     """Settings of policy distillation."""
 
     needed: ClassVar[Mapping[str, str]] = {"expert": "must name a checkpoint: distill learns what its policy does"}
@@ -53,33 +52,11 @@ class DistillConfig(OnPolicyConfig):
     observations and is asked at every step."""
     beta: Schedule = 0.0
     """Probability that the teacher's likeliest action is taken instead of the student's, at each step."""
-    num_epochs: PositiveInt = 4
-    """Passes over each batch."""
-    minibatch_size: PositiveInt = 256
-    """Steps per SGD minibatch."""
-
-    @model_validator(mode="after")
-    def _whole_sequences_in_a_minibatch(self) -> DistillConfig:
-        if self.minibatch_size > self.train_batch_size:
-            raise ValueError(
-                f"minibatch_size ({self.minibatch_size}) must not exceed train_batch_size ({self.train_batch_size})"
-            )
-        if self.model.core is not None and self.minibatch_size % self.seq_len:
-            raise ValueError(
-                f"minibatch_size ({self.minibatch_size}) must be a multiple of seq_len ({self.seq_len}): minibatches "
-                "of a recurrent network are whole sequences"
-            )
-        return self
 
     @property
     @override
     def learns_values(self) -> bool:
         return False
-
-    @property
-    @override
-    def sgd_steps_per_env_step(self) -> float:
-        return self.num_epochs / self.minibatch_size
 
 
 class Distill(Algorithm[DistillConfig]):

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.q_lambda_targets import QLambdaTargets
 from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
-from rlrun.algorithms.settings.on_policy import WHO_HAS_CURIOSITY, OnPolicyConfig, advantages_in_the_loss
-from rlrun.config import Fraction, ImportPath, PositiveInt, Schedule, defaults, fixed
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CURIOSITY, EpochsConfig, advantages_in_the_loss
+from rlrun.config import Fraction, ImportPath, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batches import ConcatBatches
@@ -31,37 +30,20 @@ if TYPE_CHECKING:
 
 
 @advantages_in_the_loss
-@defaults(lr=2.5e-4, num_envs_per_worker=32, max_grad_norm=10.0)
+@defaults(lr=2.5e-4, num_envs_per_worker=32, num_epochs=2, minibatch_size=256, max_grad_norm=10.0)
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_IS_RECURRENT, seq_len=16)
-class PQNConfig(OnPolicyConfig):
+class PQNConfig(EpochsConfig):
     """Settings of PQN (Gallici et al., arXiv:2407.04811)."""
 
     model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False, normalization="layer")
     """Network architecture; LayerNorm is what keeps values from diverging without a target network."""
-    num_epochs: PositiveInt = 2
-    """Epochs (passes over each batch)."""
-    minibatch_size: PositiveInt = 256
-    """Steps per minibatch; the last minibatch of an epoch is padded with steps of weight 0."""
     q_lambda: Fraction = 0.65
     """Lambda of the Q(lambda) targets, between one-step (0) and Monte Carlo (1) returns."""
     exploration: Literal["epsilon_greedy"] | ImportPath = "epsilon_greedy"
     """Exploration in training: epsilon-greedy, or a custom exploration `package.module:Class`."""
     epsilon: Schedule = ((0, 1.0), (100_000, 0.05))
     """Probability of a uniformly random action."""
-
-    @model_validator(mode="after")
-    def _minibatch_within_batch(self) -> PQNConfig:
-        if self.minibatch_size > self.train_batch_size:
-            raise ValueError(
-                f"minibatch_size ({self.minibatch_size}) must not exceed train_batch_size ({self.train_batch_size})"
-            )
-        return self
-
-    @property
-    @override
-    def sgd_steps_per_env_step(self) -> float:
-        return self.num_epochs / self.minibatch_size
 
     @property
     def q(self) -> QSettings:

@@ -45,12 +45,14 @@ class ReplayOrData(Algorithm[Any]):
         """Dataflow: SGD on minibatches of data, or a replay's loop with data as a share of each minibatch.
 
         Raises:
-            UsageError: A recurrent network is to learn from single transitions of data.
+            UsageError: A recurrent network is to learn from single transitions of data, or data are to be given goals.
         """
         config, is_recurrent = self.config, self.config.model.core is not None
         if config.input and is_recurrent:
             raise UsageError(f"config.model.core: {self.name()} learns from single transitions of data; leave it out")
         if config.data_alone:
+            if config.replay.hindsight is not None:
+                raise UsageError("config.replay.hindsight: data keep the goals of their recording; leave it out")
             return updates_from_data(items, trainee, config)
         replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma, sequences=is_recurrent)
         updates = updates_with_data if config.input else replay_updates

@@ -90,3 +90,30 @@ class OnPolicyConfig(AlgorithmConfig):
     @override
     def env_steps_per_update(self) -> int:
         return self.train_batch_size
+
+
+class EpochsConfig(OnPolicyConfig):
+    """Settings of an on-policy algorithm that learns from each batch in epochs of minibatch SGD."""
+
+    num_epochs: PositiveInt = 10
+    """Epochs (passes over each batch)."""
+    minibatch_size: PositiveInt = 64
+    """Steps per minibatch; the last minibatch of an epoch is padded with steps of weight 0."""
+
+    @model_validator(mode="after")
+    def _whole_sequences_of_a_batch(self) -> EpochsConfig:
+        if self.minibatch_size > self.train_batch_size:
+            raise ValueError(
+                f"minibatch_size ({self.minibatch_size}) must not exceed train_batch_size ({self.train_batch_size})"
+            )
+        if self.model.core is not None and self.minibatch_size % self.seq_len:
+            raise ValueError(
+                f"minibatch_size ({self.minibatch_size}) must be a multiple of seq_len ({self.seq_len}): minibatches "
+                "of a recurrent network are whole sequences"
+            )
+        return self
+
+    @property
+    @override
+    def sgd_steps_per_env_step(self) -> float:
+        return self.num_epochs / self.minibatch_size

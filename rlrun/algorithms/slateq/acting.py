@@ -12,13 +12,11 @@ from typing_extensions import override
 
 from rlrun.algorithms.slateq.slates import all_slates, greedy_slate, slate_values
 from rlrun.data.tree import map_tree
-from rlrun.functional.schedules import value_at
 from rlrun.nn.acting import ActingNetwork
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
 from rlrun.policy.action_spaces.multi_discrete import MultiDiscreteActions
-from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
-from rlrun.policy.weights import Weights
+from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
 
 CANDIDATES = "candidates"
 """Key of the observation's part with the features of the items to choose from, [N, F]."""
@@ -113,52 +111,26 @@ def choice_logits(coefficients: Any, items: Any) -> Any:
     return (items @ coefficients[..., :-1, None])[..., 0] + coefficients[..., -1:]
 
 
-class EpsilonGreedySlates(Exploration):
+class EpsilonGreedySlates(EpsilonGreedy):
     """Epsilon-greedy exploration of slates: the best slate, or with probability `epsilon` a uniformly random one.
 
     Args:
         actions: The slates.
-
-    Attributes:
-        epsilon: Probability of a random slate.
     """
 
-    schedules = ("epsilon",)
-
     def __init__(self, actions: SlateActions) -> None:
+        super().__init__(actions.num_candidates, num_draws=1 + actions.num_candidates)
         self.actions = actions
-        self.epsilon = 1.0
 
     @override
-    def load(self, weights: Weights) -> None:
-        self.epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
+    def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
+        return super().chosen(values, explores[:, None], noise, mask)
 
     @override
-    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples uniform noise in [0, 1): exploration, and an order of the candidates, [T, B, 1 + N]."""
-        return generator.random((length, slots, 1 + self.actions.num_candidates), np.float32)
+    def greedy(self, values: Floats) -> Actions:
+        return self.actions.mode(values)
 
     @override
-    def explore(
-        self,
-        run: RunNetwork,
-        noise: Floats,
-        episode_starts: NDArray[np.bool_],
-        acts: NDArray[np.bool_] | None,
-        mask: ActionMask | None,
-    ) -> Actions:
-        """Random slates in the slots that explore, best slates elsewhere, [B, slate_size]."""
-        explores = noise[:, 0] < self.epsilon
-        if explores.all():
-            return self._any(noise)
-        return np.where(explores[:, None], self._any(noise), self.actions.mode(run()["outputs"]))
-
-    @override
-    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        outputs = heads["outputs"]
-        noise = self.noise(generator, 1, len(outputs))[0]
-        return np.where(noise[:, :1] < self.epsilon, self._any(noise), self.actions.mode(outputs))
-
-    def _any(self, noise: Floats) -> Actions:
+    def uniform(self, noise: Floats, mask: ActionMask | None) -> Actions:
         order: Actions = noise[:, 1:].argsort(-1)
         return order[:, : self.actions.slate_size]

@@ -79,13 +79,13 @@ class EpsilonGreedy(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Uniform actions in the slots that explore, greedy actions elsewhere, [B]."""
+        """Uniform actions in the slots that explore, greedy actions elsewhere, [B, ...]."""
         explores = noise[:, _EXPLORES] < self._epsilons(len(noise))
         exploring = np.count_nonzero(explores)
         if exploring == len(explores):
-            return self._any(noise, mask)
-        best = run()["outputs"].argmax(-1)
-        return np.where(explores, self._any(noise, mask), best) if exploring else best
+            return self.uniform(noise, mask)
+        values = run()["outputs"]
+        return self.chosen(values, explores, noise, mask) if exploring else self.greedy(values)
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
@@ -108,10 +108,16 @@ class EpsilonGreedy(Exploration):
         return found
 
     def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
-        """Uniform actions where `explores` [B] is set, elsewhere the argmax of the values [B, A]."""
-        return np.where(explores, self._any(noise, mask), values.argmax(-1))
+        """Uniform actions where `explores` [B] is set, elsewhere greedy ones by the values [B, A]."""
+        return np.where(explores, self.uniform(noise, mask), self.greedy(values))
 
-    def _any(self, noise: Floats, mask: ActionMask | None) -> Actions:
+    def greedy(self, values: Floats) -> Actions:
+        """Greedy actions [B], the argmax of the values [B, A]."""
+        best: Actions = values.argmax(-1)
+        return best
+
+    def uniform(self, noise: Floats, mask: ActionMask | None) -> Actions:
+        """Uniform allowed actions [B] from the noise of a step."""
         return uniform_choices(noise[:, _CHOICE], self.num_actions, mask)
 
     def _epsilons(self, slots: int) -> float | Floats:

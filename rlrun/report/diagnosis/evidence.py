@@ -122,8 +122,10 @@ class Evidence:
 
     @property
     def num_agents(self) -> int:
-        """Number of possible agents of the world, 0 in an env with one agent."""
-        return sum(name.startswith("agents/") for name in self.trial.columns.reported)
+        """Number of possible agents of the world; of agents that act in a step, where no agent has metrics."""
+        reported = sum(name.startswith("agents/") for name in self.trial.columns.reported)
+        acting = self.end("agent_steps") / max(self.end("env_steps"), 1.0)
+        return reported or math.ceil(np.nan_to_num(acting))
 
     @property
     def descends_gradients(self) -> bool:

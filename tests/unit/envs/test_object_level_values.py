@@ -29,16 +29,18 @@ class Corridor(gymnasium.Env):
 def test_values_are_those_of_the_mdp_that_was_seen_in_the_trial() -> None:
     env = TrialsWithValues(Corridor(), episodes=3, gamma=0.5)
     first, _ = env.reset(seed=0)
-    assert first["q_values"].tolist() == [0, 0]
+    assert (first["value"].tolist(), first["advantages"].tolist()) == ([0], [0, 0])
     assert first["visits"].tolist() == [0, 0]
     env.step(1)
     shown = [env.step(1)[0], env.step(0)[0]]  # out, and the next episode begins in state 1
     assert shown[0]["done"] == 1
-    assert shown[0]["q_values"].tolist() == pytest.approx([0, 0.5])
-    assert shown[1]["q_values"].tolist() == pytest.approx([0.25, 0.5])
+    assert [one["value"].tolist() for one in shown] == [[0.5], [0.5]]
+    # The untried action earns nothing, and then half of the mean of both states' values, 0.5 and 1.
+    assert shown[0]["advantages"].tolist() == pytest.approx([0.375 - 0.5, 0])
+    assert shown[1]["advantages"].tolist() == pytest.approx([0.25 - 0.5, 0])
     np.testing.assert_allclose(shown[1]["visits"], np.log([2, 2]), rtol=1e-6)
     again, _ = env.reset(seed=1)
-    assert again["q_values"].tolist() == [0, 0]  # another task
+    assert again["value"].tolist() == [0]  # another task
 
 
 def test_values_in_a_bandit_are_mean_rewards_of_the_pulls() -> None:
@@ -49,7 +51,9 @@ def test_values_in_a_bandit_are_mean_rewards_of_the_pulls() -> None:
         action = pull % 2
         shown, reward, *_ = env.step(action)
         pulls[action].append(float(reward))
-    assert shown["q_values"].tolist() == pytest.approx([np.mean(pulls[0]), np.mean(pulls[1])])
+    values = np.array([np.mean(pulls[0]), np.mean(pulls[1])])
+    assert shown["value"].tolist() == pytest.approx([values.max()])
+    assert shown["advantages"].tolist() == pytest.approx((values - values.max()).tolist(), abs=1e-6)
     np.testing.assert_allclose(shown["visits"], np.log([16, 16]), rtol=1e-6)
 
 

@@ -220,6 +220,7 @@ ALLOWED = 200 / (1 - 0.9**20)  # episodes without end that each pay 200 in their
         ("learner/q_mean", {}, {"clip_rewards": 1}, 10.0),
         ("learner/q_mean", {"agents/a/x": [0.0] * 10, "agents/b/x": [0.0] * 10}, {"team_reward": "sum"}, 2 * ALLOWED),
         ("learner/q_mean", {"agents/a/x": [0.0] * 10, "agents/b/x": [0.0] * 10}, {"team_reward": "once"}, ALLOWED),
+        ("learner/q_mean", {"env_steps": [5.0], "agent_steps": [180.0]}, {"team_reward": "sum"}, 36 * ALLOWED),
         (
             "learner/critics/q_mean",
             {"learner/alpha/alpha": [0.5] * 10, "learner/actor/entropy": [-4.0] * 10},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlrun.rollout.episode_sums import MOST_INFO_NUMBERS, numbers_in
 from rlrun.rollout.rollout import Episode
-from rlrun.training.episode_metrics import EpisodeMetrics
+from rlrun.training.episode_metrics import MOST_AGENTS, AgentMetrics, EpisodeMetrics
 
 
 def episode(info: dict[str, float]) -> Episode:
@@ -41,3 +41,20 @@ def test_as_many_numbers_as_become_metrics_are_nothing_to_speak_of() -> None:
     metrics.add([episode({f"k{i}": 1.0 for i in range(MOST_INFO_NUMBERS)})])
     assert metrics.result()["info/k999"] == 1.0
     assert said == []
+
+
+def test_agents_have_metrics_of_their_own_only_where_they_are_few() -> None:
+    for number, reported in ((MOST_AGENTS, MOST_AGENTS), (MOST_AGENTS + 1, 0)):
+        metrics = AgentMetrics(["prey"], [f"prey_{i}" for i in range(number)])
+        metrics.add("prey", [Episode(float(i), 1, {}, agent=f"prey_{i}") for i in (1, 3)])
+        assert len(metrics.of_agents()) == len(metrics.state()["agents"]) == reported
+        of_policy = metrics.of_policy("prey")
+        assert [of_policy[f"episode_return_{kind}"] for kind in ("min", "mean", "max")] == [1.0, 2.0, 3.0]
+
+
+def test_episodes_of_agents_that_are_too_many_are_read_from_older_checkpoints_and_forgotten() -> None:
+    agents = [f"prey_{i}" for i in range(MOST_AGENTS + 1)]
+    older = {"policies": {}, "agents": {agent: EpisodeMetrics().state() for agent in agents}}
+    metrics = AgentMetrics(["prey"], agents)
+    metrics.load_state(older)
+    assert metrics.of_agents() == {}

@@ -96,6 +96,11 @@ def test_single_transitions_of_data_do_not_train_a_recurrent_network(data: str) 
         Training("Pendulum-v1", DataSAC(input=data, **{**SETTINGS, "model": {"core": "gru"}})).step()
 
 
+def test_transitions_of_data_alone_are_given_no_goals_in_hindsight(data: str) -> None:
+    with pytest.raises(UsageError, match=r"config\.replay\.hindsight: data keep the goals"):
+        Training("Pendulum-v1", DataSAC(input=data, **{**SETTINGS, "replay": {"hindsight": {}}})).step()
+
+
 class Sevens(StatefulSource[SampleBatch]):
     """Two rows of data."""
 

@@ -185,6 +185,18 @@ def test_random_slates_hold_no_item_twice_and_all_items_equally_often() -> None:
     assert (np.abs(np.bincount(slates.ravel(), minlength=4) / 8000 - 0.25) < 0.02).all()
 
 
+def test_the_best_slate_is_shown_but_for_the_steps_that_explore() -> None:
+    exploration = EpsilonGreedySlates(SlateActions(SPACES.action))
+    exploration.epsilon = 0.25
+    noise = exploration.noise(np.random.default_rng(0), 1, 400)[0]
+    best = {"outputs": np.tile(np.array([3.0, 1.0], np.float32), (400, 1))}
+    shown = exploration.explore(lambda: best, noise, np.zeros(400, np.bool_), None, None)
+    random = noise[:, 1:].argsort(-1)[:, :2]
+    np.testing.assert_array_equal(shown, np.where(noise[:, :1] < 0.25, random, [3, 1]))
+    again = exploration.sample(best, np.random.default_rng(0), None)
+    np.testing.assert_array_equal(again, shown)
+
+
 def test_a_restored_run_goes_on_bit_for_bit(tmp_path) -> None:
     with Training(ENV, SlateQ(**SMALL), seed=4) as training:
         training.step()

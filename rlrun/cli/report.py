@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: Mode | None, runs_dir: Path) -> None:
     """Write a report of runs as a single HTML file.
 
-    It has learning curves, tables of configurations and trials, a sweep's
-    parallel axes and parameter importance, a population's lineage, the trials that
-    a scheduler stopped, the spec and versions. It loads nothing else.
+    It names the best configuration, its lead and the parameters that matter. Then
+    come learning curves, all other metrics, tables of configurations and trials,
+    performance profiles over envs, a population's lineage, the course of a search,
+    videos, times, machine and spec. It loads nothing else.
     """
     from rlrun.cli.targets import run_named
     from rlrun.errors import UsageError

@@ -9,13 +9,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlrun.report.metric_grid import grid_metrics
 from rlrun.report.page_data import USUAL_METRICS, page_data, world_metrics
 from rlrun.report.plain_json import plain
 from rlrun.report.reading import chosen_goal, read_runs, require_reported
 from rlrun.spec.tuning import Mode
 
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = ("drawing.js", "data.js", "overview.js", "tables.js", "sweep.js", "population.js", "page.js")
+SCRIPTS = (
+    "drawing.js",
+    "figure.js",
+    "chart.js",
+    "data.js",
+    "head.js",
+    "curves.js",
+    "tables.js",
+    "sweep.js",
+    "slices.js",
+    "history.js",
+    "profiles.js",
+    "population.js",
+    "run.js",
+    "page.js",
+)
 """JavaScript files of the page, in the order of execution."""
 
 
@@ -37,13 +53,13 @@ def write_report(
     Raises:
         UsageError: If a directory is not a run, or a metric is reported by none of the runs.
     """
-    runs = read_runs(paths, [*metrics, *USUAL_METRICS])
+    runs = read_runs(paths)  # without their rows
+    shown = [*metrics, *USUAL_METRICS, *world_metrics(runs)]
+    small = grid_metrics(runs)
+    runs = read_runs(paths, [*(run.goal[0] for run in runs), *shown, *small])
     require_reported(runs, metrics)
     metric, mode = chosen_goal(runs, metrics[0] if metrics else None, mode)
-    of_worlds = world_metrics(runs)
-    if of_worlds or any(run.goal[0] != metric for run in runs):
-        runs = read_runs(paths, [metric, *metrics, *USUAL_METRICS, *of_worlds])
-    data = page_data(runs, metric, mode, [*metrics, *USUAL_METRICS, *of_worlds])
+    data = page_data(runs, metric, mode, shown, small)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page_of(data), encoding="utf-8")
     return [problem for run in data["runs"] for problem in run["problems"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,16 @@ MOST_CURVES = 6
 MOST_FRAMES = 16
 """Number of frames drawn of an image sequence, evenly spaced."""
 
-WIDTH, HEIGHT, GAP, HEAD = 320, 90, 14, 34
-"""Layout in pixels: panel width and height, gap between panels, and height of the heading."""
+WIDTH, HEIGHT, GAP, HEAD, FOOT = 960, 110, 34, 54, 40
+"""Layout in pixels: width of the picture, height of a panel, gap above it for its name, heights of heading and foot."""
+
+LEFT, RIGHT = 70, 12
+"""Margins of the curves in pixels."""
+
+LEAST_SPAN = 0.25
+"""Height of a panel, at least, as a part of the largest absolute value of its kind: noise is drawn as small."""
+
+STYLE = "<style>text{fill:#555} @media (prefers-color-scheme: dark){text{fill:#a8b0b8}}</style>"
 
 
 def observed_and_imagined(outputs: DreamerNetworks, batch: SampleBatch) -> dict[str, Any]:
@@ -76,43 +84,67 @@ def picture_of(found: Mapping[str, Any]) -> str:
     panels = [("reward", found["rewards"], found["expected_rewards"], found["is_behind"])]
     if found["numbers"]:
         shown, expected = found["numbers"]
-        places = range(min(shown.shape[1], MOST_CURVES))
-        panels += [(f"number {i}", shown[:, i], expected[:, i], known) for i in places]
-    parts, top = [_words(10, 20, "grey: observed; blue: decoded; orange: imagined by the actions alone")], HEAD
+        width = shown.shape[1]
+        names = [f"component {i} of the {width} in the observation" for i in range(min(width, MOST_CURVES))]
+        panels += [(name, shown[:, i], expected[:, i], known) for i, name in enumerate(names)]
+    least = [LEAST_SPAN * _largest(panels[:1]), *[LEAST_SPAN * _largest(panels[1:])] * (len(panels) - 1)]
+    parts, top = [_words(LEFT, 20, "grey: observed; blue: decoded; orange: imagined by the actions alone")], HEAD
     for images, decoded in zip(found["images"], found["decoded_images"], strict=True):
-        strip, height = _strip(images, decoded, known, top + 16)
-        parts += [_words(10, top + 10, "observed above decoded and, in the right half, imagined"), strip]
-        top += height + 16 + GAP
-    for panel in panels:
-        parts.append(_panel(*panel, top))
+        strip, height = _strip(images, decoded, known, top)
+        parts += [_words(LEFT, top - 8, "observed above decoded and, in the right half, imagined"), strip]
+        top += height + GAP
+    for panel, span in zip(panels, least, strict=True):
+        parts.append(_panel(*panel, top, span))
         top += HEIGHT + GAP
-    body = "".join(parts)
+    parts.append(_time_axis(len(known), top - GAP))
+    top += FOOT - GAP
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * WIDTH} {top}" width="{2 * WIDTH}" height="{top}" '
-        f'font-family="sans-serif" font-size="11">{body}</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" height="{top}" '
+        f'font-family="sans-serif" font-size="14">{STYLE}{"".join(parts)}</svg>\n'
     )
 
 
-def _panel(name: str, observed: Floats, expected: Floats, known: NDArray[np.bool_], top: int) -> str:
+def _largest(panels: Sequence[tuple[str, Floats, Floats, NDArray[np.bool_]]]) -> float:
+    """Largest absolute value that some panels draw, 0 without any."""
+    drawn = [np.abs(values[rows]) for _, observed, expected, rows in panels for values in (observed, expected)]
+    return max((float(values.max()) for values in drawn if len(values)), default=0.0)
+
+
+def _places(length: int) -> NDArray[np.float64]:
+    """Horizontal positions of the steps of a sequence."""
+    return np.linspace(LEFT, WIDTH - RIGHT, length)
+
+
+def _panel(name: str, observed: Floats, expected: Floats, known: NDArray[np.bool_], top: int, least_span: float) -> str:
     """Panel with the curves of an observed and a predicted component over time."""
-    half, places = len(known) // 2, np.linspace(60, 2 * WIDTH - 10, len(known))
+    half, places = len(known) // 2, _places(len(known))
     drawn = np.concatenate([observed[known], expected[known]])
     low, high = (float(drawn.min()), float(drawn.max())) if len(drawn) else (0.0, 1.0)
-    span = max(high - low, 1e-6)
+    room = max(0.0, max(least_span, 1e-6) - (high - low)) / 2
+    low, high = low - room, high + room
 
     def line(values: Floats, rows: NDArray[np.int64], color: str) -> str:
-        points = [f"{places[t]:.1f},{top + HEIGHT - (values[t] - low) / span * HEIGHT:.1f}" for t in rows]
-        return f'<polyline fill="none" stroke="{color}" stroke-width="1.6" points="{" ".join(points)}"/>'
+        points = [f"{places[t]:.1f},{top + HEIGHT - (values[t] - low) / (high - low) * HEIGHT:.1f}" for t in rows]
+        return f'<polyline fill="none" stroke="{color}" stroke-width="2" points="{" ".join(points)}"/>'
 
     rows = np.flatnonzero(known)
-    border = f'<line x1="{places[half]:.1f}" x2="{places[half]:.1f}" y1="{top}" y2="{top + HEIGHT}" stroke="#ccc"/>'
+    border = f'<line x1="{places[half]:.1f}" x2="{places[half]:.1f}" y1="{top}" y2="{top + HEIGHT}" stroke="#999"/>'
     lines = [
         line(observed, rows, "#999"),
-        line(expected, rows[rows < half], "#2563a8"),
-        line(expected, rows[rows >= half], "#c2571a"),
+        line(expected, rows[rows < half], "#3f86d6"),
+        line(expected, rows[rows >= half], "#e07b39"),
     ]
-    ends = [_words(2, top + 12, f"{high:.3g}"), _words(2, top + HEIGHT, f"{low:.3g}")]
-    return border + "".join([*lines, *ends, _words(2, top + HEIGHT / 2, name)])
+    ends = [_words(4, top + 12, f"{high:.3g}"), _words(4, top + HEIGHT, f"{low:.3g}")]
+    return border + "".join([*lines, *ends, _words(LEFT, top - 8, name)])
+
+
+def _time_axis(length: int, bottom: int) -> str:
+    """Axis that counts the steps of a sequence."""
+    places = _places(length)
+    steps = np.unique(np.linspace(0, length - 1, 5).round().astype(int))
+    axis = f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{bottom + 6}" y2="{bottom + 6}" stroke="#999"/>'
+    ticks = "".join(_words(places[step] - 8, bottom + 24, str(step)) for step in steps)
+    return axis + ticks + _words(WIDTH / 2 + 20, bottom + 24, "env steps")
 
 
 def _strip(images: Floats, decoded: Floats, known: NDArray[np.bool_], top: int) -> tuple[str, int]:
@@ -122,10 +154,10 @@ def _strip(images: Floats, decoded: Floats, known: NDArray[np.bool_], top: int) 
     both = np.concatenate([np.concatenate([*own], -1) for own in rows], -2)
     shades = both[:1].repeat(3, 0) if len(both) in (1, 2) else both[-3:]
     pixels = (shades * 255).round().clip(0, 255).astype(np.uint8).transpose(1, 2, 0)
-    width = 2 * WIDTH - 20
+    width = WIDTH - LEFT - RIGHT
     height = round(width * pixels.shape[0] / pixels.shape[1])
     data = base64.b64encode(png_of(pixels)).decode()
-    place = f'x="10" y="{top}" width="{width}" height="{height}"'
+    place = f'x="{LEFT}" y="{top}" width="{width}" height="{height}"'
     return f'<image {place} href="data:image/png;base64,{data}"/>', height
 
 
@@ -143,4 +175,4 @@ def png_of(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def _words(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:g}" y="{y:g}" fill="#555">{text}</text>'
+    return f'<text x="{x:g}" y="{y:g}">{text}</text>'

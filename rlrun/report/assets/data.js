@@ -3,6 +3,7 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const COLORS = 8;
+const ONE_RUN = DATA.runs.length === 1;
 const AXIS_NAMES = { steps: DATA.steps, time: "s of training" };
 const main = document.getElementById("report");
 
@@ -13,6 +14,16 @@ const sum = (numbers) => numbers.reduce((total, one) => total + one, 0);
 const listed = (words) =>
   words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;
 const interval = (estimate) => (estimate ? `${number(estimate.low)} to ${number(estimate.high)}` : "–");
+const percent = (share) => `${Math.round(100 * share)} %`;
+const percents = (estimate) => `${Math.round(100 * estimate.low)} to ${percent(estimate.high)}`;
+const rankOf = new Map(DATA.configurations.map((row, place) => [row.label, place + 1]));
+/** A configuration's name if it is short, else its rank, which the table explains. */
+const shortName = (label) => (label.length <= 20 ? label : `#${rankOf.get(label)}`);
+/** A sentence about configurations, in which those with long names are called by their ranks. */
+const byRank = (text) =>
+  DATA.configurations.reduce((said, { label }) => (label.length > 20 ? said.replaceAll(label, shortName(label)) : said), text);
+const sentence = (text) => (text ? `${text}.` : "");
+const ofRun = (run) => (ONE_RUN ? "" : `: ${run.name}`);
 const gridOf = (curve) =>
   curve.mean.map((_, i) => curve.from + ((curve.to - curve.from) * i) / Math.max(1, curve.mean.length - 1));
 const shade = (share) =>

@@ -2,11 +2,14 @@
 // Puts the sections of the report into the page.
 
 head();
-const emphasise = learningCurves();
-configurations(emphasise);
+const curves = learningCurves();
+configurations(curves);
+envProfiles();
 sweeps();
 populations();
-stops();
+histories();
+recordings();
+timeSpent();
 trials();
 origins();
 addEventListener("beforeprint", () =>

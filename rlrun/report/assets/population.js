@@ -2,20 +2,13 @@
 // Populations: who copied whom, and the schedules they found.
 
 function lineage(family) {
-  const chart = el("div", { class: "chart" });
-  const tip = tipOf(chart);
   const row = Math.max(5, Math.min(26, 520 / family.members.length)),
     top = 16;
   const height = top + family.members.length * row + 44;
   const shares = goodness(family.stretches.map((stretch) => stretch.score));
   const at = (member) => top + (member + 0.5) * row;
-  follow(chart, () => {
-    const width = Math.max(320, chart.clientWidth || 1000);
-    const svg = draw("svg", {
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": "lineage of the population",
-    });
+  const picture = (width, tip) => {
+    const svg = canvas(width, height);
     const x = scaleOf(
       extent([family.stretches.map((s) => s.start), family.stretches.map((s) => s.stop)]),
       64,
@@ -100,11 +93,16 @@ function lineage(family) {
         link(stretch);
         dot(stretch);
       });
-    const old = chart.querySelector("svg");
-    if (old) old.replaceWith(svg);
-    else chart.prepend(svg);
-  });
-  return chart;
+    return svg;
+  };
+  const rows = () => [
+    ["member", "generation", "start", "stop", "score", "how", "parent"],
+    ...family.stretches.map((one) => [
+      ...[family.members[one.member], one.generation, one.start, one.stop, one.score, one.how],
+      one.parent === null ? "" : family.members[one.parent],
+    ]),
+  ];
+  return figure({ name: "lineage", picture, rows }).node;
 }
 
 /** The values of one setting over time: every member thin, the ancestors of the best one thick. */
@@ -115,13 +113,14 @@ function schedule(family, setting) {
     points.push([last.stop, points[points.length - 1][1]]);
     return { xs: points.map((point) => point[0]), ys: points.map((point) => point[1]) };
   };
-  const text = (value) => (setting.kind === "choice" ? setting.choices[value] : number(value));
+  const text = (value) => (setting.kind === "choice" ? setting.choices[value] : fourDigits(value));
   const members = family.members
     .map((_, member) => family.stretches.filter((stretch) => stretch.member === member))
     .filter((stretches) => stretches.length);
   const ancestors = family.stretches.filter((stretch) => stretch.is_ancestor).sort((a, b) => a.start - b.start);
-  const y = setting.kind === "choice" ? { kind: "choice", choices: setting.choices } : { kind: setting.kind };
+  const y = { kind: setting.kind, choices: setting.choices, ticks: setting.ticks };
   return curveChart({
+    name: setting.name,
     height: 220,
     content: () => ({
       curves: [

@@ -6,41 +6,37 @@ function parallelAxes(sweep) {
   const shares = goodness(sweep.scores);
   const order = sweep.scores.map((_, i) => i).sort((a, b) => shares[a] - shares[b]);
   const brushes = new Map();
-  const chart = el("div", { class: "chart wide-chart" });
-  const tip = tipOf(chart);
   const told = el("p", { class: "soft small" });
-  const height = 340,
+  const height = 320,
     top = 44,
-    bottom = height - 22;
+    bottom = height - 14;
   let lines = [];
 
-  function render() {
-    const width = Math.max(95 * columns.length, chart.clientWidth || 1000);
-    const svg = draw("svg", {
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": "parallel coordinates",
-      style: `min-width: ${95 * columns.length}px`,
-    });
-    const place = (n) => 64 + (n * (width - 150)) / (columns.length - 1);
+  function picture(width, tip) {
+    const svg = canvas(width, height);
     const scales = columns.map((column) => {
       const span =
         column.kind === "choice" ? { low: 0, high: 1 } : extent([column.values], column.kind === "log" ? 0 : 0.03);
-      return scaleOf({ ...span, kind: column.kind, choices: column.choices }, bottom, top);
+      return scaleOf({ ...span, ...column }, bottom, top);
     });
-    // Configurations with the same choice lie beside each other, so that their lines can be told apart.
+    const widest = Math.max(...scales[0].ticks(6).map((tick) => scales[0].text(tick).length));
+    const left = Math.max(26, 14 + 6.6 * widest);
+    const place = (n) => left + (n * (width - left - 90)) / (columns.length - 1);
+    // Configurations with the same choice lie next to each other, so that their lines can be told apart.
     const spread = (column, i) =>
       column.kind === "choice" ? (((i * 0.618) % 1) - 0.5) * Math.min(0.34, 0.01 * order.length) : 0;
     const yOf = (n, i) => scales[n](columns[n].values[i] + spread(columns[n], i));
     lines = order.map((i) => {
       const d = columns.map((_, n) => `${n ? "L" : "M"}${place(n).toFixed(1)},${yOf(n, i).toFixed(1)}`).join("");
+      const isBest = i === order[order.length - 1];
+      const usual = isBest ? 3 : order.length > 200 ? 1 : 1.4;
       const node = svg.appendChild(
         draw("path", {
           d,
           fill: "none",
-          "stroke-width": order.length > 200 ? 1 : 1.6,
+          "stroke-width": usual,
           "stroke-opacity": order.length > 200 ? 0.2 + 0.6 * shares[i] ** 2 : 0.85,
-          style: `stroke: ${shade(shares[i])}`,
+          style: `stroke: ${isBest ? "var(--s0)" : shade(shares[i])}`,
         }),
       );
       node.addEventListener("pointerenter", (event) => {
@@ -48,7 +44,7 @@ function parallelAxes(sweep) {
         tip.show(event, sweep.labels[i], [[shade(shares[i]), DATA.metric, number(sweep.scores[i])]]);
       });
       node.addEventListener("pointerleave", () => {
-        node.setAttribute("stroke-width", order.length > 200 ? 1 : 1.6);
+        node.setAttribute("stroke-width", usual);
         tip.hide();
       });
       return [i, node];
@@ -60,8 +56,10 @@ function parallelAxes(sweep) {
       svg.append(draw("line", { class: "axis", x1: at, x2: at, y1: top, y2: bottom }));
       for (const tick of scale.ticks(6))
         svg.append(
+          draw("line", { class: "axis", x1: at - 4, x2: at + 4, y1: scale(tick), y2: scale(tick) }),
           draw("text", {
-            x: at + (last ? 8 : -8),
+            class: "over-lines",
+            x: at + (last ? 9 : -9),
             y: scale(tick) + 4,
             "text-anchor": last ? "start" : "end",
             text: scale.text(tick),
@@ -70,19 +68,16 @@ function parallelAxes(sweep) {
       svg.append(
         draw("text", {
           class: "strong",
-          x: at,
-          y: n % 2 && columns.length * 110 > width ? top - 28 : top - 12,
-          "text-anchor": last ? "middle" : n ? "middle" : "start",
-          ...(n ? {} : { dx: -20 }),
-          text: shortened(column.name, 24),
+          x: last ? width : n ? at : 0,
+          y: n % 2 && columns.length * 130 > width ? top - 32 : top - 14,
+          "text-anchor": last ? "end" : n ? "middle" : "start",
+          text: shortened(column.name, 30),
         }),
       );
       brushable(svg, at, n, scale);
     });
-    const old = chart.querySelector("svg");
-    if (old) old.replaceWith(svg);
-    else chart.prepend(svg);
     select();
+    return svg;
   }
 
   function brushable(svg, at, n, scale) {
@@ -147,17 +142,18 @@ function parallelAxes(sweep) {
     const mean = chosen.length ? number(sum(chosen) / chosen.length) : "–";
     told.textContent = brushes.size
       ? `${plural(chosen.length, "configuration")} of ${order.length} chosen, ${DATA.metric} ${mean} in the mean. Click an axis to take its range away.`
-      : `Each line is a configuration; the darker (in the dark: the brighter), the better its mean at the end. Drag along an axis to choose a range.`;
+      : `Each line is a configuration, the thick one the best; the darker (in the dark: the brighter), the better its mean at the end. Drag along an axis to choose a range.`;
   }
 
-  follow(chart, render);
-  return [chart, told];
+  const rows = () => [
+    [...columns.map((column) => column.name)],
+    ...sweep.scores.map((_, i) => columns.map(({ kind, choices, values }) => (kind === "choice" ? choices[values[i]] : values[i]))),
+  ];
+  return [figure({ name: "parallel axes", picture, rows, least: 110 * columns.length }).node, told];
 }
 
 function importanceBars(found) {
   if (!found.effects.length) return [el("p", { text: `${found.caveat}.` })];
-  const chart = el("div", { class: "chart" });
-  const tip = tipOf(chart);
   const row = 30,
     top = 26,
     height = top + found.effects.length * row + 34;
@@ -165,9 +161,8 @@ function importanceBars(found) {
     1,
     Math.max(0.25, ...found.effects.map((effect) => Math.max(effect.high, effect.chance) + 0.03)),
   );
-  follow(chart, () => {
-    const width = Math.max(320, chart.clientWidth || 1000);
-    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "parameter importance" });
+  const picture = (width, tip) => {
+    const svg = canvas(width, height);
     const x = scaleOf({ low: 0, high: most }, Math.min(190, width * 0.3), width - 20);
     for (const tick of x.ticks(width / 110)) {
       svg.append(draw("line", { class: "grid", x1: x(tick), x2: x(tick), y1: top - 6, y2: height - 28 }));
@@ -231,18 +226,15 @@ function importanceBars(found) {
       );
       zone.addEventListener("pointerleave", () => tip.hide());
     });
-    const old = chart.querySelector("svg");
-    if (old) old.replaceWith(svg);
-    else chart.prepend(svg);
-  });
-  const best = found.effects[0];
-  const say =
-    best.share > best.chance
-      ? `${best.name} alone goes with ${Math.round(100 * best.share)} % of the differences between configurations (95 % interval ${Math.round(100 * best.low)} to ${Math.round(100 * best.high)} %).`
-      : "No parameter alone stands out from what chance would show.";
+    return svg;
+  };
+  const rows = () => [
+    ["parameter", "share", "low", "high", "chance"],
+    ...found.effects.map(({ name, share, low, high, chance }) => [name, share, low, high, chance]),
+  ];
   return [
-    el("p", { class: "verdict", text: say }),
-    chart,
+    el("p", { text: importanceText(found) }),
+    figure({ name: "parameter importance", picture, rows }).node,
     el("p", {
       class: "soft small",
       text: `From ${plural(found.configurations, "configuration")}. Each parameter's values are put into bins, and the bar is the share of the variance of the score that lies between bins, less what as many random bins would show (epsilon squared). Whiskers: 95 % bootstrap interval. Red mark: what shuffled scores reach for some parameter in one of 20 sweeps; a bar below it says nothing. Effects that two parameters have only together are not seen. Trials that were stopped early count with their last value.`,
@@ -253,11 +245,8 @@ function importanceBars(found) {
 
 function sweeps() {
   for (const run of DATA.runs.filter((one) => one.sweep)) {
-    const which = DATA.runs.length > 1 ? `: ${run.name}` : "";
-    section(`Sweep${which}`, ...parallelAxes(run.sweep));
-    main.lastChild.append(
-      el("h3", { text: "Which parameter matters" }),
-      ...importanceBars(run.sweep.importance).filter(Boolean),
-    );
+    section(`Which parameter matters${ofRun(run)}`, ...importanceBars(run.sweep.importance).filter(Boolean));
+    main.lastChild.append(...slices(run.sweep), ...parameterMap(run.sweep));
+    main.lastChild.append(el("h3", { text: "All parameters" }), ...parallelAxes(run.sweep));
   }
 }

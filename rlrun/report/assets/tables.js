@@ -1,15 +1,15 @@
 "use strict";
 // Tables of configurations, their comparison, and trials, which can be sorted.
 
-/** A table whose columns can be sorted: {name, value(row), show(row), number, wide}. */
-function sortable(columns, rows, { onHover, filter } = {}) {
+/** A table whose columns can be sorted: {name, value(row), show(row), number, wide, only: "phone" or "desk", fixed}. */
+function sortable(columns, rows, { onHover, onClick, filter } = {}) {
   const body = el("tbody");
   let order = null,
     ascending = true,
     wanted = "";
   const cell = (column, row) => {
     const shown = column.show ? column.show(row) : number(column.value(row));
-    const td = el("td", { class: [column.number ? "number" : "", column.wide ? "wide" : ""].join(" ").trim() || null });
+    const td = el("td", { class: classOf(column) });
     td.append(shown instanceof Node ? shown : String(shown ?? "–"));
     return td;
   };
@@ -18,7 +18,10 @@ function sortable(columns, rows, { onHover, filter } = {}) {
       row,
       el(
         "tr",
-        onHover ? { pointerenter: () => onHover(row), pointerleave: () => onHover(null) } : {},
+        {
+          ...(onHover ? { pointerenter: () => onHover(row), pointerleave: () => onHover(null) } : {}),
+          ...(onClick ? { click: () => onClick(row) } : {}),
+        },
         columns.map((column) => cell(column, row)),
       ),
     ]),
@@ -37,7 +40,7 @@ function sortable(columns, rows, { onHover, filter } = {}) {
   const headings = columns.map((column) =>
     el(
       "th",
-      { scope: "col", class: column.number ? "number" : null },
+      { scope: "col", class: classOf(column) },
       el("button", {
         type: "button",
         text: column.name,
@@ -70,6 +73,17 @@ function sortable(columns, rows, { onHover, filter } = {}) {
   return [el("div", { class: "controls" }, search), table];
 }
 
+const classOf = ({ number, wide, only, fixed }) =>
+  [number ? "number" : "", wide ? "wide" : "", only ? `only-${only}` : "", fixed ? "fixed" : ""].join(" ").trim() || null;
+
+/** The cell of a parameter, spelled as in the names of configurations. */
+const parameter = (name, rows, valuesOf) => ({
+  name,
+  value: (row) => valuesOf(row)[name],
+  show: (row) => (typeof valuesOf(row)[name] === "number" ? fourDigits(valuesOf(row)[name]) : valuesOf(row)[name]),
+  number: rows.every((row) => typeof (valuesOf(row)[name] ?? 0) === "number"),
+});
+
 /** A dot with its interval on a common scale. */
 function intervalBar(estimate, span) {
   if (!estimate) return "–";
@@ -91,57 +105,48 @@ function intervalBar(estimate, span) {
   );
 }
 
-function configurations(emphasise) {
+function configurations({ emphasise, toggle }) {
   const rows = DATA.configurations;
-  if (!rows.some((row) => row.seeds > 1)) return; // each is a single trial, and the trials have a table of their own
+  if (rows.length < 2 && !rows.some((row) => row.seeds > 1)) return; // a single trial, and trials have their own table
   const span = extent(
     rows.flatMap((row) => (row.iqm ? [[row.iqm.low, row.iqm.high]] : [])),
     0.02,
   ) || { low: 0, high: 1 };
   const names = [...new Set(rows.flatMap((row) => Object.keys(row.values)))];
-  const named =
-    names.length && names.length <= 8 && rows.every((row) => Object.keys(row.values).length)
-      ? [
-          ...(DATA.runs.length > 1 ? [{ name: "run", value: (row) => row.run }] : []),
-          ...names.map((name) => ({
-            name,
-            value: (row) => row.values[name],
-            number: rows.every((row) => typeof (row.values[name] ?? 0) === "number"),
-          })),
-        ]
-      : [{ name: "configuration", value: (row) => row.label, wide: true }];
+  const isNamed = names.length && names.length <= 8 && rows.every((row) => Object.keys(row.values).length);
+  const several = rows.some((row) => row.seeds > 1);
   const columns = [
-    ...named,
-    { name: "seeds", value: (row) => row.seeds, number: true },
-    { name: "status", value: (row) => row.status, wide: rows.some((row) => row.status.length > 24) },
-    { name: DATA.steps, value: (row) => row.steps && Math.round(row.steps), number: true },
-    { name: "mean", value: (row) => row.mean && row.mean.value, number: true },
-    { name: "IQM", value: (row) => row.iqm && row.iqm.value, number: true },
-    { name: "95 %", value: (row) => row.iqm && row.iqm.low, show: (row) => (row.seeds > 1 ? interval(row.iqm) : "–") },
-    { name: "IQM and interval", value: (row) => row.iqm && row.iqm.value, show: (row) => intervalBar(row.iqm, span) },
+    { name: "#", value: (row) => rankOf.get(row.label), number: true },
+    { name: "configuration", value: (row) => row.label, wide: true, fixed: true, only: isNamed ? "phone" : null },
+    { name: several ? "IQM" : "last", value: (row) => row.iqm && row.iqm.value, number: true },
+    several && { name: "95 %", value: (row) => row.iqm && row.iqm.low, show: (row) => (row.seeds > 1 ? interval(row.iqm) : "–") },
+    several && { name: "IQM and interval", value: (row) => row.iqm && row.iqm.value, show: (row) => intervalBar(row.iqm, span) },
+    isNamed && !ONE_RUN && { name: "run", value: (row) => row.run, only: "desk" },
+    ...(isNamed ? names.map((name) => ({ ...parameter(name, rows, (row) => row.values), only: "desk" })) : []),
+    rows.some((row) => row.seeds > 3) && { name: "mean", value: (row) => row.mean && row.mean.value, number: true },
     { name: "best", value: (row) => row.best, number: true },
-    rows.some((row) => row.counterpart !== null) && {
-      name: COUNTERPART,
-      value: (row) => row.counterpart,
-      number: true,
-    },
+    rows.some((row) => row.counterpart !== null) && { name: COUNTERPART, value: (row) => row.counterpart, number: true },
+    several && { name: "seeds", value: (row) => row.seeds, number: true },
+    { name: DATA.steps, value: (row) => row.steps && Math.round(row.steps), number: true },
+    { name: "training", value: (row) => row.seconds, show: (row) => duration(row.seconds), number: true },
+    new Set(rows.map((row) => row.status)).size > 1 && { name: "status", value: (row) => row.status, wide: true },
   ].filter(Boolean);
-  const comparison = DATA.comparison;
-  const said = comparison
-    ? [
-        el("p", { class: "verdict", text: comparison.verdict + "." }),
-        ...comparison.notes.map((text) => el("p", { class: "soft small", text: `Note: ${text}.` })),
-      ]
-    : [];
+  const { notes = [], verdict = "", sides = [] } = DATA.comparison ?? {};
+  const isSaid = DATA.leader || !verdict;
   section(
     DATA.runs.every((run) => run.families.length) ? "Populations" : "Configurations",
-    ...said,
-    ...sortable(columns, rows, { onHover: (row) => emphasise(row && row.label), filter: true }),
+    isSaid ? null : el("p", { class: "verdict", text: sentence(byRank(verdict)) }),
+    ...notes.map((text) => el("p", { class: "soft small", text: `Note: ${text}.` })),
+    ...sortable(columns, rows, {
+      onHover: (row) => emphasise(row && row.label),
+      onClick: (row) => toggle(row.label),
+      filter: true,
+    }),
     el("p", {
       class: "soft small",
-      text: `${DATA.metric}: each seed's last value; IQM is the interquartile mean, the interval a 95 % stratified bootstrap (Agarwal et al. 2021); best is the best value at any time.${rows.some((row) => row.counterpart !== null) ? ` ${counterpartNote()}` : ""}`,
+      text: `${DATA.metric}: each seed's last value; IQM is the interquartile mean, the interval a 95 % stratified bootstrap (Agarwal et al. 2021); best is the best value at any time; training is that of all seeds together.${rows.some((row) => row.counterpart !== null) ? ` ${counterpartNote()}` : ""}`,
     }),
-    ...(comparison && comparison.sides.length ? [comparisonTables(comparison)] : []),
+    sides.length && several ? comparisonTables(DATA.comparison) : null,
   );
 }
 
@@ -162,13 +167,12 @@ function comparisonTables(comparison) {
   ];
   const sides = sortable(
     [
-      { name: "configuration", value: (side) => side.label, wide: true },
+      { name: "configuration", value: (side) => side.label, wide: true, fixed: true },
       ...estimates(`IQM at ${at} ${DATA.steps}`, "at_end"),
       ...estimates(`IQM of the mean height from ${from} to ${at}`, "under_curve"),
     ],
     comparison.sides,
   );
-  const percent = (share) => `${Math.round(100 * share)} %`;
   const pairs = sortable(
     [
       { name: "probability that", value: (pair) => pair.ahead, wide: true },
@@ -182,7 +186,7 @@ function comparisonTables(comparison) {
       {
         name: "95 %",
         value: (pair) => pair.probability.low,
-        show: (pair) => `${percent(pair.probability.low)} to ${percent(pair.probability.high)}`,
+        show: (pair) => percents(pair.probability),
       },
       {
         name: "by area",
@@ -198,7 +202,7 @@ function comparisonTables(comparison) {
   return el(
     "details",
     {},
-    el("summary", { text: `Against each other, at equal ${DATA.steps}` }),
+    el("summary", { text: `Against each other, at equal ${DATA.steps}${rankOf.size > comparison.sides.length ? `: the best ${comparison.sides.length}` : ""}` }),
     ...sides,
     el("p"),
     ...pairs,
@@ -217,28 +221,30 @@ function trials() {
     new Set(DATA.trials.filter((trial) => trial.stopped).map((trial) => trial.stopped.split(" ")[0])).size > 1;
   const short = (name) => name.match(/^\d+/)?.[0] ?? name;
   const columns = [
-    DATA.runs.length > 1 && { name: "run", value: (trial) => trial.run },
     {
       name: "trial",
+      fixed: true,
       value: (trial) => trial.name,
       show: (trial) => el("span", { title: trial.name, text: names.length ? short(trial.name) : trial.name }),
     },
-    ...names.map((name) => ({
-      name,
-      value: (trial) => trial.params[name],
-      number: DATA.trials.every((trial) => typeof (trial.params[name] ?? 0) === "number"),
-    })),
-    { name: "seed", value: (trial) => trial.seed, show: (trial) => trial.seed, number: true },
+    !ONE_RUN && { name: "run", value: (trial) => trial.run },
+    { name: "last", value: (trial) => trial.last, number: true },
+    { name: "best", value: (trial) => trial.best, number: true },
+    has("counterpart") && { name: COUNTERPART, value: (trial) => trial.counterpart, number: true },
+    ...names.map((name) => parameter(name, DATA.trials, (trial) => trial.params)),
+    DATA.runs.some((run) => !run.families.length) && {
+      name: "seed",
+      value: (trial) => trial.seed,
+      show: (trial) => trial.seed,
+      number: true,
+    },
     {
       name: "status",
       value: (trial) => trial.status,
       show: (trial) => el("span", { class: trial.status === "error" ? "bad" : null, text: trial.status }),
     },
     { name: DATA.steps, value: (trial) => trial.steps, number: true },
-    { name: "last", value: (trial) => trial.last, number: true },
-    { name: "best", value: (trial) => trial.best, number: true },
-    has("counterpart") && { name: COUNTERPART, value: (trial) => trial.counterpart, number: true },
-    { name: "seconds", value: (trial) => trial.seconds && Math.round(trial.seconds * 10) / 10, number: true },
+    { name: "training", value: (trial) => trial.seconds, show: (trial) => duration(trial.seconds), number: true },
     differ && {
       name: "stopped by",
       value: (trial) => trial.stopped,

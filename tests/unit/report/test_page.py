@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rlrun.checkpoint.plain_yaml import load_plain_yaml
 from rlrun.errors import UsageError
 from rlrun.report.page import ASSETS, write_report
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
@@ -48,11 +49,11 @@ def report(tmp_path: Path, *runs: Path, **said: Any) -> tuple[dict[str, Any], El
 
 def test_a_sweep_s_page_holds_its_curves_configurations_trials_and_spec(make_sweep: MakeRun, tmp_path: Path) -> None:
     data, _ = report(tmp_path, make_sweep({0.1: [[1, 2], [3, 4]], 0.2: [[5, 6], [7, 8]]}))
-    assert [group["label"] for group in data["groups"]] == ["lr=0.1", "lr=0.2"]
-    curve = data["groups"][0]["curves"]["episode_return_mean"]["steps"]
+    assert [group["label"] for group in data["groups"]] == ["lr=0.2", "lr=0.1"]
+    curve = data["groups"][1]["curves"]["episode_return_mean"]["steps"]
     assert (curve["from"], curve["to"], curve["mean"][0], curve["mean"][-1]) == (100, 200, 2, 3)
     assert (curve["low"][-1], curve["high"][-1], len(curve["seeds"])) == (2, 4, 2)
-    assert data["groups"][0]["curves"]["episode_return_mean"]["time"]["to"] == 4.0
+    assert data["groups"][1]["curves"]["episode_return_mean"]["time"]["to"] == 4.0
     assert [(row["label"], row["mean"]["value"]) for row in data["configurations"]] == [("lr=0.2", 7), ("lr=0.1", 3)]
     assert [trial["last"] for trial in data["trials"]] == [2, 4, 6, 8]
     assert data["comparison"]["verdict"].startswith("lr=0.2 is ahead of lr=0.1")
@@ -61,7 +62,7 @@ def test_a_sweep_s_page_holds_its_curves_configurations_trials_and_spec(make_swe
     assert "algorithm: ppo" in run["spec"]
     assert run["versions"]["torch"] == "2.13.0"
     assert run["command"] == "rlrun train"
-    assert run["sweep"]["axes"] == [{"name": "lr", "kind": "choice", "choices": ["0.1", "0.2"], "values": [1, 0]}]
+    assert run["sweep"]["axes"] == [{"name": "lr", "kind": "linear", "values": [0.2, 0.1], "ticks": [0.1, 0.2]}]
     assert run["sweep"]["importance"]["caveat"].startswith("2 configurations are too few")
 
 
@@ -202,3 +203,93 @@ def test_a_world_s_page_keeps_to_one_policy_in_a_row_and_offers_each_policy_s_cu
         "policies/left/episode_return_mean",
     ]
     assert data["groups"][0]["curves"]["league/elo_right"]["steps"]["mean"][-1] == 12
+
+
+def test_the_first_screen_names_the_best_configuration_its_lead_and_how_sure_that_is(
+    make_sweep: MakeRun, tmp_path: Path
+) -> None:
+    data, _ = report(tmp_path, make_sweep({0.1: [[1], [2], [3], [4]], 0.2: [[5], [6], [7], [8]], 0.3: [[0], [0]]}))
+    leader = data["leader"]
+    assert [(one["label"], one["seeds"], one["iqm"]["value"]) for one in leader["first"]] == [
+        ("lr=0.2", 4, 6.5),
+        ("lr=0.1", 4, 2.5),
+        ("lr=0.3", 2, 0),
+    ]
+    assert (leader["configurations"], leader["lead"]["value"], leader["probability"]["value"]) == (3, 4, 1)
+    assert leader["lead"]["low"] < 4 < leader["lead"]["high"]
+    assert [side["at_end"]["iqm"] for side in data["comparison"]["sides"]] == [one["iqm"] for one in leader["first"]]
+
+
+def test_where_less_is_better_a_lead_is_positive_too(make_sweep: MakeRun, tmp_path: Path) -> None:
+    data, _ = report(tmp_path, make_sweep({0.1: [[1], [2]], 0.2: [[5], [6]]}), mode="min")
+    assert (data["leader"]["first"][0]["label"], data["leader"]["lead"]["value"]) == ("lr=0.1", 4)
+
+
+def test_the_page_of_forty_configurations_names_the_best_and_what_mattered(make_sweep: MakeRun, tmp_path: Path) -> None:
+    sweep = {round(0.01 * n, 2): [[n - 1], [n], [n + 1]] for n in range(1, 41)}
+    data, _ = report(tmp_path, make_sweep(sweep))
+    assert (data["leader"]["first"][0]["label"], data["leader"]["configurations"]) == ("lr=0.4", 40)
+    assert data["runs"][0]["sweep"]["importance"]["effects"][0]["name"] == "lr"
+    assert len(data["comparison"]["sides"]) == 12
+    assert [row["label"] for row in data["configurations"][:2]] == ["lr=0.4", "lr=0.39"]
+    assert [step["best"] for step in data["runs"][0]["sweep"]["history"][:2]] == [1, 2]
+
+
+def test_a_single_trial_has_no_leader(make_sweep: MakeRun, tmp_path: Path) -> None:
+    data, _ = report(tmp_path, make_sweep({0.1: [[1, 2]]}))
+    assert (data["leader"], data["comparison"]) == (None, None)
+
+
+def test_metrics_that_vary_are_in_the_grid_and_constants_are_named(make_sweep: MakeRun, tmp_path: Path) -> None:
+    run = make_sweep({0.1: [[1, 2]], 0.2: [[3, 4]]})
+    for file in run.glob("*/result.json"):
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        for n, row in enumerate(rows):
+            row |= {"learner/entropy": 1.0 - n, "learner/policy_loss": n, "learner/lr": 0.1, "time/sample_s": 0.5 + n}
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data, _ = report(tmp_path, run)
+    assert data["grid"]["sections"] == {
+        "Returns": ["episode_return_mean"],
+        "Learner": ["learner/policy_loss", "learner/entropy"],
+        "Time": ["time/sample_s"],
+    }
+    assert data["grid"]["constants"] == {"learner/lr": 0.1}
+    curve = data["groups"][0]["curves"]["learner/entropy"]
+    assert (curve["steps"]["mean"][0], curve["steps"]["mean"][-1], "time" in curve) == (1, 0, False)
+    assert data["groups"][0]["curves"]["time_total_s"]["steps"]["mean"][-1] == 4
+    assert data["runs"][0]["phases"] == [["sample", 2.0], ["rest", 2.0]]
+
+
+def test_what_is_expected_and_where_trials_stop_are_lines_in_charts(make_sweep: MakeRun, tmp_path: Path) -> None:
+    spec = {"stop": {"env_steps": 900}, "expect": {"episode_return_mean": 4, "within_env_steps": 800}}
+    data, _ = report(tmp_path, make_sweep({0.1: [[1]]}, spec=spec))
+    assert data["lines"] == [
+        {"metric": "episode_return_mean", "value": 4.0, "what": "expected"},
+        {"metric": "env_steps", "value": 800, "what": "expected by"},
+        {"metric": "env_steps", "value": 900, "what": "stop"},
+    ]
+
+
+def test_a_small_video_in_the_run_s_directory_is_in_the_page_and_a_large_one_is_named(
+    make_sweep: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_sweep({0.1: [[1]]})
+    (run / "balance.mp4").write_bytes(b"film")
+    monkeypatch.setattr("rlrun.report.page_run.LARGEST_VIDEO_BYTES", 10)
+    (run / "000-lr=0.1-seed=0" / "long.gif").write_bytes(b"picture after picture")
+    data, page = report(tmp_path, run)
+    assert data["runs"][0]["videos"] == [
+        {"file": "000-lr=0.1-seed=0/long.gif", "kind": "image", "address": None},
+        {"file": "balance.mp4", "kind": "video", "address": "data:video/mp4;base64,ZmlsbQ=="},
+    ]
+    (policy,) = [said["content"] for _, said in page.found if said.get("http-equiv") == "Content-Security-Policy"]
+    assert "media-src data:" in str(policy)
+
+
+def test_the_spec_in_the_page_is_that_of_the_run_without_what_is_null(make_sweep: MakeRun, tmp_path: Path) -> None:
+    spec = {"config": {"lr": [[0, 1e-5], [100_000, 0.0]], "model": {"hiddens": [64, 64]}}, "scheduler": None}
+    data, _ = report(tmp_path, make_sweep({0.1: [[1]]}, spec=spec))
+    text = data["runs"][0]["spec"]
+    assert "    lr: [[0, 1.0e-5], [100_000, 0.0]]\n    model: {hiddens: [64, 64]}" in text
+    kept = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 1000}, "config": spec["config"]}
+    assert load_plain_yaml(text) == {"pole": kept}

@@ -85,6 +85,30 @@ def test_a_picture_is_a_small_svg(space: gymnasium.Space[Any]) -> None:
     assert len(re.findall("<image", picture)) == (0 if space is VECTOR else 1)
 
 
+def test_noise_around_a_constant_is_drawn_small_and_time_has_an_axis() -> None:
+    steps = np.arange(8)
+    noise = 1.0 + 0.001 * (-1.0) ** steps
+    known = np.ones(8, np.bool_)
+    picture = picture_of(
+        {
+            "numbers": (np.stack([4.0 * np.sin(steps), noise], -1), np.stack([4.0 * np.sin(steps), noise], -1)),
+            "images": (),
+            "decoded_images": (),
+            "rewards": noise,
+            "expected_rewards": noise,
+            "is_known": known,
+            "is_behind": known,
+        }
+    )
+    lines = re.findall('stroke="#999" stroke-width="2" points="([^"]*)"', picture)
+    heights = [np.ptp([float(point.split(",")[1]) for point in line.split()]) for line in lines]
+    assert heights[0] < 2  # the reward
+    assert heights[2] < 2  # the noise beside a component with values up to 4
+    assert heights[1] == pytest.approx(110, abs=0.2)
+    assert re.findall("<text[^>]*>([0-7])</text>", picture) == ["0", "2", "4", "5", "7"]
+    assert "component 1 of the 2 in the observation" in picture
+
+
 def test_a_png_holds_its_pixels() -> None:
     pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
     data = png_of(pixels)

@@ -1,0 +1,119 @@
+"""Curves of a report page on regular grids: first x, last x, and values with four digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from rlrun.report.configurations import Group
+from rlrun.report.curves import Curve, curve_of
+from rlrun.report.expectation import expectation_of
+from rlrun.report.metric_grid import CLOCK, MetricGrid
+from rlrun.report.plain_json import fields_of
+from rlrun.report.reading import AXES, RunView
+from rlrun.spec.tuning import Mode
+
+FEATURED = 8
+"""Number of the best curves with a band and a fine grid."""
+
+FEATURED_POINTS, OTHER_POINTS = 120, 50
+"""Grid points of the best curves and of the others."""
+
+BEST_SMALL_POINTS, SMALL_POINTS = 60, 24
+"""Grid points in small charts, of the best group and of the others."""
+
+MOST_SEEDS_DRAWN = 10
+
+MOST_SMALL = 40
+"""Number of the best groups that are drawn in the small charts."""
+
+
+def curves_data(
+    groups: Sequence[Group], members: Sequence[Group], metrics: Sequence[str], grid: MetricGrid, steps: str, mode: Mode
+) -> list[dict[str, Any]]:
+    """Curves of all groups, the best group first, and then of single population members.
+
+    Args:
+        groups: The groups, the best first.
+        members: Groups of one population member each.
+        metrics: Metrics that are drawn over steps and over time.
+        grid: Metrics that are drawn over steps only, in small charts.
+        steps: Metric that counts steps.
+        mode: Whether the member of a population with the largest or the smallest value is the best.
+    """
+    small = [name for name in [*grid.names, CLOCK] if name not in metrics]
+    found = []
+    for place, group in enumerate([*groups, *members]):
+        featured = place < min(FEATURED, len(groups))
+        data = _group_data(group, metrics, steps, mode, featured=featured)
+        if place < min(MOST_SMALL, len(groups)):
+            points = BEST_SMALL_POINTS if place == 0 else SMALL_POINTS
+            single = Group(group.label, group.run, group.params, (tuple((trial,) for trial in group.trials),))
+            for name in small:  # of a population the mean, as the best value of a loss means nothing
+                curve = curve_of(single, name, steps, mode=mode, grid_points=points)
+                data["curves"][name] = {"steps": _curve_data(curve, has_band=place == 0)}
+        found.append(data)
+    return found
+
+
+def lines_of(runs: Sequence[RunView]) -> list[dict[str, Any]]:
+    """Values of metrics that the specs expect (`expect`) or stop at (`stop`), for lines in charts."""
+    lines = []
+    for run in runs:
+        expect = expectation_of(run.spec)
+        if expect is not None:
+            lines += [{"metric": name, "value": value, "what": "expected"} for name, value in expect.metrics.items()]
+            lines += [{"metric": name, "value": n, "what": "expected by"} for name, n in expect.within_steps.items()]
+        stop = run.spec.get("stop")
+        for name, value in stop.items() if isinstance(stop, dict) else ():
+            if isinstance(value, int | float):
+                lines.append({"metric": name, "value": value, "what": "stop"})
+    return [line for place, line in enumerate(lines) if line not in lines[:place]]
+
+
+def member_groups(run: RunView) -> list[Group]:
+    """Groups with one population member each, for the members' grey curves."""
+    members = [trial for trial in run.trials if trial.population is not None]
+    return [Group(f"{run.name}: {trial.name}", run.name, {}, (((trial,),),)) for trial in members]
+
+
+def rounded(values: Iterable[float | None] | NDArray[Any]) -> list[float | None]:
+    """Rounds numbers to four digits; numbers that are not finite become None.
+
+    Examples:
+        >>> rounded([1.23456, math.nan, 12345.6])
+        [1.235, None, 12350.0]
+    """
+    return [None if value is None or not math.isfinite(value) else float(f"{value:.4g}") for value in values]
+
+
+def _group_data(group: Group, metrics: Sequence[str], steps: str, mode: Mode, *, featured: bool) -> dict[str, Any]:
+    points = FEATURED_POINTS if featured else OTHER_POINTS
+    curves: dict[str, dict[str, Any]] = {}
+    for metric in metrics:
+        has_seeds = featured and metric == metrics[0]
+        curves[metric] = {
+            name: _curve_data(
+                curve_of(group, metric, axis, mode=mode, grid_points=points), has_band=featured, has_seeds=has_seeds
+            )
+            for name, axis in (("steps", steps), ("time", AXES["time"]))
+        }
+    return {**fields_of(group, "label", "run"), "seeds": len(group.samples), "featured": featured, "curves": curves}
+
+
+def _curve_data(curve: Curve | None, *, has_band: bool, has_seeds: bool = False) -> dict[str, Any] | None:
+    if curve is None:
+        return None
+    data: dict[str, Any] = {"from": float(curve.xs[0]), "to": float(curve.xs[-1]), "mean": rounded(curve.mean)}
+    if has_band and len(curve.ys) > 1:
+        data |= {
+            "low": rounded(curve.low),
+            "high": rounded(curve.high),
+            "whole": int((curve.xs <= curve.whole_until).sum()),
+        }
+    if has_seeds and 1 < len(curve.ys) <= MOST_SEEDS_DRAWN:
+        data["seeds"] = [rounded(ys) for ys in curve.ys]
+    return data

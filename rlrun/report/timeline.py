@@ -1,0 +1,107 @@
+"""Timeline of a run: when each trial was trained, and how many were at once; and the best score over trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rlrun.checkpoint.manifest import read_manifest
+from rlrun.errors import CheckpointError
+from rlrun.report.configurations import Group
+from rlrun.report.reading import RunView
+from rlrun.report.summary import summarise
+from rlrun.runs.trial_result import TrialResult
+from rlrun.spec.tuning import Mode
+
+COPIED_AFTER_S = 60.0
+"""Seconds between a trial's last checkpoint and the times of its files from which the files count as copied."""
+
+SLACK_S = 0.5
+"""Seconds by which the times of two trials in one lane may overlap, since the times of files are imprecise."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Time in which a trial was trained.
+
+    Attributes:
+        trial: Name of the trial.
+        start: Seconds from the start of the run, estimated from the end and the seconds of training.
+        stop: Seconds from the start of the run to the trial's last write.
+        lane: Number of the lane; trials in one lane do not overlap.
+    """
+
+    trial: str
+    start: float
+    stop: float
+    lane: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One configuration in the history of a run.
+
+    Attributes:
+        label: Name of the configuration.
+        score: Mean of its seeds' last values.
+        best: Best score of this configuration and all before.
+        seconds: Seconds of training of this configuration and all before.
+    """
+
+    label: str
+    score: float
+    best: float
+    seconds: float
+
+
+def timeline(run: RunView) -> list[Span]:
+    """Spans of all trials that have trained, the earliest first."""
+    ends = [(trial, _end(trial)) for trial in run.trials if trial.last_result.get("time_total_s")]
+    if not ends:
+        return []
+    spans = sorted((end - float(trial.last_result["time_total_s"]), end, trial.name) for trial, end in ends)
+    zero = spans[0][0]
+    lanes: list[float] = []
+    found = []
+    for start, stop, name in spans:
+        lane = next((n for n, busy_until in enumerate(lanes) if busy_until <= start + SLACK_S), len(lanes))
+        lanes[lane : lane + 1] = [stop]
+        found.append(Span(name, start - zero, stop - zero, lane))
+    return found
+
+
+def history(groups: Sequence[Group], metric: str, mode: Mode) -> list[Step]:
+    """Best score so far over the configurations of a run, in the order in which they began.
+
+    Args:
+        groups: The configurations.
+        metric: The metric by which trials are judged.
+        mode: Whether higher or lower values of this metric are better.
+    """
+    better = max if mode == "max" else min
+    steps: list[Step] = []
+    seconds = 0.0
+    for group in groups:
+        (summary,) = summarise([group], metric, mode)
+        seconds += training_seconds(group)
+        if summary.mean is not None:
+            score = summary.mean.value
+            steps.append(Step(group.label, score, better(score, steps[-1].best) if steps else score, seconds))
+    return steps
+
+
+def training_seconds(group: Group) -> float:
+    """Seconds of training of all trials of a group."""
+    return sum(float(trial.last_result.get("time_total_s") or 0.0) for trial in group.trials)
+
+
+def _end(trial: TrialResult) -> float:
+    """Time of a trial's last write in seconds since 1970, by its last checkpoint if its files were copied."""
+    if trial.status != "TERMINATED" or trial.checkpoint is None:
+        return trial.changed
+    try:
+        written = datetime.fromisoformat(read_manifest(trial.checkpoint).created).timestamp()
+    except (CheckpointError, ValueError):
+        return trial.changed
+    return trial.changed if abs(trial.changed - written) < COPIED_AFTER_S else written

@@ -1,0 +1,33 @@
+"""Timeline and history of a run: when trials were trained, what was best after how many."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from rlrun.report.configurations import groups_of
+from rlrun.report.reading import read_run
+from rlrun.report.timeline import history, timeline
+
+MakeRun = Callable[..., Path]
+
+
+def test_trials_that_ran_at_once_are_in_different_lanes(make_sweep: MakeRun) -> None:
+    run = make_sweep({0.1: [[1, 2], [1, 2]], 0.2: [[3, 4]]})  # 4 s of training each
+    for trial, end in zip(sorted(run.glob("0*")), (1004, 1006, 1009), strict=True):
+        for file in ("trial.json", "result.json"):
+            os.utime(trial / file, (end, end))
+    spans = timeline(read_run(run))
+    assert [(span.start, span.stop, span.lane) for span in spans] == [(0, 4, 0), (2, 6, 1), (5, 9, 0)]
+
+
+def test_trials_that_have_not_trained_have_no_span(make_sweep: MakeRun) -> None:
+    assert timeline(read_run(make_sweep({0.1: [[]]}))) == []
+
+
+def test_the_best_so_far_and_the_seconds_add_up_over_configurations(make_sweep: MakeRun) -> None:
+    run = read_run(make_sweep({0.1: [[2], [4]], 0.2: [[1]], 0.3: [[None]], 0.4: [[5, 6]]}))
+    steps = history(groups_of(run), "episode_return_mean", "max")
+    assert [(step.score, step.best, step.seconds) for step in steps] == [(3, 3, 4), (1, 3, 6), (6, 6, 12)]
+    assert [step.best for step in history(groups_of(run), "episode_return_mean", "min")] == [3, 1, 1]

@@ -6,7 +6,6 @@ of the user's code. Only a missing module or name is a mistake in the spec.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import pkgutil
 import re

@@ -18,7 +18,7 @@ from rlrun.report.metric_grid import metric_grid
 from rlrun.report.page_curves import curves_data, lines_of, member_groups
 from rlrun.report.page_run import run_data
 from rlrun.report.plain_json import fields_of
-from rlrun.report.profiles import profiles
+from rlrun.report.profiles import env_of, profiles
 from rlrun.report.reading import DEFAULT_METRIC, EVALUATION_METRIC, RunView, axis_of, counterpart
 from rlrun.report.step_axis import STEP_NAMES
 from rlrun.report.summary import GroupSummary, summarise
@@ -64,6 +64,8 @@ def page_data(
     summaries.sort(key=lambda summary: ranks[summary.label])
     grid = metric_grid(runs, small)
     notes = env_notes(runs)
+    envs = {env_of(run, group) for run in runs for group in groups_of(run)}
+    leader = leader_of(comparison, summaries, mode) if len(envs) == 1 else None
     return {
         "title": ", ".join(run.name for run in runs),
         "made": datetime.now(UTC).isoformat(timespec="minutes"),
@@ -78,7 +80,7 @@ def page_data(
         "steps": STEP_NAMES[steps],
         "groups": curves_data(ordered, [g for run in runs for g in member_groups(run)], shown, grid, steps, mode),
         "configurations": _configurations_data(ordered, summaries, steps),
-        "leader": asdict(leader_of(comparison, mode)) if comparison is not None and not notes else None,
+        "leader": asdict(leader) if leader is not None else None,
         "comparison": _comparison_data(comparison, reason, notes),
         "profiles": None if (found := profiles(runs, groups, metric, mode)) is None else asdict(found),
         "trials": [_trial_data(run, trial, metric, steps, mode) for run in runs for trial in run.trials],

@@ -101,6 +101,11 @@ def profiles(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode
     return Profiles(ends, [float(t) for t in thresholds], methods, [label for label in scores if label not in whole])
 
 
+def env_of(run: RunView, group: Group) -> str:
+    """Env of a configuration: that of the run, or the value if it varies."""
+    return str(group.params.get("env", run.env))
+
+
 def _method(
     label: str, tasks: Sequence[str], scaled: Mapping[str, list[Floats]], first: str, thresholds: Floats
 ) -> Method:
@@ -130,9 +135,9 @@ def _scores(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode:
     by_name = {run.name: run for run in runs}
     rows = [(by_name[group.run], group, _final_values(by_name[group.run], group, metric, mode)) for group in groups]
     rows = [row for row in rows if len(row[2])]
-    keys = [(_method_name(run.algorithm, group.params), _env_of(run, group)) for run, group, _ in rows]
+    keys = [(_method_name(run.algorithm, group.params), env_of(run, group)) for run, group, _ in rows]
     if len(set(keys)) < len(keys):
-        keys = [(_method_name(run.name, group.params), _env_of(run, group)) for run, group, _ in rows]
+        keys = [(_method_name(run.name, group.params), env_of(run, group)) for run, group, _ in rows]
     scores: Scores = {}
     for (method, env), (_, _, values) in zip(keys, rows, strict=True):
         scores.setdefault(method, {})[env] = values
@@ -148,7 +153,3 @@ def _final_values(run: RunView, group: Group, metric: str, mode: Mode) -> Floats
 def _method_name(name: str, params: Mapping[str, Any]) -> str:
     others = {key: value for key, value in params.items() if key != "env"}
     return f"{name}, {params_text(others)}" if others else name
-
-
-def _env_of(run: RunView, group: Group) -> str:
-    return str(group.params.get("env", run.env))

@@ -36,7 +36,8 @@ function curveChart({ name, height = 380, view = newView(), zoomed, small = fals
     const x = scaleOf({ ...spanX, kind: view.logX ? "log" : "linear" }, left, right);
     const y = scaleOf({ ...spanY, kind: view.logY && spanY.low > 0 ? "log" : "linear", ...yAxis }, bottom, top);
     axes(svg, x, y, {
-      ...{ left, right, top, bottom, yName },
+      ...{ left, right, top, bottom },
+      yName: small ? shortened(yName, Math.floor((width - (note ? 66 : 0)) / 6.6)) : yName,
       xName: small ? "" : xName,
       xTicks: width / 110,
       yTicks: small ? 3 : Math.max(4, (bottom - top) / 52),
@@ -242,7 +243,7 @@ function endNames(svg, curves, x, y, { right, top, bottom }) {
   const placed = [];
   for (const name of names.sort((a, b) => weight(b.curve) - weight(a.curve))) {
     const free = (at) => placed.every((other) => Math.abs(other.at - at) >= 13);
-    const tries = name.curve.muted ? [0, 7, -7] : [0, 13, -13, 26, -26, 39, -39, 52, -52];
+    const tries = name.curve.muted ? [0, 7, -7, 13] : [0, 13, -13, 26, -26, 39, -39, 52, -52];
     const at = tries.map((by) => name.from + by).find((place) => free(place) && place >= top - 4 && place <= bottom + 4);
     if (at !== undefined) placed.push({ ...name, at });
   }

@@ -15,7 +15,7 @@ function head() {
     if (run.problems.length) main.append(problems(run));
   }
   if (DATA.leader) main.append(leaderPanel(DATA.leader));
-  else main.append(...DATA.runs.map(numbers));
+  else if (!DATA.profiles) main.append(...DATA.runs.map(numbers));
   for (const run of DATA.runs) {
     if (run.expect) main.append(...expectation(run));
     main.append(...run.switches.map((one) => el("p", { class: "verdict", text: switchText(run, one) })));
@@ -71,12 +71,13 @@ function leaderPanel(leader) {
 
 function scoreText(best) {
   if (best.seeds < 2) return `${DATA.metric} of its single seed`;
-  return `${DATA.metric}, IQM of ${best.seeds} seeds; 95 %: ${interval(best.iqm)}`;
+  const at = DATA.comparison ? ` at ${number(Math.round(DATA.comparison.stop))} ${DATA.steps}` : "";
+  return `${DATA.metric}${at}, IQM of ${best.seeds} seeds; 95 %: ${interval(best.iqm)}`;
 }
 
 function leadTexts({ lead, probability, is_settled, configurations }, best, next) {
   const after = `Ahead of ${shortName(next.label)} by`;
-  const verdict = `Verdict: ${sentence(byRank(DATA.comparison.verdict))}`;
+  const verdict = DATA.comparison ? `Verdict: ${sentence(byRank(DATA.comparison.verdict))}` : "";
   if (!lead) return [`${after} ${number(Math.abs(best.iqm.value - next.iqm.value))}.`, verdict];
   const wins = probability
     ? ` A seed of it beats one of the other's in ${percent(probability.value)} of pairs (95 %: ${percents(probability)}).`

@@ -31,7 +31,7 @@ function envProfiles() {
     show: (row) => `${number(row[key].value)}  (${interval(row[key])})`,
   });
   const columns = [
-    { name: "method", value: (row) => row.label, wide: true, fixed: true },
+    { name: "method", value: (row) => row.label, wide: true, fixed: 1 },
     estimate("IQM", "iqm"),
     { name: "IQM and interval", value: (row) => row.iqm.value, show: (row) => intervalBar(row.iqm, span) },
     estimate("mean", "mean"),

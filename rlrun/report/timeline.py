@@ -67,7 +67,7 @@ def timeline(run: RunView) -> list[Span]:
     for start, stop, name in spans:
         lane = next((n for n, busy_until in enumerate(lanes) if busy_until <= start + SLACK_S), len(lanes))
         lanes[lane : lane + 1] = [stop]
-        found.append(Span(name, start - zero, stop - zero, lane))
+        found.append(Span(name, round(start - zero, 2), round(stop - zero, 2), lane))
     return found
 
 

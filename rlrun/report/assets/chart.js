@@ -230,7 +230,7 @@ function drawLine(svg, line, x, y, { left, right, top, bottom, small }) {
   if (small) return;
   const text = { class: "goal", text: line.name };
   if (line.y === undefined) svg.append(draw("text", { ...text, x: at - 5, y: bottom - 6, "text-anchor": "end" }));
-  else svg.append(draw("text", { ...text, x: left + 6, y: at - 5 }));
+  else svg.append(draw("text", { ...text, x: left + 6, y: at < top + 12 ? at + 14 : at - 5 }));
 }
 
 /** Names at the ends of lines, moved apart; grey ones are left out where there is no room. */

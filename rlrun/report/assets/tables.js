@@ -84,14 +84,15 @@ const parameter = (name, rows, valuesOf) => ({
   number: rows.every((row) => typeof (valuesOf(row)[name] ?? 0) === "number"),
 });
 
-/** A dot with its interval on a common scale. */
-function intervalBar(estimate, span) {
+/** A dot with its interval on a common scale, and a mark on it. */
+function intervalBar(estimate, span, mark) {
   if (!estimate) return "–";
   const x = scaleOf(span, 4, 156);
   return draw(
     "svg",
     { width: 160, height: 16, viewBox: "0 0 160 16", role: "img", "aria-label": interval(estimate) },
     draw("line", { class: "grid", x1: 4, x2: 156, y1: 8, y2: 8 }),
+    mark === undefined ? null : draw("line", { class: "axis", x1: x(mark), x2: x(mark), y1: 2, y2: 14 }),
     draw("line", {
       x1: x(estimate.low),
       x2: x(estimate.high),
@@ -191,6 +192,11 @@ function comparisonTables(comparison) {
         name: "95 %",
         value: (pair) => pair.probability.low,
         show: (pair) => percents(pair.probability),
+      },
+      {
+        name: "0 to 100 %",
+        value: (pair) => pair.probability.value,
+        show: (pair) => intervalBar(pair.probability, { low: 0, high: 1 }, 0.5),
       },
       {
         name: "by area",

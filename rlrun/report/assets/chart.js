@@ -20,7 +20,7 @@ function curveChart({ name, height = 380, view = newView(), zoomed, small = fals
     const svg = canvas(width, height);
     const shown = curves.map((curve) => seen(curve, view));
     const ends = shown.filter((curve) => curve.end);
-    const room = ends.length ? Math.min(width * 0.3, 12 + 6.6 * Math.max(...ends.map((curve) => curve.end.length))) : 14;
+    const room = ends.length ? Math.min(width * 0.3, 14 + 7 * Math.max(...ends.map((curve) => curve.end.length))) : 14;
     const [left, right, top, bottom] = small ? [42, width - 8, 30, height - 22] : [58, width - room, 34, height - 44];
     const spanX = extent(shown.map((curve) => curve.xs));
     const level = lines.filter((line) => line.y !== undefined);

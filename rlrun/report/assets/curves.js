@@ -109,11 +109,15 @@ function contentOf(metric, view, isBig) {
     curves,
     lines: linesFor(metric, view.axis, isBig),
     xName: AXIS_NAMES[view.axis],
-    yName: isBig ? metric : metric.replace(/^(learner|time)\//, ""),
+    yName: isBig ? metric : inShort(metric),
     note: isBig || last === null || last === undefined ? null : number(last),
     empty: `no values of ${metric} yet`,
   };
 }
+
+/** A metric's name for a small chart, whose section says the rest. */
+const inShort = (metric) =>
+  metric.replace(/^(learner|time)\//, "").replace(/^evaluation\/episode_/, "evaluation: ").replace(/^episode_/, "");
 
 /** A group's curve with its xs; over time a curve that was only kept over steps goes by the time of each step. */
 function curveOf(group, metric, axis) {

@@ -87,9 +87,9 @@ def page_data(
     }
 
 
-def world_metrics(runs: Sequence[RunView]) -> list[str]:
-    """Names of the metrics that runs report on a multi-agent world's policies and games."""
-    names = dict.fromkeys(name for run in runs for trial in run.trials for name in trial.last_result)
+def world_metrics(trials: Sequence[TrialResult]) -> list[str]:
+    """Names of the metrics that trials report on a multi-agent world's policies and games."""
+    names = dict.fromkeys(name for trial in trials for name in trial.last_result)
     return sorted(filter(WORLD_METRICS.fullmatch, names))
 
 

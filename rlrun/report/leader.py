@@ -48,8 +48,17 @@ class Leader:
     is_settled: bool
 
 
-def leader_of(comparison: Comparison, mode: Mode) -> Leader:
-    """Leader among the compared groups, with the numbers of the comparison."""
+def leader_of(comparison: Comparison | None, summaries: Sequence[GroupSummary], mode: Mode) -> Leader | None:
+    """Leader among groups, with the numbers of their comparison; None with fewer than two groups with values.
+
+    Args:
+        comparison: The comparison of the groups; None if there are too many, which leaves the lead without interval.
+        summaries: Summaries of the groups, best first.
+        mode: Whether higher or lower values of the metric are better.
+    """
+    if comparison is None:
+        ranked = [Ranked(one.label, one.seeds, one.iqm) for one in summaries if one.iqm is not None]
+        return Leader(ranked[:MOST_SHOWN], len(ranked), None, None, is_settled=False) if len(ranked) > 1 else None
     first, second = comparison.sides[:2]
     pair = next((p for p in comparison.pairs if {p.ahead, p.behind} == {first.label, second.label}), None)
     lead = None

@@ -55,9 +55,8 @@ class MetricGrid:
         return [name for names in self.sections.values() for name in names]
 
 
-def grid_metrics(runs: Sequence[RunView]) -> list[str]:
-    """Names of the numeric metrics in the newest results of runs; [] if there are too many trials to read them all."""
-    trials = [trial for run in runs for trial in run.trials]
+def grid_metrics(trials: Sequence[TrialResult]) -> list[str]:
+    """Names of the numeric metrics in the newest results of trials; [] if there are too many to read all metrics."""
     if len(trials) > MOST_TRIALS:
         return []
     names = dict.fromkeys(

@@ -13,6 +13,7 @@ from rlrun.report.metric_grid import grid_metrics
 from rlrun.report.page_data import USUAL_METRICS, page_data, world_metrics
 from rlrun.report.plain_json import plain
 from rlrun.report.reading import chosen_goal, read_runs, require_reported
+from rlrun.runs.run_state import read_run_state
 from rlrun.spec.tuning import Mode
 
 ASSETS = Path(__file__).parent / "assets"
@@ -53,12 +54,13 @@ def write_report(
     Raises:
         UsageError: If a directory is not a run, or a metric is reported by none of the runs.
     """
-    runs = read_runs(paths)  # without their rows
-    shown = [*metrics, *USUAL_METRICS, *world_metrics(runs)]
-    small = grid_metrics(runs)
-    runs = read_runs(paths, [*(run.goal[0] for run in runs), *shown, *small])
+    trials = [trial for path in paths for trial in read_run_state(Path(path)).trials]  # without their rows
+    shown, small = [*metrics, *USUAL_METRICS, *world_metrics(trials)], grid_metrics(trials)
+    runs = read_runs(paths, [*shown, *small])
     require_reported(runs, metrics)
     metric, mode = chosen_goal(runs, metrics[0] if metrics else None, mode)
+    if any(run.goal[0] != metric for run in runs):
+        runs = read_runs(paths, [metric, *shown, *small])
     data = page_data(runs, metric, mode, shown, small)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page_of(data), encoding="utf-8")

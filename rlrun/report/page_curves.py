@@ -22,7 +22,7 @@ FEATURED = 8
 FEATURED_POINTS, OTHER_POINTS = 120, 50
 """Grid points of the best curves and of the others."""
 
-BEST_SMALL_POINTS, SMALL_POINTS = 60, 24
+BEST_SMALL_POINTS, SMALL_POINTS = 60, 16
 """Grid points in small charts, of the best group and of the others."""
 
 MOST_SEEDS_DRAWN = 10
@@ -48,13 +48,13 @@ def curves_data(
     found = []
     for place, group in enumerate([*groups, *members]):
         featured = place < min(FEATURED, len(groups))
-        data = _group_data(group, metrics, steps, mode, featured=featured)
+        data = _group_data(group, metrics, steps, mode, featured=featured, is_first=place == 0)
         if place < min(MOST_SMALL, len(groups)):
             points = BEST_SMALL_POINTS if place == 0 else SMALL_POINTS
             single = Group(group.label, group.run, group.params, (tuple((trial,) for trial in group.trials),))
             for name in small:  # of a population the mean, as the best value of a loss means nothing
                 curve = curve_of(single, name, steps, mode=mode, grid_points=points)
-                data["curves"][name] = {"steps": _curve_data(curve, has_band=place == 0)}
+                data["curves"][name] = {"steps": _curve_data(curve, has_band=place == 0, digits=4 if place == 0 else 3)}
         found.append(data)
     return found
 
@@ -80,34 +80,41 @@ def member_groups(run: RunView) -> list[Group]:
     return [Group(f"{run.name}: {trial.name}", run.name, {}, (((trial,),),)) for trial in members]
 
 
-def rounded(values: Iterable[float | None] | NDArray[Any]) -> list[float | None]:
-    """Rounds numbers to four digits; numbers that are not finite become None.
+def rounded(values: Iterable[float | None] | NDArray[Any], digits: int = 4) -> list[float | None]:
+    """Rounds numbers to some digits; numbers that are not finite become None.
 
     Examples:
         >>> rounded([1.23456, math.nan, 12345.6])
         [1.235, None, 12350.0]
     """
-    return [None if value is None or not math.isfinite(value) else float(f"{value:.4g}") for value in values]
+    return [None if value is None or not math.isfinite(value) else float(f"{value:.{digits}g}") for value in values]
 
 
-def _group_data(group: Group, metrics: Sequence[str], steps: str, mode: Mode, *, featured: bool) -> dict[str, Any]:
+def _group_data(
+    group: Group, metrics: Sequence[str], steps: str, mode: Mode, *, featured: bool, is_first: bool
+) -> dict[str, Any]:
     points = FEATURED_POINTS if featured else OTHER_POINTS
     curves: dict[str, dict[str, Any]] = {}
     for metric in metrics:
-        has_seeds = featured and metric == metrics[0]
+        is_judged = metric == metrics[0]
         curves[metric] = {
             name: _curve_data(
-                curve_of(group, metric, axis, mode=mode, grid_points=points), has_band=featured, has_seeds=has_seeds
+                curve_of(group, metric, axis, mode=mode, grid_points=points),
+                has_band=featured and (is_judged or is_first),
+                has_seeds=featured and is_judged,
             )
             for name, axis in (("steps", steps), ("time", AXES["time"]))
         }
     return {**fields_of(group, "label", "run"), "seeds": len(group.samples), "featured": featured, "curves": curves}
 
 
-def _curve_data(curve: Curve | None, *, has_band: bool, has_seeds: bool = False) -> dict[str, Any] | None:
+def _curve_data(
+    curve: Curve | None, *, has_band: bool, has_seeds: bool = False, digits: int = 4
+) -> dict[str, Any] | None:
     if curve is None:
         return None
-    data: dict[str, Any] = {"from": float(curve.xs[0]), "to": float(curve.xs[-1]), "mean": rounded(curve.mean)}
+    ends = {"from": float(curve.xs[0]), "to": float(curve.xs[-1])}
+    data: dict[str, Any] = {**ends, "mean": rounded(curve.mean, digits)}
     if has_band and len(curve.ys) > 1:
         data |= {
             "low": rounded(curve.low),

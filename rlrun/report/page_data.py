@@ -15,10 +15,10 @@ from rlrun.report.comparison import Comparison, compare, env_notes
 from rlrun.report.configurations import Group, groups_of, is_number, params_text, value_text
 from rlrun.report.leader import leader_of, rank_order
 from rlrun.report.metric_grid import metric_grid
-from rlrun.report.page_curves import curves_data, lines_of, member_groups
+from rlrun.report.page_curves import curves_data, lines_of, member_groups, rounded
 from rlrun.report.page_run import run_data
 from rlrun.report.plain_json import fields_of
-from rlrun.report.profiles import profiles
+from rlrun.report.profiles import env_of, profiles
 from rlrun.report.reading import DEFAULT_METRIC, EVALUATION_METRIC, RunView, axis_of, counterpart
 from rlrun.report.step_axis import STEP_NAMES
 from rlrun.report.summary import GroupSummary, summarise
@@ -58,12 +58,13 @@ def page_data(
     steps = axis_of(runs, None)
     groups = [group for run in runs for group in groups_of(run, several_runs=len(runs) > 1)]
     summaries = summarise(groups, metric, mode)
-    comparison, reason = _comparison(groups, summaries, metric, steps, mode)
+    envs = {env_of(run, group) for run in runs for group in groups_of(run)}
+    comparison, reason = _comparison(groups, summaries, metric, steps, mode) if len(envs) == 1 else (None, "")
     ranks = {label: place for place, label in enumerate(rank_order(comparison, summaries))}
     ordered = sorted(groups, key=lambda group: ranks[group.label])
     summaries.sort(key=lambda summary: ranks[summary.label])
     grid = metric_grid(runs, small)
-    notes = env_notes(runs)
+    leader = leader_of(comparison, summaries, mode) if len(envs) == 1 else None
     return {
         "title": ", ".join(run.name for run in runs),
         "made": datetime.now(UTC).isoformat(timespec="minutes"),
@@ -78,17 +79,17 @@ def page_data(
         "steps": STEP_NAMES[steps],
         "groups": curves_data(ordered, [g for run in runs for g in member_groups(run)], shown, grid, steps, mode),
         "configurations": _configurations_data(ordered, summaries, steps),
-        "leader": asdict(leader_of(comparison, mode)) if comparison is not None and not notes else None,
-        "comparison": _comparison_data(comparison, reason, notes),
+        "leader": asdict(leader) if leader is not None else None,
+        "comparison": _comparison_data(comparison, reason, env_notes(runs)),
         "profiles": None if (found := profiles(runs, groups, metric, mode)) is None else asdict(found),
         "trials": [_trial_data(run, trial, metric, steps, mode) for run in runs for trial in run.trials],
         "runs": [run_data(run, metric, mode) for run in runs],
     }
 
 
-def world_metrics(runs: Sequence[RunView]) -> list[str]:
-    """Names of the metrics that runs report on a multi-agent world's policies and games."""
-    names = dict.fromkeys(name for run in runs for trial in run.trials for name in trial.last_result)
+def world_metrics(trials: Sequence[TrialResult]) -> list[str]:
+    """Names of the metrics that trials report on a multi-agent world's policies and games."""
+    names = dict.fromkeys(name for trial in trials for name in trial.last_result)
     return sorted(filter(WORLD_METRICS.fullmatch, names))
 
 
@@ -106,11 +107,10 @@ def _comparison(
 
 def _comparison_data(comparison: Comparison | None, reason: str, notes: Sequence[str]) -> dict[str, Any] | None:
     if comparison is None:
-        return {"verdict": reason, "notes": [], "pairs": [], "sides": []} if reason else None
+        return {"verdict": reason, "notes": notes, "pairs": [], "sides": []} if reason or notes else None
     data = asdict(comparison)
     best = {side.label for side in comparison.sides[:MOST_SIDES]}
     return data | {
-        "notes": [*comparison.notes, *notes],
         "sides": data["sides"][:MOST_SIDES],
         "pairs": [pair for pair in data["pairs"] if {pair["ahead"], pair["behind"]} <= best],
     }
@@ -144,7 +144,7 @@ def _trial_data(run: RunView, trial: TrialResult, metric: str, steps: str, mode:
         "last": trial.final(metric),
         "best": trial.best(metric, mode),
         "counterpart": None if other is None else trial.final(other),
-        "seconds": trial.last_result.get("time_total_s"),
+        "seconds": rounded([trial.last_result.get("time_total_s")])[0],
         "stopped": trial.stop_reason,
     }
 

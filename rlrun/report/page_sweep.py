@@ -46,12 +46,13 @@ def sweep_data(
     axes = [axis for axis in found if axis is not None]
     if len(scored) < 2 or not axes:
         return None
+    scores = {label: score for _, score, label in scored}
     return {
         "axes": axes,
         "scores": rounded([score for _, score, _ in scored]),
         "labels": [label for _, _, label in scored],
         "importance": asdict(importance([params for params, _, _ in scored], [score for _, score, _ in scored])),
-        "history": [asdict(step) for step in history(groups, metric, mode)],
+        "history": [asdict(step) for step in history(groups, scores, mode)],
     }
 
 

@@ -69,16 +69,20 @@ class Profiles:
         thresholds: Normalised scores at which profiles have a value.
         methods: The methods, best interquartile mean first.
         left_out: Methods without values in all envs.
+        equal: Envs in which all final values are equal, which are left out.
     """
 
     tasks: dict[str, tuple[float, float]]
     thresholds: list[float]
     methods: list[Method]
     left_out: list[str]
+    equal: list[str]
 
 
 def profiles(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode: Mode) -> Profiles | None:
-    """Performance profiles of all methods that were trained in every env; None with one env or one method.
+    """Performance profiles of all methods that were trained in every env; None with one method, or one env.
+
+    An env in which all final values are equal counts as none.
 
     Args:
         runs: The runs.
@@ -89,16 +93,25 @@ def profiles(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode
     scores = _scores(runs, groups, metric, mode)
     tasks = list(dict.fromkeys(task for found in scores.values() for task in found))
     whole = {label: found for label, found in scores.items() if len(found) == len(tasks)}
-    if len(tasks) < 2 or len(whole) < 2:
+    if not whole:
         return None
-    pooled = {task: np.concatenate([found[task] for found in whole.values()]) for task in tasks}
     worst, best = (np.min, np.max) if mode == "max" else (np.max, np.min)
-    ends = {task: (float(worst(values)), float(best(values))) for task, values in pooled.items()}
-    scaled = {label: [_scaled(found[task], *ends[task]) for task in tasks] for label, found in whole.items()}
+    pooled = {task: np.concatenate([found[task] for found in whole.values()]) for task in tasks}
+    ends = {task: (float(worst(values)), float(best(values))) for task, values in pooled.items() if np.ptp(values)}
+    if len(ends) < 2 or len(whole) < 2:
+        return None
+    scaled = {label: [_scaled(found[task], *ends[task]) for task in ends] for label, found in whole.items()}
     order = sorted(scaled, key=lambda label: -float(iqm(scaled[label])))
     thresholds = np.linspace(0.0, 1.0, THRESHOLDS)
-    methods = [_method(label, tasks, scaled, order[0], thresholds) for label in order[:MOST_METHODS]]
-    return Profiles(ends, [float(t) for t in thresholds], methods, [label for label in scores if label not in whole])
+    methods = [_method(label, list(ends), scaled, order[0], thresholds) for label in order[:MOST_METHODS]]
+    left_out = [label for label in scores if label not in whole]
+    equal = [task for task in tasks if task not in ends]
+    return Profiles(ends, [float(t) for t in thresholds], methods, left_out, equal)
+
+
+def env_of(run: RunView, group: Group) -> str:
+    """Env of a configuration: that of the run, or the value if it varies."""
+    return str(group.params.get("env", run.env))
 
 
 def _method(
@@ -122,7 +135,7 @@ def _reached(strata: Strata, threshold: float) -> list[Floats]:
 
 
 def _scaled(values: Floats, worst: float, best: float) -> Floats:
-    return np.ones_like(values) if worst == best else (values - worst) / (best - worst)
+    return (values - worst) / (best - worst)
 
 
 def _scores(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode: Mode) -> Scores:
@@ -130,9 +143,9 @@ def _scores(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode:
     by_name = {run.name: run for run in runs}
     rows = [(by_name[group.run], group, _final_values(by_name[group.run], group, metric, mode)) for group in groups]
     rows = [row for row in rows if len(row[2])]
-    keys = [(_method_name(run.algorithm, group.params), _env_of(run, group)) for run, group, _ in rows]
+    keys = [(_method_name(run.algorithm, group.params), env_of(run, group)) for run, group, _ in rows]
     if len(set(keys)) < len(keys):
-        keys = [(_method_name(run.name, group.params), _env_of(run, group)) for run, group, _ in rows]
+        keys = [(_method_name(run.name, group.params), env_of(run, group)) for run, group, _ in rows]
     scores: Scores = {}
     for (method, env), (_, _, values) in zip(keys, rows, strict=True):
         scores.setdefault(method, {})[env] = values
@@ -148,7 +161,3 @@ def _final_values(run: RunView, group: Group, metric: str, mode: Mode) -> Floats
 def _method_name(name: str, params: Mapping[str, Any]) -> str:
     others = {key: value for key, value in params.items() if key != "env"}
     return f"{name}, {params_text(others)}" if others else name
-
-
-def _env_of(run: RunView, group: Group) -> str:
-    return str(group.params.get("env", run.env))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,7 +10,6 @@ from rlrun.checkpoint.manifest import read_manifest
 from rlrun.errors import CheckpointError
 from rlrun.report.configurations import Group
 from rlrun.report.reading import RunView
-from rlrun.report.summary import summarise
 from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.tuning import Mode
 
@@ -67,26 +66,24 @@ def timeline(run: RunView) -> list[Span]:
     for start, stop, name in spans:
         lane = next((n for n, busy_until in enumerate(lanes) if busy_until <= start + SLACK_S), len(lanes))
         lanes[lane : lane + 1] = [stop]
-        found.append(Span(name, start - zero, stop - zero, lane))
+        found.append(Span(name, round(start - zero, 2), round(stop - zero, 2), lane))
     return found
 
 
-def history(groups: Sequence[Group], metric: str, mode: Mode) -> list[Step]:
+def history(groups: Sequence[Group], scores: Mapping[str, float], mode: Mode) -> list[Step]:
     """Best score so far over the configurations of a run, in the order in which they began.
 
     Args:
         groups: The configurations.
-        metric: The metric by which trials are judged.
-        mode: Whether higher or lower values of this metric are better.
+        scores: Mean of the last values of each configuration with values, by label.
+        mode: Whether higher or lower scores are better.
     """
     better = max if mode == "max" else min
     steps: list[Step] = []
     seconds = 0.0
     for group in groups:
-        (summary,) = summarise([group], metric, mode)
         seconds += training_seconds(group)
-        if summary.mean is not None:
-            score = summary.mean.value
+        if (score := scores.get(group.label)) is not None:
             steps.append(Step(group.label, score, better(score, steps[-1].best) if steps else score, seconds))
     return steps
 

@@ -38,9 +38,14 @@ def env_title(env: Any) -> str:
     Examples:
         >>> env_title({"pettingzoo": "mpe2.simple_spread_v3"}), env_title("CartPole-v1")
         ('mpe2.simple_spread_v3', 'CartPole-v1')
+        >>> env_title({"grid_search": ["CartPole-v1", "Acrobot-v1"]})
+        'CartPole-v1, Acrobot-v1'
     """
     if not isinstance(env, Mapping):
         return str(env or "?")
+    for kind in ("grid_search", "choice"):
+        if isinstance(env.get(kind), list):
+            return ", ".join(map(env_title, env[kind]))
     if env.get("id") == WITHOUT_ENV:
         return WITHOUT_ENV_TITLE
     named = env.get("id") or env.get("world") or env.get("pettingzoo")

@@ -144,7 +144,7 @@ def _time_axis(length: int, bottom: int) -> str:
     steps = np.unique(np.linspace(0, length - 1, 5).round().astype(int))
     axis = f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{bottom + 6}" y2="{bottom + 6}" stroke="#999"/>'
     ticks = "".join(_words(places[step] - 8, bottom + 24, str(step)) for step in steps)
-    return axis + ticks + _words(WIDTH / 2 + 20, bottom + 24, "env steps")
+    return axis + ticks + _words(0.62 * WIDTH, bottom + 24, "env steps")
 
 
 def _strip(images: Floats, decoded: Floats, known: NDArray[np.bool_], top: int) -> tuple[str, int]:

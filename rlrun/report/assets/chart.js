@@ -20,7 +20,7 @@ function curveChart({ name, height = 380, view = newView(), zoomed, small = fals
     const svg = canvas(width, height);
     const shown = curves.map((curve) => seen(curve, view));
     const ends = shown.filter((curve) => curve.end);
-    const room = ends.length ? Math.min(width * 0.3, 12 + 6.6 * Math.max(...ends.map((curve) => curve.end.length))) : 14;
+    const room = ends.length ? Math.min(width * 0.3, 14 + 7 * Math.max(...ends.map((curve) => curve.end.length))) : 14;
     const [left, right, top, bottom] = small ? [42, width - 8, 30, height - 22] : [58, width - room, 34, height - 44];
     const spanX = extent(shown.map((curve) => curve.xs));
     const level = lines.filter((line) => line.y !== undefined);
@@ -36,7 +36,8 @@ function curveChart({ name, height = 380, view = newView(), zoomed, small = fals
     const x = scaleOf({ ...spanX, kind: view.logX ? "log" : "linear" }, left, right);
     const y = scaleOf({ ...spanY, kind: view.logY && spanY.low > 0 ? "log" : "linear", ...yAxis }, bottom, top);
     axes(svg, x, y, {
-      ...{ left, right, top, bottom, yName },
+      ...{ left, right, top, bottom },
+      yName: small ? shortened(yName, Math.floor((width - (note ? 66 : 0)) / 6.6)) : yName,
       xName: small ? "" : xName,
       xTicks: width / 110,
       yTicks: small ? 3 : Math.max(4, (bottom - top) / 52),
@@ -229,7 +230,7 @@ function drawLine(svg, line, x, y, { left, right, top, bottom, small }) {
   if (small) return;
   const text = { class: "goal", text: line.name };
   if (line.y === undefined) svg.append(draw("text", { ...text, x: at - 5, y: bottom - 6, "text-anchor": "end" }));
-  else svg.append(draw("text", { ...text, x: left + 6, y: at - 5 }));
+  else svg.append(draw("text", { ...text, x: left + 6, y: at < top + 12 ? at + 14 : at - 5 }));
 }
 
 /** Names at the ends of lines, moved apart; grey ones are left out where there is no room. */
@@ -242,7 +243,7 @@ function endNames(svg, curves, x, y, { right, top, bottom }) {
   const placed = [];
   for (const name of names.sort((a, b) => weight(b.curve) - weight(a.curve))) {
     const free = (at) => placed.every((other) => Math.abs(other.at - at) >= 13);
-    const tries = name.curve.muted ? [0, 7, -7] : [0, 13, -13, 26, -26, 39, -39, 52, -52];
+    const tries = name.curve.muted ? [0, 7, -7, 13] : [0, 13, -13, 26, -26, 39, -39, 52, -52];
     const at = tries.map((by) => name.from + by).find((place) => free(place) && place >= top - 4 && place <= bottom + 4);
     if (at !== undefined) placed.push({ ...name, at });
   }

@@ -7,7 +7,8 @@ const MOST_NAMED = 8;
 /** What all charts of curves show: colours by label of the group, the axis, zoom, smoothing. */
 function curvesView() {
   const own = DATA.groups.filter((group) => rankOf.has(group.label));
-  const colored = own.length <= MOST_COLORED_AT_FIRST ? own : own.slice(0, 1);
+  const isEven = own.length <= MOST_COLORED_AT_FIRST || (!DATA.leader && own.length <= COLORS);
+  const colored = isEven ? own : own.slice(0, 1);
   return {
     ...newView(),
     axis: "steps",
@@ -57,7 +58,7 @@ function learningCurves() {
     el("div", { class: "controls" }, controls(view, shown, own, render, () => zoomed()), reset),
     own.length > 1 ? legend : null,
     big.node,
-    el("p", { class: "soft small", text: curvesNote(own) }),
+    el("p", { class: "soft small", text: curvesNote(own, view) }),
   );
   for (const [title, metrics] of grid) {
     const cells = metrics.map((metric) => {
@@ -108,11 +109,15 @@ function contentOf(metric, view, isBig) {
     curves,
     lines: linesFor(metric, view.axis, isBig),
     xName: AXIS_NAMES[view.axis],
-    yName: isBig ? metric : metric.replace(/^(learner|time)\//, ""),
+    yName: isBig ? metric : inShort(metric),
     note: isBig || last === null || last === undefined ? null : number(last),
     empty: `no values of ${metric} yet`,
   };
 }
+
+/** A metric's name for a small chart, whose section says the rest. */
+const inShort = (metric) =>
+  metric.replace(/^(learner|time)\//, "").replace(/^evaluation\/episode_/, "evaluation: ").replace(/^episode_/, "");
 
 /** A group's curve with its xs; over time a curve that was only kept over steps goes by the time of each step. */
 function curveOf(group, metric, axis) {
@@ -220,9 +225,9 @@ function fillLegend(legend, own, view, toggle, emphasise) {
   );
 }
 
-function curvesNote(own) {
+function curvesNote(own, view) {
   const parts = ["Drag over a chart to zoom into all of them; a double click shows the whole range."];
-  if (own.length > MOST_COLORED_AT_FIRST)
+  if (own.length > view.colors.size)
     parts.push("The best configuration has a colour, the others are grey; a click on a name or on a row of the table gives it one too.");
   if (own.some((group) => group.seeds > 1))
     parts.push(

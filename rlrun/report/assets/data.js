@@ -14,6 +14,8 @@ const sum = (numbers) => numbers.reduce((total, one) => total + one, 0);
 const listed = (words) =>
   words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;
 const interval = (estimate) => (estimate ? `${number(estimate.low)} to ${number(estimate.high)}` : "–");
+/** A text that may be broken after the parts of a metric's name. */
+const breakable = (text) => text.replace(/([_/])(?=\w)/g, "$1\u200b");
 const percent = (share) => `${Math.round(100 * share)} %`;
 const percents = (estimate) => `${Math.round(100 * estimate.low)} to ${percent(estimate.high)}`;
 const rankOf = new Map(DATA.configurations.map((row, place) => [row.label, place + 1]));

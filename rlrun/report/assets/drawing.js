@@ -86,7 +86,7 @@ function logTicks(low, high, about) {
 }
 
 /** A scale of an axis: call it with a value to get a place. Kinds: linear, log, choice. */
-function scaleOf({ kind = "linear", low, high, choices, ticks: fixed }, start, stop) {
+function scaleOf({ kind = "linear", low, high, choices, ticks: fixed, longest = 16 }, start, stop) {
   const ends =
     kind === "choice" ? [-0.5, choices.length - 0.5] : kind === "log" ? [Math.log(low), Math.log(high)] : [low, high];
   const width = ends[1] - ends[0] || 1;
@@ -100,7 +100,7 @@ function scaleOf({ kind = "linear", low, high, choices, ticks: fixed }, start, s
     if (fixed) return fixed;
     return kind === "log" ? logTicks(low, high, about) : ticks(low, high, about);
   };
-  scale.text = (value) => (kind === "choice" ? shortened(choices[value], 16) : fixed ? fourDigits(value) : tickText(value));
+  scale.text = (value) => (kind === "choice" ? shortened(choices[value], longest) : fixed ? fourDigits(value) : tickText(value));
   return scale;
 }
 

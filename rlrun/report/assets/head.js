@@ -15,10 +15,10 @@ function head() {
     if (run.problems.length) main.append(problems(run));
   }
   if (DATA.leader) main.append(leaderPanel(DATA.leader));
-  else main.append(...DATA.runs.map(numbers));
+  else if (!DATA.profiles) main.append(...DATA.runs.map(numbers));
   for (const run of DATA.runs) {
     if (run.expect) main.append(...expectation(run));
-    main.append(...run.switches.map((one) => el("p", { class: "verdict", text: switchText(run, one) })));
+    main.append(...run.switches.map((one) => el("p", { class: "small", text: switchText(run, one) })));
   }
 }
 
@@ -37,7 +37,7 @@ function problems(run) {
 
 function switchText(run, one) {
   const back = one.regained_at === null ? "" : `, regained at ${number(one.regained_at)} ${DATA.steps}`;
-  return `${one.trial}: evaluation ${number(one.before)} at the end of ${run.after}, ${number(one.lowest)} after the switch (drop ${number(one.drop)}${back})`;
+  return `${one.trial}: evaluation ${number(one.before)} at the end of ${run.after}, ${number(one.lowest)} after the switch (${one.drop < 0 ? "gain" : "drop"} ${number(Math.abs(one.drop))}${back})`;
 }
 
 /** The best configuration, the next ones, and what mattered. */
@@ -45,10 +45,11 @@ function leaderPanel(leader) {
   const [best, next] = leader.first;
   const row = DATA.configurations.find((one) => one.label === best.label);
   const values = Object.entries(row.values);
+  const what = mattered();
   const card = (title, ...children) => el("div", { class: "card" }, el("h2", { text: title }), ...children);
   return el(
     "div",
-    { class: "panel" },
+    { class: what ? "panel" : "panel two" },
     card(
       `Best of ${leader.configurations}`,
       el("div", { class: "big", text: number(best.iqm.value) }),
@@ -65,25 +66,27 @@ function leaderPanel(leader) {
         : el("p", {}, el("strong", { text: best.label })),
     ),
     card("By how much", leadersPicture(leader), ...leadTexts(leader, best, next).map((text) => el("p", { class: "small", text }))),
-    card("What mattered", ...mattered()),
+    what && card("What mattered", ...what),
   );
 }
 
 function scoreText(best) {
   if (best.seeds < 2) return `${DATA.metric} of its single seed`;
-  return `${DATA.metric}, IQM of ${best.seeds} seeds; 95 %: ${interval(best.iqm)}`;
+  const at = DATA.comparison ? ` at ${number(Math.round(DATA.comparison.stop))} ${DATA.steps}` : "";
+  return `${DATA.metric}${at}, IQM of ${best.seeds} seeds; 95 %: ${interval(best.iqm)}`;
 }
 
 function leadTexts({ lead, probability, is_settled, configurations }, best, next) {
-  const after = `Ahead of ${shortName(next.label)} by`;
-  const verdict = `Verdict: ${sentence(byRank(DATA.comparison.verdict))}`;
-  if (!lead) return [`${after} ${number(Math.abs(best.iqm.value - next.iqm.value))}.`, verdict];
+  const gap = lead ? lead.value : Math.abs(best.iqm.value - next.iqm.value);
+  const ahead = gap ? `Ahead of ${shortName(next.label)} by ${number(gap)}` : `Level with ${shortName(next.label)}`;
+  const verdict = DATA.comparison ? `Verdict: ${sentence(byRank(DATA.comparison.verdict))}` : "";
+  if (!lead) return [`${ahead}.`, verdict];
   const wins = probability
     ? ` A seed of it beats one of the other's in ${percent(probability.value)} of pairs (95 %: ${percents(probability)}).`
     : "";
   const chosen =
     configurations > 4 && !is_settled ? ` It was chosen out of ${configurations} by these seeds: new ones may do worse.` : "";
-  return [`${after} ${number(lead.value)} (95 %: ${interval(lead)}).${wins}`, `${verdict}${chosen}`];
+  return [`${ahead} (95 %: ${interval(lead)}).${wins}`, `${verdict}${chosen}`];
 }
 
 /** The best few with their intervals, and below them all configurations as marks. */
@@ -127,10 +130,10 @@ function leadersPicture({ first }) {
   }).node;
 }
 
-/** Which parameters go with the score, in short; the section of the sweep has the rest. */
+/** Which parameters go with the score, in short; null without a sweep. */
 function mattered() {
   const found = ONE_RUN && DATA.runs[0].sweep?.importance;
-  if (!found) return [el("p", { class: "small", text: "No parameter varies within one run." })];
+  if (!found) return null;
   if (!found.effects.length) return [el("p", { class: "small", text: sentence(found.caveat) })];
   return [
     el(
@@ -180,9 +183,9 @@ function numbers(run) {
       el(
         "div",
         { class: "card" },
-        el("div", { class: "soft small", text: name }),
+        el("div", { class: "soft small", text: breakable(name) }),
         el("div", { class: "big", text: value }),
-        el("div", { class: "soft small", text: note || "" }),
+        el("div", { class: "soft small", text: breakable(note || "") }),
       ),
     ),
   );
@@ -191,7 +194,7 @@ function numbers(run) {
 function expectation(run) {
   const rows = run.expect.rows;
   const verdict = (row) => {
-    const which = rows.length > 1 ? `${row.label}: ` : "";
+    const which = rows.length > 1 ? `${row.label}: ` : ONE_RUN ? "" : `${run.name}: `;
     const said = `${which}${row.passed ? "reached" : row.missed ? "missed" : "not reached yet"}: ${run.expect.text}`;
     const when = row.when.length
       ? ` after ${listed(row.when.map((at) => number(Math.round(at))))} ${row.counter.replace("_", " ")}`

@@ -147,7 +147,7 @@ function stops(run) {
       el("summary", { text: "Each decision" }),
       ...sortable(
         [
-          { name: "trial", value: (stop) => stop.trial, fixed: true },
+          { name: "trial", value: (stop) => stop.trial, fixed: 1 },
           { name: "at", value: (stop) => stop.time, number: true },
           { name: "score", value: (stop) => stop.score, number: true },
           { name: "reason", value: (stop) => stop.reason, wide: true },

@@ -2,9 +2,9 @@
 // Puts the sections of the report into the page.
 
 head();
+envProfiles();
 const curves = learningCurves();
 configurations(curves);
-envProfiles();
 sweeps();
 populations();
 histories();

@@ -28,10 +28,10 @@ function envProfiles() {
   const estimate = (name, key) => ({
     name,
     value: (row) => row[key].value,
-    show: (row) => `${number(row[key].value)}  (${interval(row[key])})`,
+    show: (row) => el("span", { class: "named" }, el("b", { text: number(row[key].value) }), `\n${interval(row[key])}`),
   });
   const columns = [
-    { name: "method", value: (row) => row.label, wide: true, fixed: true },
+    { name: "method", value: (row) => row.label, wide: true, fixed: 1 },
     estimate("IQM", "iqm"),
     { name: "IQM and interval", value: (row) => row.iqm.value, show: (row) => intervalBar(row.iqm, span) },
     estimate("mean", "mean"),
@@ -40,7 +40,10 @@ function envProfiles() {
     {
       name: `${methods[0].label} beats it in`,
       value: (row) => row.probability?.value ?? null,
-      show: (row) => (row.probability ? `${percent(row.probability.value)}  (${percents(row.probability)})` : "–"),
+      show: (row) =>
+        row.probability
+          ? el("span", { class: "named" }, el("b", { text: percent(row.probability.value) }), `\n${percents(row.probability)}`)
+          : "–",
     },
   ];
   const ends = Object.entries(found.tasks).map(([task, [worst, best]]) => `${task} ${number(worst)} to ${number(best)}`);
@@ -51,7 +54,7 @@ function envProfiles() {
     ...sortable(columns, methods),
     el("p", {
       class: "soft small",
-      text: `Scores are scaled for each env from 0, the lowest last value of ${DATA.metric}, to 1, the highest: ${ends.join("; ")}. Bands and intervals are 95 % stratified bootstraps.${found.left_out.length ? ` Left out, as they lack an env: ${listed(found.left_out)}.` : ""}`,
+      text: `Scores are scaled for each env from 0, the lowest last value of ${DATA.metric}, to 1, the highest: ${ends.join("; ")}. Bands and intervals are 95 % stratified bootstraps.${found.left_out.length ? ` Left out, as they lack an env: ${listed(found.left_out)}.` : ""}${found.equal.length ? ` Without ${listed(found.equal)}, where all scores are equal.` : ""}`,
     }),
   );
 }

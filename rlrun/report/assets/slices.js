@@ -4,8 +4,8 @@
 const CELLS = 24;
 
 /** A scale over the values of a parameter, or of the score. */
-function axisScale(axis, start, stop) {
-  if (axis.kind === "choice") return scaleOf(axis, start, stop);
+function axisScale(axis, start, stop, longest = 16) {
+  if (axis.kind === "choice") return scaleOf({ ...axis, longest }, start, stop);
   const span = extent([axis.values], axis.kind === "log" ? 0 : 0.04);
   const ratio = axis.kind === "log" ? (span.high / span.low) ** 0.04 : 1;
   return scaleOf({ ...axis, low: span.low / ratio, high: span.high * ratio }, start, stop);
@@ -35,7 +35,7 @@ function slice(axis, sweep, best) {
     picture(width, tip) {
       const svg = canvas(width, height);
       const [left, right, top, bottom] = [42, width - 10, 30, height - 24];
-      const x = axisScale(axis, left + 6, right - 6);
+      const x = axisScale(axis, left + 6, right - 6, Math.floor((right - left) / (7 * (axis.choices?.length ?? 1))));
       const y = scaleOf(extent([sweep.scores], 0.05), bottom, top);
       axes(svg, x, y, { left, right, top, bottom, yName: axis.name, xTicks: width / 60, yTicks: 3 });
       sweep.scores.forEach((score, i) => {

@@ -14,11 +14,7 @@ function parallelAxes(sweep) {
 
   function picture(width, tip) {
     const svg = canvas(width, height);
-    const scales = columns.map((column) => {
-      const span =
-        column.kind === "choice" ? { low: 0, high: 1 } : extent([column.values], column.kind === "log" ? 0 : 0.03);
-      return scaleOf({ ...span, ...column }, bottom, top);
-    });
+    const scales = columns.map((column) => axisScale(column, bottom, top));
     const widest = Math.max(...scales[0].ticks(6).map((tick) => scales[0].text(tick).length));
     const left = Math.max(26, 14 + 6.6 * widest);
     const place = (n) => left + (n * (width - left - 90)) / (columns.length - 1);

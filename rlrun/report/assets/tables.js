@@ -1,7 +1,7 @@
 "use strict";
 // Tables of configurations, their comparison, and trials, which can be sorted.
 
-/** A table whose columns can be sorted: {name, value(row), show(row), number, wide, only: "phone" or "desk", fixed}. */
+/** A table whose columns can be sorted: {name, value(row), show(row), number, wide, only: "phone" or "desk", fixed: 1 or 2}. */
 function sortable(columns, rows, { onHover, onClick, filter } = {}) {
   const body = el("tbody");
   let order = null,
@@ -74,7 +74,7 @@ function sortable(columns, rows, { onHover, onClick, filter } = {}) {
 }
 
 const classOf = ({ number, wide, only, fixed }) =>
-  [number ? "number" : "", wide ? "wide" : "", only ? `only-${only}` : "", fixed ? "fixed" : ""].join(" ").trim() || null;
+  [number ? "number" : "", wide ? "wide" : "", only ? `only-${only}` : "", fixed ? `fixed-${fixed}` : ""].join(" ").trim() || null;
 
 /** The cell of a parameter, spelled as in the names of configurations. */
 const parameter = (name, rows, valuesOf) => ({
@@ -84,14 +84,15 @@ const parameter = (name, rows, valuesOf) => ({
   number: rows.every((row) => typeof (valuesOf(row)[name] ?? 0) === "number"),
 });
 
-/** A dot with its interval on a common scale. */
-function intervalBar(estimate, span) {
+/** A dot with its interval on a common scale, and a mark on it. */
+function intervalBar(estimate, span, mark) {
   if (!estimate) return "–";
   const x = scaleOf(span, 4, 156);
   return draw(
     "svg",
     { width: 160, height: 16, viewBox: "0 0 160 16", role: "img", "aria-label": interval(estimate) },
     draw("line", { class: "grid", x1: 4, x2: 156, y1: 8, y2: 8 }),
+    mark === undefined ? null : draw("line", { class: "axis", x1: x(mark), x2: x(mark), y1: 2, y2: 14 }),
     draw("line", {
       x1: x(estimate.low),
       x2: x(estimate.high),
@@ -105,6 +106,10 @@ function intervalBar(estimate, span) {
   );
 }
 
+/** A configuration's rank and name, a parameter in a line. */
+const named = (row) =>
+  el("span", { class: "named" }, el("b", { text: `#${rankOf.get(row.label)} ` }), row.label.replaceAll(", ", "\n"));
+
 function configurations({ emphasise, toggle }) {
   const rows = DATA.configurations;
   if (rows.length < 2 && !rows.some((row) => row.seeds > 1)) return; // a single trial, and trials have their own table
@@ -116,9 +121,9 @@ function configurations({ emphasise, toggle }) {
   const isNamed = names.length && names.length <= 8 && rows.every((row) => Object.keys(row.values).length);
   const several = rows.some((row) => row.seeds > 1);
   const columns = [
-    { name: "#", value: (row) => rankOf.get(row.label), number: true },
-    { name: "configuration", value: (row) => row.label, wide: true, fixed: true, only: isNamed ? "phone" : null },
-    { name: several ? "IQM" : "last", value: (row) => row.iqm && row.iqm.value, number: true },
+    { name: "#", value: (row) => rankOf.get(row.label), number: true, only: "desk" },
+    { name: "configuration", value: (row) => row.label, show: named, wide: true, fixed: 1, only: isNamed ? "phone" : null },
+    { name: several ? "IQM" : "last", value: (row) => row.iqm && row.iqm.value, number: true, fixed: 2 },
     several && { name: "95 %", value: (row) => row.iqm && row.iqm.low, show: (row) => (row.seeds > 1 ? interval(row.iqm) : "–") },
     several && { name: "IQM and interval", value: (row) => row.iqm && row.iqm.value, show: (row) => intervalBar(row.iqm, span) },
     isNamed && !ONE_RUN && { name: "run", value: (row) => row.run, only: "desk" },
@@ -136,7 +141,7 @@ function configurations({ emphasise, toggle }) {
   section(
     DATA.runs.every((run) => run.families.length) ? "Populations" : "Configurations",
     isSaid ? null : el("p", { class: "verdict", text: sentence(byRank(verdict)) }),
-    ...notes.map((text) => el("p", { class: "soft small", text: `Note: ${text}.` })),
+    ...notes.map((text) => el("p", { class: "soft small", text: `Note: ${byRank(text)}.` })),
     ...sortable(columns, rows, {
       onHover: (row) => emphasise(row && row.label),
       onClick: (row) => toggle(row.label),
@@ -167,7 +172,7 @@ function comparisonTables(comparison) {
   ];
   const sides = sortable(
     [
-      { name: "configuration", value: (side) => side.label, wide: true, fixed: true },
+      { name: "configuration", value: (side) => side.label, wide: true, fixed: 1 },
       ...estimates(`IQM at ${at} ${DATA.steps}`, "at_end"),
       ...estimates(`IQM of the mean height from ${from} to ${at}`, "under_curve"),
     ],
@@ -187,6 +192,11 @@ function comparisonTables(comparison) {
         name: "95 %",
         value: (pair) => pair.probability.low,
         show: (pair) => percents(pair.probability),
+      },
+      {
+        name: "0 to 100 %",
+        value: (pair) => pair.probability.value,
+        show: (pair) => intervalBar(pair.probability, { low: 0, high: 1 }, 0.5),
       },
       {
         name: "by area",
@@ -223,7 +233,7 @@ function trials() {
   const columns = [
     {
       name: "trial",
-      fixed: true,
+      fixed: 1,
       value: (trial) => trial.name,
       show: (trial) => el("span", { title: trial.name, text: names.length ? short(trial.name) : trial.name }),
     },

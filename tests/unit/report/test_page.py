@@ -225,13 +225,13 @@ def test_where_less_is_better_a_lead_is_positive_too(make_sweep: MakeRun, tmp_pa
     assert (data["leader"]["first"][0]["label"], data["leader"]["lead"]["value"]) == ("lr=0.1", 4)
 
 
-def test_the_page_of_forty_configurations_names_the_best_and_what_mattered(make_sweep: MakeRun, tmp_path: Path) -> None:
-    sweep = {round(0.01 * n, 2): [[n - 1], [n], [n + 1]] for n in range(1, 41)}
+def test_the_page_of_many_configurations_names_the_best_and_what_mattered(make_sweep: MakeRun, tmp_path: Path) -> None:
+    sweep = {round(0.01 * n, 2): [[n - 1], [n], [n + 1]] for n in range(1, 15)}
     data, _ = report(tmp_path, make_sweep(sweep))
-    assert (data["leader"]["first"][0]["label"], data["leader"]["configurations"]) == ("lr=0.4", 40)
+    assert (data["leader"]["first"][0]["label"], data["leader"]["configurations"]) == ("lr=0.14", 14)
     assert data["runs"][0]["sweep"]["importance"]["effects"][0]["name"] == "lr"
     assert len(data["comparison"]["sides"]) == 12
-    assert [row["label"] for row in data["configurations"][:2]] == ["lr=0.4", "lr=0.39"]
+    assert [row["label"] for row in data["configurations"][:2]] == ["lr=0.14", "lr=0.13"]
     assert [step["best"] for step in data["runs"][0]["sweep"]["history"][:2]] == [1, 2]
 
 
@@ -293,3 +293,31 @@ def test_the_spec_in_the_page_is_that_of_the_run_without_what_is_null(make_sweep
     assert "    lr: [[0, 1.0e-5], [100_000, 0.0]]\n    model: {hiddens: [64, 64]}" in text
     kept = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 1000}, "config": spec["config"]}
     assert load_plain_yaml(text) == {"pole": kept}
+
+
+def test_of_too_many_configurations_to_compare_the_best_is_named_without_an_interval(
+    make_sweep: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlrun.report.page_data.MOST_COMPARED", 2)
+    data, _ = report(tmp_path, make_sweep({0.1: [[1]], 0.2: [[3]], 0.3: [[2]]}))
+    leader = data["leader"]
+    assert (data["comparison"], leader["first"][0]["label"], leader["configurations"]) == (None, "lr=0.2", 3)
+    assert (leader["lead"], leader["probability"], leader["is_settled"]) == (None, None, False)
+
+
+def test_runs_in_several_envs_have_profiles_in_place_of_a_leader(make_sweep: MakeRun, tmp_path: Path) -> None:
+    runs = [
+        make_sweep({0.1: [[1], [2]], 0.2: [[3], [4]]}, name=env, spec={"env": env}) for env in ("Acrobot-v1", "Taxi-v3")
+    ]
+    data, _ = report(tmp_path, *runs)
+    assert (data["leader"], data["comparison"]["verdict"]) == (None, "")
+    assert data["comparison"]["notes"] == [
+        "the runs are of different envs (Acrobot-v1, Taxi-v3), whose returns cannot be compared"
+    ]
+    assert [method["label"] for method in data["profiles"]["methods"]] == ["ppo, lr=0.2", "ppo, lr=0.1"]
+
+
+def test_all_scripts_of_the_page_are_in_it(make_sweep: MakeRun, tmp_path: Path) -> None:
+    _, page = report(tmp_path, make_sweep({0.1: [[1]]}))
+    for path in ASSETS.glob("*.js"):
+        assert path.read_text() in "".join(page.scripts)

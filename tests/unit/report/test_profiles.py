@@ -68,6 +68,20 @@ def test_methods_that_lack_an_env_are_left_out(make_run: Callable[..., Path]) ->
     assert of(make_run({("A", 0.1): [1], ("A", 0.2): [1]}, name="one-env")) is None
 
 
+def test_an_env_in_which_all_are_equal_is_left_out(make_run: Callable[..., Path]) -> None:
+    values = {
+        ("A", 0.1): [1],
+        ("A", 0.2): [2],
+        ("B", 0.1): [3],
+        ("B", 0.2): [4],
+        ("C", 0.1): [-200],
+        ("C", 0.2): [-200],
+    }
+    found = of(make_run(values))
+    assert found is not None
+    assert (list(found.tasks), found.equal) == (["A", "B"], ["C"])
+
+
 def test_runs_of_an_algorithm_are_one_method_unless_it_was_run_twice_in_an_env(make_run: Callable[..., Path]) -> None:
     runs = [
         make_run({(env, 0.1): [value]}, name=f"{algorithm}-{env}", spec={"algorithm": algorithm, "env": env})

@@ -80,17 +80,21 @@ def episodes_as_text(policy: ActingPolicy, config: EnvConfig, episodes: int, see
     """
     if config.has_many_agents:
         raise UsageError(f"episodes are shown as text of envs with one agent, and {config.id} is a world of many")
+    _demand_text(config, seed)
     env = make_env(config, render_mode=TEXT, seed=seed)
     try:
         steps = played(policy, config, env, episodes, seed, explore=explore)
-        return [f"{step.total:g}  {_text(env)}" for step in steps if step.is_over]
+        return [f"{step.total:g}  {env.render()}" for step in steps if step.is_over]
     finally:
         close_or_warn(env.close, config.id, "after all episodes")
 
 
-def _text(env: gymnasium.Env[Any, Any]) -> str:
-    text = env.render()
-    if not isinstance(text, str):
-        modes = ", ".join(env.metadata.get("render_modes", [])) or "none"
-        raise EnvironmentUnusable(f"the env shows no text as {TEXT}; its render modes are: {modes}")
-    return text
+def _demand_text(config: EnvConfig, seed: int) -> None:
+    """Raises an error for an env without text; Gymnasium itself only warns."""
+    env = make_env(config, seed=seed)
+    close_or_warn(env.close, config.id, "before all episodes")
+    modes = env.metadata.get("render_modes", [])
+    if TEXT not in modes:
+        raise EnvironmentUnusable(
+            f"env {config.id} shows no text: its render modes are {', '.join(modes) or 'none'}, without {TEXT}"
+        )

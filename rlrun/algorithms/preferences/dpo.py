@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
@@ -112,11 +113,11 @@ class Compare(StatefulOperator):
         first, second = (
             steps.map(lambda leaf, own=own: leaf[:, own]) for own in (order[:number], order[number : 2 * number])
         )
-        returns = [np.where(each["valid"], each["rewards"], 0.0).sum(0, dtype=np.float64) for each in (first, second)]
-        is_first = preferred(*returns, self.temperature, self._generator)
+        is_first = preferred(returns(first), returns(second), self.temperature, self._generator)
         pairs = compared(first, second, is_first, axis=0)
         length = len(pairs["valid"])
-        state = np.zeros((length, number, item["state"].shape[-1] if "state" in item else 0), np.float32)
+        # Each episode starts from zeros, at its mark; a network without a core ignores the column.
+        state = np.zeros((length, number, item["state"].shape[-1] if "state" in item else 1), np.float32)
         versions = np.concatenate([first["weights_version"], second["weights_version"]])
         return SampleBatch(pairs, state=state, weights_version=versions)
 
@@ -128,3 +129,9 @@ class Compare(StatefulOperator):
     @override
     def load_state(self, state: dict[str, Any]) -> None:
         load_generator(self._generator, state["generator"])
+
+
+def returns(episodes: SampleBatch) -> NDArray[np.float64]:
+    """Sums of the rewards of whole episodes [L, N], [N]."""
+    sums: NDArray[np.float64] = np.where(episodes["valid"], episodes["rewards"], 0.0).sum(0, dtype=np.float64)
+    return sums

@@ -21,7 +21,7 @@ from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.action_spaces.action_space import Distribution
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.stochastic_actor import StochasticActorPolicy
+from rlrun.policy.stochastic_actor import StochasticActorOutputs, StochasticActorPolicy
 from rlrun.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
 
 if TYPE_CHECKING:
@@ -33,15 +33,13 @@ REWARD_MODEL = "reward_model."
 
 
 @dataclass(frozen=True)
-class ReferencedOutputs:
+class ReferencedOutputs(StochasticActorOutputs):
     """Outputs of a stochastic actor and of its reference for DPO.
 
     Attributes:
-        distribution: Action distributions, [S, L].
         reference: Action distributions of the reference, [S, L].
     """
 
-    distribution: Distribution
     reference: Distribution
 
 
@@ -120,7 +118,8 @@ class RewardModelOutputs(RewardingOutputs):
 
     def score_margins(self) -> Tensor:
         """Score of the preferred episode less that of the other one, for each comparison [S]."""
-        return (self.scores() * self._batch[PREFERENCE] * self._batch[EPISODE_ENDS].float()).sum(1)
+        signs: Tensor = self._batch[PREFERENCE] * self._batch[EPISODE_ENDS].float()
+        return (self.scores() * signs).sum(1)
 
 
 def scores_and_reference(outputs: RewardModelOutputs, batch: SampleBatch) -> dict[str, Tensor]:

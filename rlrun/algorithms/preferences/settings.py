@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import model_validator
 from typing_extensions import override
 
+from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.algorithms.ppo import PPOConfig
 from rlrun.algorithms.settings.offline import OfflineConfig
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
@@ -35,8 +36,8 @@ class RewardNetworkConfig(ConfigModel):
     """Width of the GRU."""
 
 
-class RewardModelSettings(ConfigModel):
-    """Mixin for configs of algorithms with a reward model."""
+class RewardModelSettings(AlgorithmConfig):
+    """Settings of algorithms with a reward model."""
 
     model: WholeEpisodesModelConfig = WholeEpisodesModelConfig()
     """Network architecture of policy and value."""
@@ -46,7 +47,7 @@ class RewardModelSettings(ConfigModel):
     @classmethod
     @override
     def shapes_parameters(cls, path: str) -> bool:
-        return path.startswith("reward_model.") or super().shapes_parameters(path)  # type: ignore[misc,no-any-return]
+        return path.startswith("reward_model") or super().shapes_parameters(path)
 
 
 @defaults(lr=1e-3, minibatch_size=64, sgd_steps_per_iteration=100)

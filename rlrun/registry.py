@@ -45,6 +45,7 @@ _FAMILIES = {
         "awac": "awac:AWAC", "bc": "bc:BC", "bcq": "bcq:BCQ", "cql": "cql:CQL", "crr": "crr:CRR", "iql": "iql:IQL",
         "marwil": "marwil:MARWIL", "rlpd": "rlpd:RLPD", "td3_bc": "td3_bc:TD3BC",
     },
+    "preferences.": {"dpo": "dpo:DPO", "reward_model": "reward_model:RewardModel", "rlhf": "rlhf:RLHF"},
     "recurrent_q.": {"r2d2": "r2d2:R2D2", "r2d3": "r2d3:R2D3"},
     "tabular.": {"q_learning": "q_learning:QLearning", "value_iteration": "value_iteration:ValueIteration"},
     "trust_region.": {"npg": "npg:NPG", "trpo": "trpo:TRPO"},

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
+@click.option("--show", type=click.IntRange(min=1), help="Print so many episodes as text, of an env that has one.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
 @click.option("--env", help="Evaluate in this env, or world in YAML, instead of the one it was trained in.")
 @click.option("--port", type=click.IntRange(1, 65_535), help="Wait for clients on this port (env external).")
@@ -36,6 +37,7 @@ def evaluate(
     best: bool,
     episodes: int,
     seed: int,
+    show: int | None,
     stochastic: bool,
     env: str | None,
     port: int | None,
@@ -51,6 +53,9 @@ def evaluate(
 
     Numbers of env.columns that are 0 or 1 in each episode, and whether the task of
     an automaton is satisfied, are rates with exact 95 % intervals.
+
+    With --show, the first episodes follow as text, each with its return, of an env
+    with Gymnasium's render mode ansi.
 
     With --against, two policies of a world of many agents play one another, each
     side in half of the games: wins, draws and losses, with 95 % intervals. In a
@@ -68,6 +73,8 @@ def evaluate(
     other = None if env is None else EnvConfig.parse(env_written(env), path="--env")
     if port is not None and (against is not None or other is not None):
         raise click.UsageError("--port evaluates in episodes of clients: leave --env and --against out")
+    if show is not None and (against is not None or port is not None):
+        raise click.UsageError("--show plays episodes of one agent in an env here: leave --against and --port out")
     if against is not None and other is not None:
         raise click.UsageError("--against plays in the world that the policy was trained in: leave --env out")
     saved = partial(restored, runs_dir=runs_dir, trust=trust)
@@ -88,8 +95,14 @@ def evaluate(
             evaluation_env(checkpoint, training) if port is None else _clients_on(training.description.env, port)
         )
         result = training.evaluate(episodes, seed=seed, explore=stochastic, env=with_satisfaction(world))
+        shown = []
+        if show is not None:
+            from rlrun.training.played_episodes import episodes_as_text
+
+            shown = episodes_as_text(training.acting.policy(), world, show, seed, explore=stochastic)
     data = {"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()}
-    print_result(data, f"{checkpoint}\n{evaluation_text(result)}")
+    texts = {} if show is None else {"shown": shown}
+    print_result(data | texts, "\n".join([str(checkpoint), evaluation_text(result), *shown]))
 
 
 def _clients_on(env: EnvConfig, port: int) -> EnvConfig:

@@ -6,7 +6,6 @@ import json
 import math
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,32 +90,12 @@ def _frames(
     returns: list[float],
 ) -> Generator[np.ndarray[Any, Any]]:
     """Yields the rendered frames of all episodes, initial states included, and appends each episode's return."""
-    from rlrun.envs.env_watch import Watched
-    from rlrun.envs.episode_place import EpisodePlace
-    from rlrun.rollout.endless_episodes import AwaitedEpisodes
-    from rlrun.rollout.evaluation import EvaluationSeeds
+    from rlrun.training.played_episodes import played
 
-    seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=1)  # the episodes that `rlrun evaluate` runs
-    place = EpisodePlace(0, seeds.seed(0, 0), 0)
-    name = f"env {config.id}: recording"
-    awaited = AwaitedEpisodes(name, config.max_episode_steps)
-    with Watched(name, lambda: [place]):
-        for episode in range(episodes):
-            place = EpisodePlace(episode, seeds.seed(0, episode), 0)
-            observation, _ = env.reset(seed=place.seed)
-            yield _frame(env)
-            total, reward, starts, ended = 0.0, 0.0, True, False
-            while not ended:
-                action = training.act(observation, explore=stochastic, episode_start=starts, prev_reward=reward)
-                starts = False
-                observation, given, terminated, truncated, _ = env.step(action)
-                place = replace(place, length=place.length + 1)
-                awaited.look(place.length)
-                reward = float(given)
-                total += reward
-                ended = terminated or truncated
-                yield _frame(env)
-            returns.append(total)
+    for step in played(training.acting.policy(), config, env, episodes, seed, explore=stochastic):
+        yield _frame(env)
+        if step.is_over:
+            returns.append(step.total)
 
 
 def _frame(env: gymnasium.Env[Any, Any]) -> np.ndarray[Any, Any]:

@@ -42,7 +42,7 @@ from rlrun.spec.search_space import find_spaces
 from rlrun.spec.seats import SEAT_KEYS
 from rlrun.spec.trial_names import short_names
 from rlrun.spec.tuning import Mode, kind_of, kind_settings
-from rlrun.trial.trial_directory import PICTURES
+from rlrun.trial.trial_directory import EPISODES_FILE, PICTURES
 
 FEATURED = 8
 """Number of the best curves that have a colour, a band and a line in the legend."""
@@ -210,6 +210,7 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         "problems": [*run.problems, *damaged],
         "best": best and asdict(best),
         "pictures": pictures_of(run, None if best is None else best.trial),
+        "episodes": episodes_of(run, None if best is None else best.trial),
         "expect": _expect_data(run, groups),
         "sweep": _sweep_data(groups, metric, mode, _logarithmic(run.spec)),
         "families": [_family_data(family, _logarithmic(run.spec)) for family in families(run, metric, mode)],
@@ -234,6 +235,15 @@ def pictures_of(run: RunView, best: str | None) -> list[dict[str, str]]:
             encoded = [base64.b64encode(path.read_bytes()).decode() for path in found]
             return [{"trial": trial.name, "address": f"data:image/svg+xml;base64,{data}"} for data in encoded]
     return []
+
+
+def episodes_of(run: RunView, best: str | None) -> dict[str, str] | None:
+    """Episodes kept as text of the best trial, or else of the first trial with some; None without any."""
+    for trial in sorted(run.trials, key=lambda trial: trial.name != best):
+        path = trial.directory / EPISODES_FILE
+        if path.exists():
+            return {"trial": trial.name, "text": path.read_text(errors="replace")}
+    return None
 
 
 def _expect_data(run: RunView, groups: Sequence[Group]) -> dict[str, Any] | None:

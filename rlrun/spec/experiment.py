@@ -207,6 +207,8 @@ class EvaluationConfig(ConfigModel):
     """Environment of the evaluations; null for the environment of training."""
     stochastic: bool = False
     """Whether the policy's actions are sampled as in training; else the most likely action is taken."""
+    show: NonNegativeInt = 0
+    """Number of these episodes that are kept as text, in an env with the render mode `ansi`, for reports."""
     against: NonEmptyText | None = None
     """Scripted opponent for additional games, as many as `episodes`: random, one_ply, minimax, mcts, or
     package.module:Name. In a world of two sides, the policy plays each side in half of the games; null for none."""

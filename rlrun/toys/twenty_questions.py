@@ -187,6 +187,10 @@ class RandomQuestioner:
         return IT if is_known or self._generator.random() < self._guess_probability else IS
 
 
+asks_at_random = RandomQuestioner(seed=0)
+"""Scripted policy for `rlrun demonstrate`, which takes it for one dialogue after the other."""
+
+
 def has_attribute(item: int, token: int) -> bool:
     """Whether the item, 0 to 15, has the attribute of a token."""
     return bool(_WITH[token - FIRST_ATTRIBUTE] >> item & 1)

@@ -222,13 +222,17 @@ def load_policy_in_part(trainee: Trainee, content: Content) -> None:
 def _in_common(
     parameters: FlatParameters, flat: NDArray[np.float32], named: Mapping[str, NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Replaces the parameters [P] that a checkpoint has by name.
+    """Replaces the parameters [P] that a checkpoint has by name, also of an actor-critic next to a reward's networks.
 
     Raises:
         ValueError: There are none, or one has another shape.
     """
+    from rlrun.reward_streams.rewarding_policy import ACTOR_CRITIC
+
     own = parameters.named(flat)
-    common = {name: tensor for name, tensor in named.items() if name in own}
+    places = {name.removeprefix(ACTOR_CRITIC): name for name in own}
+    bare = {name.removeprefix(ACTOR_CRITIC): tensor for name, tensor in named.items()}
+    common = {places[name]: tensor for name, tensor in bare.items() if name in places}
     if not common:
         raise ValueError(f"it has no parameter of this policy, such as {next(iter(own))}")
     return parameters.from_named({**own, **common})

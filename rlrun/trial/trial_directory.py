@@ -5,6 +5,7 @@ spec.yaml          the resolved trial
 result.json progress.csv events.*
 checkpoints/       iteration_000010 and so on
 picture_*.svg      a policy, as drawn by its algorithm; replaced after evaluations
+episodes.txt       episodes as text, a line each; replaced after evaluations
 failed/            after divergence: the parameters before it, and the last batch
 error.txt          the traceback of the error that ended it
 .env-steps-*       while its own process or a worker steps envs: which env, and which episode
@@ -16,7 +17,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -36,6 +37,7 @@ TrialStatus = Literal["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR", "IN
 TRIAL_FILE = "trial.json"
 SPEC_FILE = "spec.yaml"
 ERROR_FILE = "error.txt"
+EPISODES_FILE = "episodes.txt"
 PICTURES = "picture_*.svg"
 """Glob pattern for the file names of the trial's pictures."""
 
@@ -171,6 +173,10 @@ class TrialDirectory:
     def write_picture(self, policy: str, picture: str) -> None:
         """Overwrites the SVG image of a policy."""
         write_file(self.path / PICTURES.replace("*", policy), picture.encode())
+
+    def write_episodes(self, texts: Sequence[str]) -> None:
+        """Overwrites the episodes that are kept as text."""
+        write_file(self.path / EPISODES_FILE, "\n".join(texts).encode())
 
     def write_error(self, text: str) -> None:
         """Overwrites error.txt with an error's traceback."""

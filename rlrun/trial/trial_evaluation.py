@@ -20,6 +20,7 @@ from rlrun.spec.experiment import (
     TrialSpec,
 )
 from rlrun.training.oracle import learned_values
+from rlrun.training.played_episodes import episodes_as_text
 from rlrun.training.training import Training
 
 EVALUATION = "evaluation/"
@@ -80,6 +81,16 @@ def pictures(training: Training) -> dict[str, str]:
     algorithms = training.description.policies.algorithms
     drawn = {trainee.name: algorithms[trainee.name].picture(trainee) for trainee in training.running.trainees}
     return {name: picture for name, picture in drawn.items() if picture is not None}
+
+
+def episodes_shown(training: Training, trial: TrialSpec) -> list[str]:
+    """Texts of the episodes that `evaluation.show` keeps, the first ones of each evaluation."""
+    evaluation = trial.evaluation
+    if evaluation is None or not evaluation.show:
+        return []
+    world = evaluation.env or training.description.env.in_evaluation()
+    seed = child_seed(trial.seed, "evaluation")
+    return episodes_as_text(training.acting.policy(), world, evaluation.show, seed, explore=evaluation.stochastic)
 
 
 def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig) -> dict[str, float | None]:

@@ -34,7 +34,7 @@ from rlrun.trial.resumption import Resumption, ending_in_words
 from rlrun.trial.starting_point import StartingPoint
 from rlrun.trial.trial_checkpoints import TrialCheckpoints
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
-from rlrun.trial.trial_evaluation import EVALUATION, evaluated, pictures
+from rlrun.trial.trial_evaluation import EVALUATION, episodes_shown, evaluated, pictures
 from rlrun.trial.trial_loggers import TrialLoggers
 from rlrun.trial.trial_training import rebuilt, record_to, training_of
 from rlrun.trial.user_code import exits_as_failures, failure_of_user_code
@@ -342,6 +342,8 @@ class TrialLoop:
                 result |= self.training.running.hooks.on_evaluation(self.training.iteration, found)
             for policy, picture in pictures(self.training).items():
                 self._files.write_picture(policy, picture)
+            if texts := episodes_shown(self.training, self.trial):
+                self._files.write_episodes(texts)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
         self.last_result = self._results.write(result)
         self._note_rows([self.last_result])

@@ -51,6 +51,15 @@ function head() {
       main.append(
         el("details", { open: "" }, el("summary", { text: `What ${trial} has learned` }), el("img", { src: address, alt: "" })),
       );
+    if (run.episodes)
+      main.append(
+        el(
+          "details",
+          { open: "" },
+          el("summary", { text: `Episodes of ${run.episodes.trial}, after their returns` }),
+          el("pre", { text: run.episodes.text }),
+        ),
+      );
   }
 }
 

@@ -58,6 +58,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "CrossQ": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
     "DAgger": ("CartPole-v1", {**REPLAY, "expert": "rlrun.toys.scripted_players:balance_pole"}),
     "DDPG": ("Pendulum-v1", REPLAY),
+    "DPO": ("rlrun.toys.twenty_questions:TwentyQuestions", {**ON_POLICY, "minibatch_size": 56, "seq_len": 28}),
     "DDPPO": ("CartPole-v1", {**SMALL, "train_batch_size": 64, "min_env_steps_per_iteration": 0, "minibatch_size": 32}),
     "DQN": ("CartPole-v1", REPLAY),
     "Dreamer": ("CartPole-v1", DREAMER),
@@ -94,6 +95,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "QTOpt": ("Pendulum-v1", {**REPLAY, "cem_samples": 8, "cem_elites": 2}),
     "R2D2": ("CartPole-v1", {**REPLAY, "replay": {"capacity": 2000, "burn_in": 2, "length": 4}}),
     "REDQ": ("Pendulum-v1", {**REPLAY, **OFTEN}),
+    "RLHF": ("rlrun.toys.twenty_questions:TwentyQuestions", {**ON_POLICY, "minibatch_size": 32, "seq_len": 28}),
     "Random": ("CartPole-v1", {"min_env_steps_per_iteration": 60}),
     "SAC": ("Pendulum-v1", REPLAY),
     "SimBa": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
@@ -110,6 +112,7 @@ RUNS_FROM_DATA: dict[str, dict[str, Any]] = {
     "DT": {**FROM_DATA, "model": {}, "embedding": 8, "context_length": 3},
     "MARWIL": FROM_DATA,
     "RLPD": {**FROM_DATA, "policy_delay": 1},
+    "RewardModel": {**FROM_DATA, "pairs": 1, "held_out_pairs": 1},
 }
 """Settings of the algorithms that learn from recorded data of CartPole alone."""
 
@@ -139,7 +142,8 @@ def test_results_from_data_hold_what_is_declared_and_nothing_else(name: str, tmp
     with SetWriter(tmp_path / "data", Box(-1, 1, (4,)), Discrete(2)) as writer:
         flags = np.zeros(9, np.bool_)
         columns = {"actions": np.arange(9) % 2, "rewards": np.ones(9), "terminateds": flags, "truncateds": flags}
-        writer.add_episode({"obs": np.ones((10, 4), np.float32), **columns})
+        for _ in range(4):
+            writer.add_episode({"obs": np.ones((10, 4), np.float32), **columns})
     with Training(None, getattr(rlrun, name)(input=str(tmp_path / "data"), **RUNS_FROM_DATA[name])) as training:
         declared = training.description.metrics()
         result = [training.step() for _ in range(2)][-1]

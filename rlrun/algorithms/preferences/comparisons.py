@@ -1,0 +1,126 @@
+"""Comparisons of two episodes with a preference between them, as rows for losses (NumPy)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch, concatenated_rows
+from rlrun.datasets.data_set import DataSet, Indices
+from rlrun.datasets.transitions import Sequences, returns_to_go
+from rlrun.errors import UsageError
+
+PREFERENCE = "preference"
+"""Column of a comparison: 1 in the steps of the preferred episode, -1 in those of the other one, 0 elsewhere."""
+
+EPISODE_ENDS = "episode_ends"
+"""Column of a comparison: whether the step is the last one of its episode."""
+
+Doubles = NDArray[np.float64]
+
+
+def preferred(first: Doubles, second: Doubles, temperature: float, generator: np.random.Generator) -> NDArray[np.bool_]:
+    """Draws by the Bradley-Terry model whether the first of two episodes is preferred, [N].
+
+    P(first preferred) = sigmoid((R_first - R_second) / temperature), with the episodes' returns R.
+
+    Source:
+        Bradley and Terry, "Rank analysis of incomplete block designs", Biometrika 1952.
+
+    Args:
+        first: Returns of the first episodes, [N].
+        second: Returns of the second episodes, [N].
+        temperature: Difference of returns at which odds are e to 1.
+        generator: Source of the noise.
+    """
+    drawn: NDArray[np.bool_] = (first - second) / temperature + generator.logistic(size=len(first)) > 0
+    return drawn
+
+
+def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_], axis: int) -> SampleBatch:
+    """Comparisons: the steps of the first episodes, followed by those of the second ones.
+
+    A recurrent state is reset between the two, since `episode_starts` marks the first step of each.
+
+    Args:
+        first: Whole episodes with equal columns, without a closing row.
+        second: The episodes that they are compared with.
+        is_first: Whether the first one is preferred, [N].
+        axis: Axis of time in the batches: 1 for rows [N, L, ...], 0 for [L, N, ...].
+    """
+    signs = np.expand_dims(np.where(is_first, 1.0, -1.0).astype(np.float32), axis)
+    parts = []
+    for part, sign in ((first, signs), (second, -signs)):
+        valid = part["valid"]
+        starts = np.zeros_like(valid)
+        starts[(0, slice(None)) if axis == 0 else (slice(None), 0)] = True
+        ends = valid & (part["terminateds"] | part["truncateds"])
+        marks = {"episode_starts": starts, EPISODE_ENDS: ends, PREFERENCE: valid * sign}
+        parts.append({name: part[name] for name in ("obs", "actions", "valid")} | marks)
+    return concatenated_rows(parts, axis=axis)
+
+
+class Comparisons:
+    """Comparisons of the episodes of a data set, in pairs that are drawn once; preferences follow their returns.
+
+    Each episode is in one pair at most. Rows are [S, 2 L]; see `compared`.
+
+    Args:
+        data: The data set.
+        pairs: Number of pairs to learn from.
+        held_out: Number of further pairs; the view has these alone if `is_held_out`.
+        length: L, the most steps of an episode.
+        temperature: Temperature of the preferences; see `preferred`.
+        seed: Seed of the pairs and of the preferences' noise.
+        is_held_out: Whether the view has the pairs that are held out, in place of those to learn from.
+
+    Raises:
+        UsageError: The data set has too few episodes, or one that is too long.
+    """
+
+    def __init__(
+        self,
+        data: DataSet,
+        *,
+        pairs: int,
+        held_out: int,
+        length: int,
+        temperature: float,
+        seed: int,
+        is_held_out: bool = False,
+    ) -> None:
+        bounds, number = data.episodes, pairs + held_out
+        if len(bounds.lengths) < 2 * number:
+            raise UsageError(
+                f"{data.folder} has {len(bounds.lengths):,} episodes, and {number:,} pairs need {2 * number:,}: record "
+                "more, or lower config.pairs"
+            )
+        check_length(int(bounds.lengths.max()), length)
+        generator = np.random.Generator(np.random.Philox(seed))
+        first, second = generator.permutation(len(bounds.lengths))[: 2 * number].reshape(2, number)
+        returns = returns_to_go(data, 1.0)[bounds.starts]
+        is_first = preferred(returns[first], returns[second], temperature, generator)
+        own = slice(pairs, None) if is_held_out else slice(pairs)
+        self._first, self._second, self._is_first = first[own], second[own], is_first[own]
+        self._episodes = Sequences(data, length=length)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def gather(self, items: Indices) -> SampleBatch:
+        """Reads comparisons by number, [S]."""
+        first, second = (self._episodes.gather(episodes[items]) for episodes in (self._first, self._second))
+        return compared(first, second, self._is_first[items], axis=1)
+
+
+def check_length(steps: int, length: int) -> None:
+    """Checks that a whole episode fits a row.
+
+    Raises:
+        UsageError: It does not.
+    """
+    if steps > length:
+        raise UsageError(
+            f"an episode of {steps:,} steps is longer than config.seq_len ({length}): whole episodes are compared, so "
+            "raise it"
+        )

@@ -1,0 +1,136 @@
+"""DPO: direct preference optimization, online and iterative."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import GRAD_NORM
+from rlrun.algorithms.preferences.comparisons import PREFERENCE, compared, preferred
+from rlrun.algorithms.preferences.rlhf import KL_TO_REFERENCE
+from rlrun.algorithms.preferences.settings import DPOConfig
+from rlrun.algorithms.preferences.whole_episodes import WholeEpisodes
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow, StatefulOperator
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.saved_numbers import load_generator
+from rlrun.functional.seeding import child_seed
+from rlrun.learner.objective import Loss
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.preferences.policy import ReferencedOutputs
+
+
+class DPO(Algorithm[DPOConfig]):
+    """Direct preference optimization of pairs that the policy generates itself, again in each iteration.
+
+    Preferences follow the episodes' returns, with the noise of a Bradley-Terry model. The reference is the policy that
+    the training begins with.
+
+    Source:
+        Rafailov et al., "Direct preference optimization", arXiv:2305.18290, eq. 7; online as Guo et al., "Direct
+        language model alignment from online AI feedback", arXiv:2402.04792, algorithm 1.
+    """
+
+    Config = DPOConfig
+    policy_family = "rlrun.algorithms.preferences.policy:ReferencedActorPolicy"
+    learns_in_worlds = False
+    has_target_network = True
+    learner_metrics = (
+        Metric("loss", "nats", "Cross-entropy of the preferences by the implicit rewards"),
+        Metric("accuracy", "", "Part of the pairs whose preferred episode has the higher implicit reward"),
+        KL_TO_REFERENCE,
+        GRAD_NORM,
+    )
+
+    @override
+    def loss(self, outputs: ReferencedOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Mean -log sigmoid(beta (log-ratio of the preferred - log-ratio of the other)) over comparisons [S, 2 L]."""
+        from torch.nn.functional import softplus
+
+        own, reference = (each.log_prob(batch["actions"]) for each in (outputs.distribution, outputs.reference))
+        log_ratios = (own - reference) * batch["valid"].float()
+        margins, is_pair = (log_ratios * batch[PREFERENCE]).sum(1), batch["valid"][:, 0].float()
+        loss = masked_mean(softplus(-self.config.beta * margins), is_pair)
+        statistics = {
+            "loss": loss,
+            "accuracy": masked_mean((margins > 0).float(), is_pair),
+            "kl_to_reference": masked_mean(log_ratios.sum(1) / 2, is_pair),
+        }
+        return Loss(loss, statistics)
+
+    @override
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: compares whole episodes in pairs, runs epochs of SGD on each batch, sends weights."""
+        config = self.config
+        train = TrainOnBatch(
+            trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, seq_len=2 * config.seq_len
+        )
+        return (
+            fragments.zip_with_worker()
+            .combine(WholeEpisodes(config.seq_len))
+            .combine(ConcatBatches(config.train_batch_size))
+            .for_each(Compare(trainee, config.temperature))
+            .for_each(train)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+class Compare(StatefulOperator):
+    """Makes comparisons [2 L, N / 2] of N whole episodes [L, N], in random pairs; an odd one is left out.
+
+    Args:
+        trainee: The trainee.
+        temperature: Temperature of the preferences; see `preferred`.
+    """
+
+    def __init__(self, trainee: Trainee, temperature: float) -> None:
+        self.temperature = temperature
+        self._generator = np.random.Generator(np.random.Philox(child_seed(trainee.seed, "comparisons")))
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"temperature": self.temperature}
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the comparisons."""
+        steps, number = item.steps(), item["valid"].shape[1] // 2
+        order = self._generator.permutation(item["valid"].shape[1])
+        first, second = (
+            steps.map(lambda leaf, own=own: leaf[:, own]) for own in (order[:number], order[number : 2 * number])
+        )
+        is_first = preferred(returns(first), returns(second), self.temperature, self._generator)
+        pairs = compared(first, second, is_first, axis=0)
+        length = len(pairs["valid"])
+        state = np.zeros((length, number, item["state"].shape[-1] if "state" in item else 0), np.float32)
+        versions = np.concatenate([first["weights_version"], second["weights_version"]])
+        return SampleBatch(pairs, state=state, weights_version=versions)
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the state of the generator that draws pairs and preferences."""
+        return {"generator": dict(self._generator.bit_generator.state)}
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        load_generator(self._generator, state["generator"])
+
+
+def returns(episodes: SampleBatch) -> NDArray[np.float64]:
+    """Sums of the rewards of whole episodes [L, N], [N]."""
+    sums: NDArray[np.float64] = np.where(episodes["valid"], episodes["rewards"], 0.0).sum(0, dtype=np.float64)
+    return sums

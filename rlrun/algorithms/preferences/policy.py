@@ -1,0 +1,132 @@
+"""Policies that are compared with a reference, and the reward model next to an actor-critic (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from rlrun.algorithms.preferences.comparisons import EPISODE_ENDS, PREFERENCE
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.functional.seeding import child_seed
+from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.nn.network_spec import Core, Head, Tower, network_spec
+from rlrun.nn.observation_leaves import encoded_leaves
+from rlrun.nn.torch_network import TorchNetwork
+from rlrun.policy.action_spaces.action_space import Distribution
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.stochastic_actor import StochasticActorOutputs, StochasticActorPolicy
+from rlrun.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.preferences.settings import RewardModelConfig, RLHFConfig
+    from rlrun.envs.spaces import Spaces
+
+REWARD_MODEL = "reward_model."
+"""Prefix of the names of the reward model's parameters."""
+
+
+@dataclass(frozen=True)
+class ReferencedOutputs(StochasticActorOutputs):
+    """Outputs of a stochastic actor and of its reference for DPO.
+
+    Attributes:
+        reference: Action distributions of the reference, [S, L].
+    """
+
+    reference: Distribution
+
+
+class ReferencedActorPolicy(StochasticActorPolicy):
+    """Stochastic actor with a reference: the parameters that it began with, which the target network keeps."""
+
+    @override
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> ReferencedOutputs:
+        assert target_views is not None
+        own, reference = (super(ReferencedActorPolicy, self).outputs(each, batch) for each in (views, target_views))
+        return ReferencedOutputs(own.distribution, reference.distribution)
+
+
+class RewardModelPolicy(RewardingPolicy):
+    """Actor-critic with a reward model: a recurrent network that scores an episode at its last step.
+
+    It reads the observations of the episode's steps, and not the one after the last step. The actor-critic has a
+    reference, the parameters that it began with, if the learner keeps a target network.
+
+    Args:
+        spaces: Observation and action space.
+        config: Settings.
+        seed: Seed of the initial parameters.
+    """
+
+    estimates = "state_values"
+
+    def __init__(self, spaces: Spaces, config: RewardModelConfig | RLHFConfig, seed: int) -> None:
+        super().__init__(ActorCriticPolicy(spaces, config, seed))
+        own = config.reward_model
+        model = ModelConfig(hiddens=own.hiddens)
+        tower = Tower((Head("score", "score", 1),))
+        core = Core("gru", own.core_width)
+        with seeded(seed):
+            network = NetworkModule(network_spec(encoded_leaves(self.leaves), model, tower, core=core))
+        initialize([network], network, orthogonal=True, seed=child_seed(seed, "reward model"))
+        self.core_width = own.core_width
+        self.reward_model = TorchNetwork(network, prefix=REWARD_MODEL)
+        self.module: nn.Module = nn.ModuleDict({"actor_critic": self.actor_critic.module, "reward_model": network})
+        self.parameters = FlatParameters(self.module)
+
+    @override
+    def outputs(self, views: Views, batch: SampleBatch, target_views: Views | None = None) -> RewardModelOutputs:
+        """Lazy outputs of the actor-critic, its reference and the reward model for a batch [S, L, ...]."""
+        return RewardModelOutputs(self, views, batch, target_views)
+
+
+class RewardModelOutputs(RewardingOutputs):
+    """Outputs for the losses: those of the actor-critic, of its reference, and of the reward model.
+
+    Args:
+        policy: The policy.
+        views: The policy's parameters by name.
+        batch: Columns [S, L, ...].
+        target_views: The reference's parameters by name; None without one.
+    """
+
+    def __init__(self, policy: RewardModelPolicy, views: Views, batch: SampleBatch, target_views: Views | None) -> None:
+        super().__init__(policy.actor_critic, views, batch)
+        self._policy = policy
+        self._target_views = target_views
+
+    def reference(self) -> Distribution:
+        """Action distributions of the reference, [S, L]."""
+        assert self._target_views is not None
+        return RewardingOutputs(self._own, self._target_views, self._batch).distribution
+
+    def scores(self) -> Tensor:
+        """Scores of the episodes so far, [S, L]: those at an episode's end are of the whole episode."""
+        starts = self._batch["episode_starts"]
+        state = torch.zeros(len(starts), self._policy.core_width, device=starts.device)
+        heads, _ = self._policy.reward_model(self._views, {"obs": self._batch["obs"]}, state, starts)
+        return heads["score"].squeeze(-1)
+
+    def score_margins(self) -> Tensor:
+        """Score of the preferred episode less that of the other one, for each comparison [S]."""
+        signs: Tensor = self._batch[PREFERENCE] * self._batch[EPISODE_ENDS].float()
+        return (self.scores() * signs).sum(1)
+
+
+def scores_and_reference(outputs: RewardModelOutputs, batch: SampleBatch) -> dict[str, Tensor]:
+    """Scores, and log-probabilities of the actions by the reference, [S, L], for `Learner.evaluate`."""
+    return {"scores": outputs.scores(), "reference_logp": outputs.reference().log_prob(batch["actions"])}
+
+
+def score_margins(outputs: RewardModelOutputs, batch: SampleBatch) -> Tensor:
+    """Margins of the scores of comparisons, [S], for `Learner.evaluate`."""
+    return outputs.score_margins()

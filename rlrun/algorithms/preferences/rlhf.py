@@ -1,0 +1,107 @@
+"""RLHF: PPO on the scores of a reward model, with a penalty for leaving the reference policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from rlrun.algorithms.ppo import PPO
+from rlrun.algorithms.preferences.settings import RLHFConfig
+from rlrun.algorithms.preferences.whole_episodes import WholeEpisodes
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow, Operator
+from rlrun.functional.moments import Moments
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+
+KL_TO_REFERENCE = Metric(
+    "kl_to_reference", "nats", "Mean log-probability of an episode's actions, less that by the reference policy"
+)
+
+
+class RLHF(PPO):
+    """Reinforcement learning from preferences: PPO on a reward model's scores, with a KL penalty to the reference.
+
+    The reward model comes from an earlier stage. The reference is the policy that the training begins with.
+
+    Source:
+        Ouyang et al., "Training language models to follow instructions with human feedback", arXiv:2203.02155, eq. 2
+        without the term of pretraining.
+    """
+
+    Config: ClassVar[type[RLHFConfig]] = RLHFConfig
+    config: RLHFConfig
+    policy_family = "rlrun.algorithms.preferences.policy:RewardModelPolicy"
+    learns_in_worlds = False
+    has_target_network = True
+
+    @override
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: PPO's, on whole episodes whose rewards are those of the reward model and the penalty."""
+        rewarded = (
+            fragments.zip_with_worker()
+            .combine(WholeEpisodes(self.config.seq_len))
+            .for_each(ModelRewards(trainee, self.config.kl_coeff))
+        )
+        return super().learn(rewarded, trainee)
+
+
+class ModelRewards(Operator):
+    """Replaces rewards of whole episodes [L, N] by the reward model's score at the end, less the KL penalty.
+
+    The penalty of a step is kl_coeff (log pi(a|s) - log pi_reference(a|s)), with the policy that acted (eq. 2).
+
+    Args:
+        trainee: The trainee, with a `RewardModelPolicy`.
+        kl_coeff: Weight of the penalty.
+    """
+
+    def __init__(self, trainee: Trainee, kl_coeff: float) -> None:
+        self.trainee = trainee
+        self.kl_coeff = kl_coeff
+        self._measured = Moments.empty((2,))
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"kl_coeff": self.kl_coeff}
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the batch with the model's rewards."""
+        from rlrun.algorithms.preferences.policy import scores_and_reference
+
+        valid = item["valid"]
+        found = self.trainee.learner.evaluate(scores_and_reference, episode_rows(item))
+        log_ratios = np.where(valid, item["logp"] - found["reference_logp"].T, 0.0)
+        scores = np.where(valid & (item["terminateds"] | item["truncateds"]), found["scores"].T, 0.0)
+        self._measured = self._measured.merged(Moments.of(np.stack([scores.sum(0), log_ratios.sum(0)], -1), 1))
+        return SampleBatch(item, rewards=(scores - self.kl_coeff * log_ratios).astype(np.float32))
+
+    declared_metrics = (
+        Metric("model_return_mean", "", "Mean score of an episode by the reward model"),
+        KL_TO_REFERENCE.below("learner/"),
+    )
+
+    @override
+    def metrics(self) -> dict[str, float]:
+        """Returns the means over the episodes since the last call."""
+        measured, self._measured = self._measured, Moments.empty((2,))
+        if not measured.count:
+            return {}
+        score, kl = measured.mean
+        return {"model_return_mean": float(score), "learner/kl_to_reference": float(kl)}
+
+
+def episode_rows(batch: SampleBatch) -> SampleBatch:
+    """Rows [N, L] of whole episodes [L, N], for networks."""
+    steps = batch.steps()
+    starts = np.zeros_like(batch["valid"])
+    starts[0] = True
+    names = ("obs", "actions", "valid")
+    columns = SampleBatch({name: steps[name] for name in names}, episode_starts=starts)
+    rows = columns.zero_invalid().rows(len(starts))
+    return SampleBatch(rows, state=batch["state"][0]) if "state" in batch else rows

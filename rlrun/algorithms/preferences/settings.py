@@ -1,0 +1,132 @@
+"""Settings of the reward model, of PPO on its rewards, and of DPO."""
+
+from __future__ import annotations
+
+from pydantic import model_validator
+from typing_extensions import override
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.algorithms.ppo import PPOConfig
+from rlrun.algorithms.settings.offline import OfflineConfig
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
+from rlrun.config import ConfigModel, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, defaults, fixed
+from rlrun.nn.model_config import NO_VIEWS, ModelConfig
+
+WHOLE_EPISODES = "episodes are compared as a whole, in one process"
+"""Error message on settings that share the rows of a minibatch."""
+
+
+@fixed(NO_VIEWS, views={})
+class WholeEpisodesModelConfig(ModelConfig):
+    """Settings of the networks of a policy that is learned from whole episodes."""
+
+
+@fixed("there is no value network", shared_value=False)
+@fixed("there is no critic", critic_sees=None)
+class DPOModelConfig(WholeEpisodesModelConfig):
+    """Settings of the network of a policy that is learned by DPO."""
+
+
+class RewardNetworkConfig(ConfigModel):
+    """Network of a reward model: dense layers, a GRU, and a score."""
+
+    hiddens: tuple[PositiveInt, ...] = (64,)
+    """Widths of the dense layers in front of the GRU."""
+    core_width: PositiveInt = 64
+    """Width of the GRU."""
+
+
+class RewardModelSettings(AlgorithmConfig):
+    """Settings of algorithms with a reward model."""
+
+    model: WholeEpisodesModelConfig = WholeEpisodesModelConfig()
+    """Network architecture of policy and value."""
+    reward_model: RewardNetworkConfig = RewardNetworkConfig()
+    """Network of the reward model."""
+
+    @classmethod
+    @override
+    def shapes_parameters(cls, path: str) -> bool:
+        return path.startswith("reward_model") or super().shapes_parameters(path)
+
+
+@defaults(lr=1e-3, minibatch_size=64, sgd_steps_per_iteration=100)
+@fixed("an episode's return counts, the sum of its rewards", gamma=1.0, clip_rewards=None)
+@fixed("observations of a reward model are used as they are", normalize_observations=False)
+class RewardModelConfig(RewardModelSettings, OfflineConfig):
+    """Settings of a reward model that learns from preferences."""
+
+    seq_len: PositiveInt = 64
+    """Most steps of an episode, which the reward model reads as a whole."""
+    pairs: PositiveInt = 1000
+    """Number of pairs of episodes to learn from. They are drawn once, each episode for one pair at most."""
+    held_out_pairs: NonNegativeInt = 500
+    """Number of further pairs, on which `held_out_accuracy` is measured."""
+    temperature: PositiveFloat = 0.1
+    """Difference of two returns at which the better episode is preferred with odds of e to 1. Scores of the model have
+    the scale of returns."""
+
+    @property
+    @override
+    def learns_values(self) -> bool:
+        return False
+
+
+@defaults(gamma=1.0)
+@fixed("the rewards of rlhf are its reward model's", normalize_rewards=False, clip_rewards=None)
+@fixed("rlhf learns from its reward model alone", curiosity=None, constraint=None)
+@fixed("observations of a reward model are used as they are", normalize_observations=False)
+class RLHFConfig(RewardModelSettings, PPOConfig):
+    """Settings of PPO on the scores of a reward model: those of PPO, and the penalty for leaving the reference."""
+
+    kl_coeff: NonNegativeFloat = 0.05
+    """Weight of the penalty log pi(a|s) - log pi_reference(a|s) at each step; 0 for none."""
+    seq_len: PositiveInt = 64
+    """Most steps of an episode: a batch has whole episodes, and a recurrent network learns from each as one sequence.
+    Batches and minibatches count the empty steps after an episode's end too."""
+
+
+@defaults(lr=1e-3, num_envs_per_worker=16)
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
+@fixed("an episode's return counts, the sum of its rewards", gamma=1.0, normalize_rewards=False, clip_rewards=None)
+@fixed("observations of a reference are used as they are", normalize_observations=False)
+@fixed(WHOLE_EPISODES, microbatch_size=None, num_learners=0, num_parameter_servers=0)
+class DPOConfig(OnPolicyConfig):
+    """Settings of online iterative DPO (Rafailov et al., arXiv:2305.18290)."""
+
+    model: DPOModelConfig = DPOModelConfig()
+    """Network architecture."""
+    beta: PositiveFloat = 0.1
+    """Strength of the reference: temperature of the implicit reward beta log(pi / pi_reference)."""
+    temperature: PositiveFloat = 0.1
+    """Difference of two returns at which the better episode is preferred with odds of e to 1."""
+    seq_len: PositiveInt = 64
+    """Most steps of an episode. Two episodes are one sequence, in a batch of which empty steps after an end count."""
+    num_epochs: PositiveInt = 2
+    """Passes over each batch."""
+    minibatch_size: PositiveInt = 1024
+    """Steps of an SGD minibatch, a multiple of the two episodes of a comparison: 2 seq_len."""
+
+    @model_validator(mode="after")
+    def _whole_comparisons_in_a_minibatch(self) -> DPOConfig:
+        if self.minibatch_size > self.train_batch_size:
+            raise ValueError(
+                f"minibatch_size ({self.minibatch_size}) must not exceed train_batch_size ({self.train_batch_size})"
+            )
+        if self.minibatch_size % (2 * self.seq_len):
+            raise ValueError(
+                f"minibatch_size ({self.minibatch_size}) must be a multiple of 2 seq_len ({2 * self.seq_len}): "
+                "minibatches are whole comparisons"
+            )
+        return self
+
+    @property
+    @override
+    def learns_values(self) -> bool:
+        return False
+
+    @property
+    @override
+    def sgd_steps_per_env_step(self) -> float:
+        return self.num_epochs / self.minibatch_size

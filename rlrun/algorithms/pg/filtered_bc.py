@@ -11,6 +11,7 @@ from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
 from rlrun.algorithms.pg.best_episodes import KeepBestEpisodes
 from rlrun.algorithms.pg.complete_episodes import JoinEpisodes
 from rlrun.algorithms.pg.pg import PG, PGConfig
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS
 from rlrun.config import Fraction, PositiveInt, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 @fixed("there are no values", use_baseline=False, vf_loss_coeff=0.0)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @fixed("the best episodes count alike", standardize_advantages=False)
 @defaults(gamma=1.0, lr=1e-3)
 class FilteredBCConfig(PGConfig):

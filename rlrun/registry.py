@@ -49,8 +49,9 @@ _FAMILIES = {
     "tabular.": {"q_learning": "q_learning:QLearning", "value_iteration": "value_iteration:ValueIteration"},
     "trust_region.": {"npg": "npg:NPG", "trpo": "trpo:TRPO"},
     "": {
-        "a2c": "a2c:A2C", "a3c": "a3c:A3C", "alphazero": "alphazero.alphazero:AlphaZero", "ddppo": "ddppo.ddppo:DDPPO",
-        "dreamer": "dreamer.dreamer:Dreamer", "dt": "decision_transformer.dt:DT", "gail": "gail.gail:GAIL",
+        "a2c": "a2c:A2C", "a3c": "a3c:A3C", "alphazero": "alphazero.alphazero:AlphaZero",
+        "archer": "archer.archer:Archer", "ddppo": "ddppo.ddppo:DDPPO", "dreamer": "dreamer.dreamer:Dreamer",
+        "dt": "decision_transformer.dt:DT", "filtered_bc": "pg.filtered_bc:FilteredBC", "gail": "gail.gail:GAIL",
         "maml": "meta.maml:MAML", "pg": "pg.pg:PG", "ppg": "ppg.ppg:PPG", "ppo": "ppo:PPO",
         "qtopt": "qtopt.qtopt:QTOpt", "random": "random.random:Random", "slateq": "slateq.slateq:SlateQ",
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from rlrun.config import (
     ConfigModel,
@@ -61,6 +61,9 @@ class ReplayConfig(ConfigModel):
 
 class SequenceReplayConfig(ReplayConfig):
     """Settings of a sequence replay for recurrent networks: sequence length, burn-in and overlap."""
+
+    extra_columns: ClassVar[tuple[str, ...]] = ()
+    """Names of further columns [T, B] of fragments that sequences have."""
 
     length: PositiveInt = 20
     """Sequence length of a recurrent network: steps in the loss, after burn-in."""

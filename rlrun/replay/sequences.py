@@ -63,7 +63,7 @@ class SequenceReplay:
             num_workers,
             1,
             gamma,
-            extra=("episode_starts",),
+            extra=("episode_starts", *config.extra_columns),
             frame_stack=config.frame_stack,
             on_disk=config.on_disk,
         )
@@ -197,8 +197,8 @@ class SequenceReplay:
         learned = indices[:, burn_in : burn_in + length + self.n_step - 1]
         steps = self._ring.read(learned, ("rewards", "terminateds", "truncateds", "valid"))
         valid = steps["valid"][:, :length]
-        actions = self._ring.read(learned[:, :length], ("actions",))["actions"]
-        clear(actions, ~valid)
+        own = self._ring.read(learned[:, :length], ("actions", *self.config.extra_columns))
+        clear(own, ~valid)
         found = n_step_transitions(
             **{name: column.T for name, column in steps.items()}, gamma=self.gamma, n_step=self.n_step
         )
@@ -206,7 +206,7 @@ class SequenceReplay:
             obs=whole["obs"],
             episode_starts=whole["episode_starts"],
             state=state,
-            actions=actions,
+            **own,
             rewards=found.rewards[:length].T,
             discounts=found.discounts[:length].T,
             steps=found.steps[:length].T.astype(np.int64),

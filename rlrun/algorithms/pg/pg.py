@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
@@ -22,6 +22,7 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Loss
 from rlrun.learner.policy_gradient import policy_gradient_loss
+from rlrun.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,9 +60,9 @@ class PG(Algorithm[PGConfig]):
     when they end.
     """
 
-    Config = PGConfig
+    Config: ClassVar[type[PGConfig]] = PGConfig
     policy_family = "actor_critic"
-    learner_metrics = POLICY_GRADIENT_METRICS
+    learner_metrics: ClassVar[tuple[Metric, ...]] = POLICY_GRADIENT_METRICS
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -279,3 +279,18 @@ def test_a_capacity_that_is_too_small_for_a_sequence_is_refused() -> None:
     replay, stream = replay_of(15), Stream(0, 1)
     with pytest.raises(UsageError, match="at least 16"):
         replay.add(0, stream.fragment(2))
+
+
+def test_sequences_have_the_further_columns_that_a_config_names() -> None:
+    class WithLogProbs(SequenceReplayConfig):
+        extra_columns: ClassVar[tuple[str, ...]] = ("logp",)
+
+    config = WithLogProbs(capacity=200, burn_in=1, length=3, stride=1)
+    replay, stream = SequenceReplay(config, num_workers=1, n_step=1, gamma=GAMMA, seed=1), Stream(1, 2)
+    for _ in range(4):
+        fragment = stream.fragment(5)
+        replay.add(0, SampleBatch(fragment, logp=10 * fragment["rewards"] - 1))
+    found = replay.sample(16, 0)
+    expected = np.where(found["valid"], 10 * found["rewards"] - 1, 0)
+    np.testing.assert_allclose(found["logp"], expected, rtol=1e-6)
+    assert not found["valid"].all()

@@ -1,0 +1,142 @@
+"""ArCHer: actor-critic with a hierarchy of two time scales, utterances and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.archer.operators import FindUtterances, UtteranceAdvantages
+from rlrun.algorithms.archer.settings import ArcherConfig
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, MEAN_RATIO, TD_METRICS, td_statistics
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.archer.policy import ArcherOutputs
+    from rlrun.policy.policy import Policy
+    from rlrun.replay.replay import Replay
+
+
+class Archer(Algorithm[ArcherConfig]):
+    """Critics of utterances learn off-policy from a replay; the actor of tokens learns on-policy from their advantages.
+
+    Source:
+        Zhou et al., "ArCHer: Training language model agents via hierarchical multi-turn RL", arXiv:2402.19446.
+    """
+
+    Config: ClassVar[type[ArcherConfig]] = ArcherConfig
+    policy_family = "rlrun.algorithms.archer.policy:ArcherPolicy"
+    has_target_network = True
+    learns_in_worlds = False
+    learner_metrics = (
+        Metric("policy_loss", "", "Loss of the actor"),
+        ENTROPY,
+        GRAD_NORM,
+        *(metric.below("critics/") for metric in TD_METRICS),
+        Metric("critics/value_error", "", "Mean absolute error of V against the target critics' Q"),
+        MEAN_RATIO.below("critics/"),
+    )
+
+    @override
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Objectives of the learner: the critics, which learn from the replay, and the actor."""
+        from rlrun.algorithms.archer.policy import ACTOR, CRITICS
+
+        bound = self.config.max_grad_norm
+        return [
+            Objective("critics", self.critics_loss, lr="critic_lr", parameters=CRITICS, max_grad_norm=bound),
+            Objective("actor", self.loss, parameters=ACTOR, max_grad_norm=bound, is_main=True),
+        ]
+
+    def critics_loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Squared errors of two pairs of Q and V over the utterances of sequences [S, L] (paper, section 3.3).
+
+        Q follows r + gamma V'(s') of its own pair, V follows Q'(s, u). The utterances of a replay are those of earlier
+        actors. So V's error is weighted by min(1, pi(u | s) / mu(u | s)): V is then the value of a policy between
+        both, as with V-trace's truncation (arXiv:1802.01561, eq. 3).
+        """
+        ends, starts = batch["utterance_ends"].float(), batch["utterance_starts"]
+        own, target = outputs.utterance_values(), outputs.target_utterance_values()
+        length = ends.shape[1]
+        q_errors = own.q - (batch["utterance_rewards"] + batch["utterance_discounts"] * target.v[:, :, 1:])
+        v_errors = own.v[:, :, :length].gather(-1, starts.expand_as(own.q)) - target.q
+        ratios = self.ratios(outputs, batch)
+        errors = q_errors.square() + ratios * v_errors.square()
+        loss = masked_mean(errors.sum(0), ends)
+        return Loss(
+            loss,
+            {
+                **td_statistics(loss, own.q[0], q_errors[0].abs(), ends),
+                "value_error": masked_mean(v_errors[0].abs(), ends),
+                "mean_ratio": masked_mean(ratios, ends),
+            },
+        )
+
+    def ratios(self, outputs: ArcherOutputs, batch: SampleBatch) -> Tensor:
+        """Truncated importance ratios of utterances at their last tokens, [S, L], without a gradient."""
+        now = outputs.distribution.log_prob(batch["actions"]).detach()
+        tokens = (now - batch["logp"]) * batch["valid"].float()
+        totals = tokens.cumsum(1)
+        before = (totals - tokens).gather(1, batch["utterance_starts"])
+        ratios: Tensor = (totals - before).clamp(max=0.0).exp()
+        return ratios
+
+    @override
+    def loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """REINFORCE of tokens with their utterance's advantage, less the entropy bonus, over rows [S, L]."""
+        valid = batch["valid"].float()
+        distribution = outputs.distribution
+        policy_loss = -masked_mean(distribution.log_prob(batch["actions"]) * batch["advantages"], valid)
+        entropy = masked_mean(distribution.entropy(), valid)
+        return Loss(
+            policy_loss - scheduled["entropy_coeff"] * entropy, {"policy_loss": policy_loss, "entropy": entropy}
+        )
+
+    @override
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: the critics learn from a replay after each round of fragments, then the actor from these."""
+        config = self.config
+        # The replay's discounts only mark the ends of episodes: gamma is of utterances.
+        replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)
+        stored: Flow[Any] = fragments.zip_with_worker().for_each(StoreToReplay(replay))
+        return (
+            stored.followed_by(self.critics_updates(replay, trainee))
+            .for_each(UtteranceAdvantages(trainee, config.utterance_end))
+            .combine(ConcatBatches(config.train_batch_size))
+            .for_each(TrainOnBatch(trainee, seq_len=config.steps_in_row, objectives=("actor",)))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+    def critics_updates(self, replay: Replay, trainee: Trainee) -> Flow[Any]:
+        """Dataflow of the critics: `training_intensity` minibatches of sequences per token."""
+        from rlrun.algorithms.archer.policy import CRITICS
+
+        config = self.config
+        return (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+            )
+            .for_each(FindUtterances(config.gamma, config.utterance_end))
+            .for_each(TrainOnMinibatch(trainee, objectives=("critics",)))
+            .for_each(UpdateTargetNetwork(trainee, 1, config.tau, CRITICS))
+        )

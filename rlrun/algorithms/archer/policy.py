@@ -1,0 +1,147 @@
+"""Policy of ArCHer: an actor of tokens, and critics of utterances with networks of their own (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
+from rlrun.nn.network_module import NetworkModule
+from rlrun.nn.network_spec import Head, NetworkSpec, Tower
+from rlrun.nn.torch_network import TorchNetwork
+from rlrun.policy.action_masks import masked_tensor
+from rlrun.policy.action_spaces.action_space import Distribution
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.actor_critic import ActorCriticPolicy
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.archer.settings import ArcherConfig
+    from rlrun.envs.spaces import Spaces
+
+ACTOR, CRITICS = "policy_", "value_"
+"""Prefixes of the names of the actor's and of the critics' parameters."""
+
+Views = Mapping[str, Tensor]
+
+
+class ArcherPolicy(ActorCriticPolicy):
+    """Actor-critic policy whose critics are two pairs of Q and V of utterances.
+
+    The critics' core reads the dialogue token by token. V is read at an utterance's first token. Q is read at its last
+    one, among the values of all last tokens: the observations before it show the rest of the utterance.
+
+    Args:
+        spaces: Observation and action space.
+        config: Settings.
+        seed: Seed of the initial parameters.
+
+    Raises:
+        UsageError: Actions are no tokens, or a token that ends utterances does not exist.
+    """
+
+    def __init__(self, spaces: Spaces, config: ArcherConfig, seed: int) -> None:
+        super().__init__(spaces, config, seed)
+        if not isinstance(self.action_space, DiscreteActions):
+            raise UsageError(f"archer writes tokens, which are Discrete actions, not {spaces.action}")
+        if unknown := [token for token in config.utterance_end or () if token >= self.action_space.num_outputs]:
+            raise UsageError(
+                f"utterance_end: there is no token {unknown[0]}; tokens are 0 to {self.action_space.num_outputs - 1}"
+            )
+        spec = self.spec()
+        self.actor = TorchNetwork(NetworkModule(spec.only("outputs")))
+        self.critics = TorchNetwork(NetworkModule(spec.only("value", "value2", "q1", "q2")))
+
+    @override
+    def spec(self) -> NetworkSpec:
+        """Architecture: the actor's tower, and that of the critics with four heads of a hidden layer each."""
+        found = super().spec()
+        actor, critics = found.towers
+        outputs = {"value": 1, "value2": 1, "q1": self.action_space.num_outputs, "q2": self.action_space.num_outputs}
+        hiddens = (self.model.core_width,)
+        heads = tuple(Head(name, f"{CRITICS}{name}_head", size, hiddens=hiddens) for name, size in outputs.items())
+        return NetworkSpec(**{**vars(found), "towers": (actor, Tower(heads, critics.prefix, critics.leaves))})
+
+    @override
+    def outputs(  # type: ignore[override]  # lazy, with the same attributes
+        self, views: Views, batch: SampleBatch, target_views: Views | None = None
+    ) -> ArcherOutputs:
+        """Lazy outputs of the networks for a batch [S, L, ...]."""
+        return ArcherOutputs(self, views, views if target_views is None else target_views, batch)
+
+
+@dataclass(frozen=True)
+class UtteranceValues:
+    """Values of utterances by two critics.
+
+    Attributes:
+        q: Q(s, u) of the utterance that ends with each step's action, [2, S, L].
+        v: V(s) before each step, [2, S, L], and of the observation after the last one if the rows have it,
+            [2, S, L + 1].
+    """
+
+    q: Tensor
+    v: Tensor
+
+
+@dataclass(frozen=True)
+class ArcherOutputs:
+    """Outputs of actor and critics for rows of experience, computed when they are asked for.
+
+    Attributes:
+        policy: The policy.
+        views: The policy's parameters by name.
+        target_views: Parameters by name, with those of the target critics.
+        batch: Columns [S, L, ...]; `obs` and `episode_starts` may have a row more, after the last step.
+    """
+
+    policy: ArcherPolicy
+    views: Views
+    target_views: Views
+    batch: SampleBatch
+
+    @property
+    def distribution(self) -> Distribution:
+        """Distributions of the tokens, [S, L]."""
+        length = self.batch["valid"].shape[1]
+        obs = map_tree(lambda leaf: leaf[:, :length], self.batch["obs"])
+        starts, state = self.batch["episode_starts"][:, :length], self.batch["state"].chunk(2, -1)[0]
+        heads, _ = self.policy.actor(_under(ACTOR, self.views), {"obs": obs}, state, starts)
+        return self.policy.action_space.distribution(masked_tensor(heads["outputs"], obs))
+
+    @property
+    def values(self) -> Tensor:
+        """State values: the smaller V of both critics, [S, L]."""
+        return self.utterance_values().v[:, :, : self.batch["valid"].shape[1]].amin(0)
+
+    def utterance_values(self) -> UtteranceValues:
+        """Values by the critics."""
+        return self._utterance_values(self.views)
+
+    def target_utterance_values(self) -> UtteranceValues:
+        """Values by the target critics, without a gradient."""
+        with torch.no_grad():
+            return self._utterance_values(self.target_views)
+
+    def _utterance_values(self, views: Views) -> UtteranceValues:
+        batch, critics = self.batch, self.policy.critics
+        state, actions = batch["state"].chunk(2, -1)[1], batch["actions"].unsqueeze(-1)
+        heads, _ = critics(_under(CRITICS, views), {"obs": batch["obs"]}, state, batch["episode_starts"])
+        q = [heads[name][:, : actions.shape[1]].gather(-1, actions) for name in ("q1", "q2")]
+        return UtteranceValues(torch.stack(q).squeeze(-1), torch.stack([heads["value"], heads["value2"]]).squeeze(-1))
+
+
+def smaller_values(outputs: ArcherOutputs, batch: SampleBatch) -> dict[str, Tensor]:
+    """The smaller of both critics' Q and V at each step, [S, L], for `Learner.evaluate`."""
+    values = outputs.utterance_values()
+    return {"q": values.q.amin(0), "v": values.v.amin(0)}
+
+
+def _under(prefix: str, views: Views) -> dict[str, Tensor]:
+    return {name: view for name, view in views.items() if name.startswith(prefix)}

@@ -1,0 +1,66 @@
+"""Settings of ArCHer."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
+from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
+from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, CoreKind, ModelConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
+
+
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
+@fixed("actor and critics share no layers, and are built by rlrun", shared_value=False, module=None)
+@fixed("no token is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+class ArcherModelConfig(ModelConfig):
+    """Settings of the networks of actor and critics, each with a recurrent core that reads the dialogue."""
+
+    core: CoreKind = "gru"
+    """Recurrent core after the dense layers: `lstm`, `gru`, or `gtrxl`, which attends to the last steps."""
+
+
+@fixed("a sequence begins with the recurrent state recorded while acting", burn_in=0)
+@fixed("utterances are drawn uniformly", prioritized=False, priority_alpha=0.6, priority_beta=0.4)
+@fixed("utterances have no goals", hindsight=None)
+class UtteranceReplayConfig(SequenceReplayConfig):
+    """Settings of a replay of sequences of tokens, with the probabilities by which these were drawn."""
+
+    extra_columns: ClassVar[tuple[str, ...]] = ("logp",)
+
+    length: PositiveInt = 32
+    """Tokens in a sequence. Utterances that are cut at its ends are left out."""
+    stride: PositiveInt = 16
+    """Distance in tokens between possible starts of sequences; below `length`, sequences overlap."""
+
+
+@fixed("a replay keeps observations as they are", normalize_observations=False)
+@fixed("a replay buffer would keep each reward in the scale of its time", normalize_rewards=False)
+@fixed("minibatches from a replay buffer are learned from in one process", num_learners=0, num_parameter_servers=0)
+@fixed("a minibatch from a replay buffer is learned from as a whole", microbatch_size=None)
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
+@defaults(gamma=0.95, lr=1e-3, train_batch_size=1024, max_grad_norm=1.0)
+class ArcherConfig(OnPolicyConfig):
+    """Settings of ArCHer (Zhou et al., arXiv:2402.19446); `gamma` and `tau` are those of its authors' code."""
+
+    model: ArcherModelConfig = ArcherModelConfig()
+    """Network architecture of the actor and of the critics."""
+    utterance_end: tuple[NonNegativeInt, ...] | None = None
+    """Tokens that end an utterance, as actions counted from 0; null if each token is an utterance. An episode's end
+    ends one too. `gamma` discounts once per utterance."""
+    entropy_coeff: Schedule = 0.0
+    """Weight of the entropy bonus of the tokens."""
+    critic_lr: Schedule = 1e-3
+    """Learning rate of the critics."""
+    minibatch_size: PositiveInt = 32
+    """Sequences of tokens per minibatch of the critics."""
+    replay: UtteranceReplayConfig = UtteranceReplayConfig()
+    """Settings of the replay buffer and of the replayed sequences."""
+    learning_starts: NonNegativeInt = 1000
+    """Env steps (tokens) that are stored before the first minibatch of the critics."""
+    training_intensity: PositiveFloat = 0.05
+    """Minibatches of the critics per env step (token) after learning starts."""
+    tau: Fraction = 0.1
+    """Polyak coefficient of the target critics, updated after each minibatch."""

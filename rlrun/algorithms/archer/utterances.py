@@ -1,0 +1,82 @@
+"""Utterances in streams of tokens: where each begins and ends, and what it earned (NumPy).
+
+An agent that writes one token per env step takes an action of many steps: an utterance. It ends with a token that says
+so, or with the episode. The observation after its last token is the first of the next utterance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Flags = NDArray[np.bool_]
+
+
+class Utterances(NamedTuple):
+    """Utterances of rows of consecutive steps, told at their last tokens, [S, L].
+
+    Attributes:
+        ends: Whether the step is the last token of an utterance whose first token is in the row too.
+        starts: Index within the row of the utterance's first token; the step's own index where `ends` is False.
+    """
+
+    ends: Flags
+    starts: NDArray[np.int64]
+
+    def sums(self, column: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Sums of a column [S, L] over the tokens of each utterance, at its last token; 0 elsewhere."""
+        totals = np.cumsum(column, axis=1, dtype=np.float64)
+        before = np.take_along_axis(totals - column, self.starts, 1)
+        found: NDArray[np.float32] = np.where(self.ends, totals - before, 0.0).astype(np.float32)
+        return found
+
+    def spread(self, column: NDArray[np.float32]) -> tuple[NDArray[np.float32], Flags]:
+        """Gives every token its utterance's entry of a column.
+
+        Args:
+            column: Numbers at the utterances' last tokens, [S, L].
+
+        Returns:
+            The numbers at all tokens of complete utterances, and which these are, [S, L].
+        """
+        rows, lasts = self.ends.nonzero()
+        firsts, length = self.starts[rows, lasts], self.ends.shape[1]
+        steps = np.arange(length)
+        # The last token at or after each step; a step of no complete utterance comes before that one's first token.
+        following = np.minimum.accumulate(np.where(self.ends, steps, length - 1)[:, ::-1], axis=1)[:, ::-1]
+        first = np.full(self.ends.shape, length)
+        first[rows, lasts] = firsts
+        belongs = np.take_along_axis(first, following, 1) <= steps
+        return np.where(belongs, np.take_along_axis(column, following, 1), np.float32(0)), belongs
+
+
+def last_tokens(actions: NDArray[np.int64], end_tokens: Sequence[int] | None) -> Flags:
+    """Whether actions [...] end an utterance by themselves.
+
+    Args:
+        actions: The tokens.
+        end_tokens: Tokens that end an utterance; None if each token is one.
+    """
+    return np.ones(actions.shape, np.bool_) if end_tokens is None else np.isin(actions, end_tokens)
+
+
+def utterances(lasts: Flags, valid: Flags, episode_starts: Flags) -> Utterances:
+    """Finds the complete utterances of rows of consecutive steps.
+
+    The first step of a row begins an utterance only if an episode starts there: else the utterance may have begun
+    before the row.
+
+    Args:
+        lasts: Whether a step's token ends its utterance, or its episode, [S, L]; arbitrary in rows without a step.
+        valid: Whether there is a step, [S, L].
+        episode_starts: Whether an episode begins with the step, [S, L]; arbitrary in rows without a step.
+    """
+    lasts, steps = lasts & valid, np.arange(valid.shape[1])
+    begins = episode_starts & valid
+    begins[:, 1:] |= valid[:, 1:] & (lasts[:, :-1] | ~valid[:, :-1])
+    known = np.maximum.accumulate(np.where(begins, steps, -1), axis=1)
+    ends = lasts & (known >= 0)
+    return Utterances(ends, np.where(ends, known, steps))

@@ -1,0 +1,89 @@
+"""Filtered behavioral cloning: a policy imitates the best of its own episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
+
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
+from rlrun.algorithms.pg.best_episodes import KeepBestEpisodes
+from rlrun.algorithms.pg.complete_episodes import JoinEpisodes
+from rlrun.algorithms.pg.pg import PG, PGConfig
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS
+from rlrun.config import Fraction, PositiveInt, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+
+
+@fixed("there are no values", use_baseline=False, vf_loss_coeff=0.0)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
+@fixed("the best episodes count alike", standardize_advantages=False)
+@defaults(gamma=1.0, lr=1e-3)
+class FilteredBCConfig(PGConfig):
+    """Settings of filtered behavioral cloning."""
+
+    best_share: Fraction = 0.1
+    """Share of each batch's episodes, those with the highest discounted returns, that are cloned."""
+    num_epochs: PositiveInt = 3
+    """Epochs (passes over the best episodes)."""
+    minibatch_size: PositiveInt = 64
+    """Steps per minibatch; a multiple of seq_len for a recurrent network."""
+
+    @property
+    @override
+    def sgd_steps_per_env_step(self) -> float:
+        return self.best_share * self.num_epochs / self.minibatch_size
+
+
+class FilteredBC(PG):
+    """Filtered behavioral cloning: maximum likelihood of the actions of the best episodes of each batch."""
+
+    Config: ClassVar[type[FilteredBCConfig]] = FilteredBCConfig
+    config: FilteredBCConfig
+    learner_metrics = (
+        Metric("log_prob", "nats", "Mean log-probability of the best episodes' actions"),
+        ENTROPY,
+        GRAD_NORM,
+    )
+
+    @override
+    def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Negative log-likelihood of the actions, less the entropy bonus, over rows [S, L]."""
+        valid = batch["valid"].float()
+        log_prob = masked_mean(outputs.distribution.log_prob(batch["actions"]), valid)
+        entropy = masked_mean(outputs.distribution.entropy(), valid)
+        return Loss(-log_prob - scheduled["entropy_coeff"] * entropy, {"log_prob": log_prob, "entropy": entropy})
+
+    @override
+    def learn(self, episodes: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: keeps the best episodes of each batch, runs epochs of SGD on them, broadcasts the weights."""
+        config = self.config
+        return (
+            episodes.combine(ConcatBatches(config.train_batch_size))
+            .for_each(KeepBestEpisodes(config.best_share))
+            .for_each(JoinEpisodes())
+            .for_each(
+                TrainOnBatch(
+                    trainee,
+                    num_epochs=config.num_epochs,
+                    minibatch_size=config.minibatch_size,
+                    seq_len=config.steps_in_row,
+                )
+            )
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

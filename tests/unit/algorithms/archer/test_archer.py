@@ -1,0 +1,256 @@
+"""ArCHer: utterances in streams of tokens, their targets and advantages, what the critics and the actor learn from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rlrun
+from rlrun.algorithms.archer.archer import Archer
+from rlrun.algorithms.archer.operators import FindUtterances, UtteranceAdvantages
+from rlrun.algorithms.archer.policy import ACTOR, CRITICS, ArcherPolicy
+from rlrun.algorithms.archer.settings import ArcherConfig
+from rlrun.algorithms.archer.utterances import last_tokens, utterances
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import SpecError, UsageError
+from rlrun.learner.local_learner import LocalLearner
+from tests.results import numbers
+
+END = 2
+SPACES = Spaces(Dict(token=Discrete(3), action_mask=MultiBinary(3)), Discrete(3))
+SMALL = {
+    "utterance_end": [END],
+    "model": {"hiddens": [4], "core_width": 4},
+    "num_envs_per_worker": 2,
+    "train_batch_size": 32,
+    "learning_starts": 30,
+    "minibatch_size": 4,
+    "training_intensity": 0.1,
+    "replay": {"capacity": 400, "length": 6, "stride": 3},
+    "min_env_steps_per_iteration": 60,
+    "compile": False,
+}
+TWENTY = "rlrun.toys.twenty_questions:TwentyQuestions"
+
+
+def flags(text: str) -> np.ndarray[Any, Any]:
+    return np.array([[each == "1" for each in text]])
+
+
+def policy_of(**settings: Any) -> ArcherPolicy:
+    return ArcherPolicy(SPACES, ArcherConfig.parse({**SMALL, **settings}), 3)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=12))
+def test_utterances_are_those_that_a_loop_over_the_tokens_finds(steps: list[tuple[bool, bool, bool]]) -> None:
+    lasts, valid, starts = (np.array([column]) for column in zip(*steps, strict=True))
+    found = utterances(lasts, valid, starts)
+    rewards = np.arange(1, len(steps) + 1, dtype=np.float32)[None]
+    begun, expected = None, {}
+    for t, (is_last, is_step, is_start) in enumerate(steps):
+        is_after_an_end = t > 0 and (steps[t - 1][0] or not steps[t - 1][1])
+        if is_step and (is_start or is_after_an_end):
+            begun = t
+        if not is_step:
+            begun = None
+        elif is_last and begun is not None:
+            expected[t] = begun
+    assert {int(t): int(found.starts[0, t]) for t in found.ends[0].nonzero()[0]} == expected
+    sums = [sum(range(expected[t] + 1, t + 2)) if t in expected else 0 for t in range(len(steps))]
+    assert found.sums(rewards)[0].tolist() == sums
+    spread, belongs = found.spread(rewards)
+    owners = {step: last for last, first in expected.items() for step in range(first, last + 1)}
+    assert belongs[0].tolist() == [step in owners for step in range(len(steps))]
+    assert spread[0].tolist() == [owners[step] + 1 if step in owners else 0 for step in range(len(steps))]
+
+
+def test_without_end_tokens_each_token_is_an_utterance() -> None:
+    actions = np.array([[0, 2, 1, 2]])
+    assert last_tokens(actions, None).all()
+    assert last_tokens(actions, (2,)).tolist() == [[False, True, False, True]]
+
+
+def sequence(**columns: Any) -> SampleBatch:
+    """A sequence of a replay: the end of an utterance, a dialogue that terminates, and two that are truncated.
+
+    Rows after the last step of a dialogue hold its final observation.
+    """
+    valid = flags("11110111011")
+    length = valid.shape[1]
+    batch = {
+        "obs": {
+            "token": np.array([[0, 1, 2, 0, 2, 0, 1, 2, 1, 0, 1, 2]]),
+            "action_mask": np.ones((1, length + 1, 3), np.int8),
+        },
+        "actions": np.array([[END, 0, 1, END, 0, 1, END, 1, 0, 1, END]]),
+        "rewards": np.array([[0.5, 1, 2, 4, 0, 8, 16, 32, 0, 64, 128]], np.float32),
+        "discounts": np.array([[1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1]], np.float32),
+        "valid": valid,
+        "episode_starts": flags("000001000100"),
+        "state": np.random.default_rng(1).normal(size=(1, 8)).astype(np.float32),
+        "logp": np.full((1, length), -1.0, np.float32),
+        "indices": np.zeros(1, np.int64),
+    }
+    return SampleBatch({**batch, **columns})
+
+
+LASTS, FIRSTS = [3, 6, 7, 10], [1, 5, 7, 9]
+
+
+def test_an_utterance_earns_its_tokens_rewards_and_gamma_counts_once_for_it() -> None:
+    found = FindUtterances(0.9, (END,))(sequence())
+    assert found["utterance_ends"][0].nonzero()[0].tolist() == LASTS
+    assert found["utterance_starts"][0, LASTS].tolist() == FIRSTS
+    assert found["utterance_rewards"][0, LASTS].tolist() == [1 + 2 + 4, 8 + 16, 32, 64 + 128]
+    np.testing.assert_allclose(found["utterance_discounts"][0, LASTS], [0, 0.9, 0.9, 0.9], rtol=1e-6)
+
+
+class Case:
+    """Outputs of a policy with target critics of their own, for the utterances of a sequence."""
+
+    def __init__(self, batch: SampleBatch, algorithm: Archer | None = None) -> None:
+        self.algorithm = Archer(**SMALL) if algorithm is None else algorithm
+        policy = policy_of()
+        flat = policy.parameters.gather(policy.module).requires_grad_()
+        found = FindUtterances(self.algorithm.config.gamma, (END,))(batch)
+        self.flat = flat
+        self.batch = SampleBatch({name: found[name] for name in found if name != "indices"}).map(torch.from_numpy)
+        others = torch.from_numpy(np.random.default_rng(2).normal(size=len(flat)).astype(np.float32))
+        views, targets = policy.parameters.views(flat), policy.parameters.views(others)
+        self.outputs = policy.outputs(views, self.batch, targets)
+
+    def losses(self) -> tuple[float, np.ndarray[Any, Any]]:
+        loss = self.algorithm.critics_loss(self.outputs, self.batch, {}).total
+        (gradient,) = torch.autograd.grad(loss, self.flat)
+        return loss.item(), gradient.numpy()
+
+
+def test_q_follows_the_target_critics_v_of_what_comes_next_and_v_follows_their_q() -> None:
+    case = Case(sequence())
+    own, target = case.outputs.utterance_values(), case.outputs.target_utterance_values()
+    (q, v), (target_q, target_v) = ((each.q.detach()[:, 0], each.v.detach()[:, 0]) for each in (own, target))
+    rewards, gamma = torch.tensor([7.0, 24.0, 32.0, 192.0]), 0.95
+    follows = torch.tensor([0.0, gamma, gamma, gamma]) * target_v[:, [4, 7, 8, 11]]  # nothing after a termination
+    assert (follows[:, 1:] != 0).all()
+    now = case.outputs.distribution.log_prob(case.batch["actions"])[0].detach() + 1.0
+    log_ratios = torch.stack([now[first : last + 1].sum() for first, last in zip(FIRSTS, LASTS, strict=True)])
+    ratios = log_ratios.exp().clamp(max=1.0)
+    assert (ratios < 1).any()
+    expected = (q[:, LASTS] - rewards - follows).square() + ratios * (v[:, FIRSTS] - target_q[:, LASTS]).square()
+    loss = case.algorithm.critics_loss(case.outputs, case.batch, {})
+    assert loss.total.item() == pytest.approx(expected.sum(0).mean().item(), rel=1e-5)
+    assert loss.statistics["mean_ratio"].item() == pytest.approx(ratios.mean().item(), rel=1e-5)
+
+
+def test_the_critics_learn_nothing_from_padding_and_nothing_from_utterances_that_are_cut() -> None:
+    batch, other = sequence(), sequence()
+    for column in ("actions", "rewards", "logp"):
+        other[column][0, [0, 4, 8]] = [1, 1, 1]  # of the cut utterance, and of rows with final observations
+    other["obs"]["token"][0, 4] = 1  # after a termination
+    other["actions"][0, 0] = END  # that the utterance ends there is all that counts
+    loss, gradient = Case(batch).losses()
+    changed_loss, changed_gradient = Case(other).losses()
+    assert changed_loss == pytest.approx(loss)
+    np.testing.assert_allclose(changed_gradient, gradient, rtol=1e-5, atol=1e-6)
+    actor = Case(batch).outputs.policy.parameters.range_under(ACTOR)
+    assert not gradient[actor[0] : sum(actor)].any()  # the ratios have no gradient
+
+
+def fragment() -> SampleBatch:
+    """A fragment [T, B] of one slot: the end of an utterance, two of one dialogue, its final observation, a start."""
+    valid = flags("111111011").T
+    length = len(valid)
+    return SampleBatch(
+        obs={
+            "token": np.array([[0, 1, 2, 0, 2, 0, 1, 2, 1, 0]]).T,
+            "action_mask": np.ones((length + 1, 1, 3), np.int8),
+        },
+        actions=np.array([[END, 0, 1, END, 1, 0, 0, 1, 0]]).T,
+        rewards=np.zeros((length, 1), np.float32),
+        terminateds=flags("000000000").T,
+        truncateds=flags("000001000").T,
+        valid=valid,
+        episode_starts=flags("000000010").T,
+        state=np.random.default_rng(1).normal(size=(length, 1, 8)).astype(np.float32),
+        logp=np.zeros((length, 1), np.float32),
+        values=np.zeros((length + 1, 1), np.float32),
+        weights_version=np.zeros((length, 1), np.int64),
+    )
+
+
+def test_each_token_has_its_utterances_advantage_and_tokens_of_cut_utterances_none() -> None:
+    algorithm, policy = Archer(**SMALL), policy_of()
+    learner = LocalLearner(
+        policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=1, has_target=True
+    )
+    trainee: Any = SimpleNamespace(learner=learner)
+    item = fragment()
+    found = UtteranceAdvantages(trainee, (END,))(item)
+    rows = SampleBatch(
+        obs={name: leaf[None, :, 0] for name, leaf in item["obs"].items()},
+        actions=np.append(item["actions"][:, 0], 0)[None],
+        valid=np.append(item["valid"][:, 0], False)[None],
+        episode_starts=np.append(item["episode_starts"][:, 0], False)[None],
+        state=item["state"][0],
+    ).map(torch.from_numpy)
+    values = policy.outputs(policy.parameters.views(torch.from_numpy(learner.flat())), rows).utterance_values()
+    q, v = values.q.detach().amin(0)[0].numpy(), values.v.detach().amin(0)[0].numpy()
+    first, second = q[3] - v[1], q[5] - v[4]
+    np.testing.assert_allclose(found["advantages"][1:6, 0], [first] * 3 + [second] * 2, rtol=1e-5)
+    assert found["valid"][:, 0].tolist() == flags("011111000")[0].tolist()
+
+
+def test_the_actors_loss_is_that_of_reinforce_less_the_entropy_bonus() -> None:
+    case = Case(sequence(), Archer(**SMALL))
+    advantages = torch.arange(11.0)[None]
+    batch = SampleBatch(case.batch, advantages=advantages)
+    loss = case.algorithm.loss(case.outputs, batch, {"entropy_coeff": torch.tensor(0.5)})
+    distribution, valid = case.outputs.distribution, batch["valid"]
+    gains = (distribution.log_prob(batch["actions"]) * advantages)[valid].mean()
+    assert loss.total.item() == pytest.approx((-gains - 0.5 * distribution.entropy()[valid].mean()).item())
+    (gradient,) = torch.autograd.grad(loss.total, case.flat)
+    critics = case.outputs.policy.parameters.range_under(CRITICS)
+    assert not gradient[critics[0] : sum(critics)].any()
+
+
+def test_critics_learn_from_the_replay_and_the_actor_from_each_batch_and_targets_are_the_critics() -> None:
+    with rlrun.Training(TWENTY, Archer(**{**SMALL, "utterance_end": [5]}), seed=1) as training:
+        learner = training.running.trainee.learner
+        policy, before = learner.policy, learner.flat().copy()
+        result = training.step()
+        after, target = learner.flat(), learner.target()
+        for prefix in (ACTOR, CRITICS):
+            start, size = policy.parameters.range_under(prefix)
+            assert (after[start : start + size] != before[start : start + size]).any()
+        start, size = policy.parameters.range_under(ACTOR)
+        np.testing.assert_array_equal(target[start : start + size], before[start : start + size])
+        assert result["learner/critics/mean_ratio"] <= 1.0
+
+
+def test_a_resume_is_exact(tmp_path: Path) -> None:
+    training = rlrun.Training(TWENTY, Archer(**{**SMALL, "utterance_end": [5]}), seed=1)
+    training.step()
+    training.save(tmp_path / "saved")
+    expected = numbers(training.step())
+    training.close()
+    resumed = rlrun.Training.restore(tmp_path / "saved")
+    assert numbers(resumed.step()) == expected
+    resumed.close()
+
+
+def test_actions_that_are_no_tokens_and_unknown_tokens_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"archer writes tokens, which are Discrete actions, not Box"):
+        ArcherPolicy(Spaces(SPACES.observation["token"], Box(-1, 1, (2,))), ArcherConfig(), 1)
+    with pytest.raises(UsageError, match="utterance_end: there is no token 3; tokens are 0 to 2"):
+        policy_of(utterance_end=[3])
+    with pytest.raises(SpecError, match="'burn_in' cannot be set here"):
+        Archer(replay={"burn_in": 4})

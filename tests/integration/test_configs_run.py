@@ -93,6 +93,7 @@ OFF_POLICY = ("learning_starts=40", "model.hiddens=[16]")
             {"policies.knights.": ON_POLICY, "policies.archers.": ON_POLICY},
         ),
         ("level_based_foraging_vdn", "lbforaging", {"": (*OFF_POLICY, "compile=false")}),
+        ("simple_spread_qmix", "mpe2", {"": (*OFF_POLICY, "compile=false")}),
         ("simple_spread_shared_ppo", "mpe2", {"": ON_POLICY}),
         ("speaker_listener_ddpg", "mpe2", {"policies.speaker.": OFF_POLICY, "policies.listener.": OFF_POLICY}),
         ("speaker_listener_ippo", "mpe2", {"policies.speaker.": ON_POLICY, "policies.listener.": ON_POLICY}),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlrun.toys.point_goals import NEAR, REACH, SPEED, PointGoals
+from rlrun.toys.point_goals import NEAR, REACH, SPEED, PointGoals, goal
 from tests.rounding import rounding_error
 
 
@@ -27,10 +27,10 @@ def test_the_goal_follows_from_the_seed_and_is_uniform_in_a_square() -> None:
 
 def test_an_episode_ends_at_the_goal_and_is_cut_off_at_its_length() -> None:
     env = PointGoals(episode_len=30)
-    goal, (place, _) = goal_of(env, 5), env.reset(seed=5)
+    there, (place, _) = goal_of(env, 5), env.reset(seed=5)
     ends = []
     while not any(ends):
-        way = np.clip(goal - place, -SPEED, SPEED).astype(np.float32)
+        way = np.clip(there - place, -SPEED, SPEED).astype(np.float32)
         place, reward, *ends, _ = env.step(way)
     assert ends == [True, False]
     assert -(NEAR**2) < reward <= 0
@@ -43,3 +43,12 @@ def test_no_step_is_longer_than_the_largest_and_nothing_shows_the_goal() -> None
     env = PointGoals()
     shown = [[env.reset(seed=seed)[0], env.step(np.array([9.0, -9.0]))[0]] for seed in (1, 2)]
     np.testing.assert_allclose(shown, [[[0, 0], [SPEED, -SPEED]]] * 2, atol=rounding_error(1))
+
+
+def test_the_goal_of_a_task_is_that_of_an_episode_with_its_seed_and_overrides_it() -> None:
+    env = PointGoals()
+    options = goal(7)["reset_options"]
+    np.testing.assert_allclose(options["goal"], goal_of(env, 7), atol=1e-6)
+    env.reset(seed=3, options=options)
+    _, reward, *_ = env.step(np.zeros(2, np.float32))
+    assert -reward == np.square(options["goal"]).sum()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.completers import complete_trials
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import axis_option, json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, stdout_width, table
@@ -25,7 +26,7 @@ MOST_PAIRS = 12
 
 
 @click.command()
-@click.argument("targets", nargs=-1, required=True, metavar="RUN|TRIAL...")
+@click.argument("targets", nargs=-1, required=True, metavar="RUN|TRIAL...", shell_complete=complete_trials)
 @metric_options
 @axis_option
 @click.option("--pool", is_flag=True, help="Take each run as a whole instead of each of its configurations.")

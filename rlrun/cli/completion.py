@@ -13,6 +13,9 @@ HOW_TO = {
 }
 
 
+_ADDS_IN_BASH = "COMPREPLY+=($value)"
+
+
 @click.command()
 @click.argument("shell", type=click.Choice(list(HOW_TO)))
 @click.pass_context
@@ -25,4 +28,6 @@ def completion(ctx: click.Context, shell: str) -> None:
         raise click.UsageError(f"click has no completion for {shell}")
     group = ctx.find_root().command
     script = shell_class(group, {}, "rlrun", "_RLRUN_COMPLETE").source()
-    echo(f"{HOW_TO[shell]}\n{script}")
+    # The value of a setting follows its key at once, so bash shall add no space after `config.lr=`.
+    no_space = f"{_ADDS_IN_BASH}\n            [[ $value == *= ]] && compopt -o nospace 2> /dev/null"
+    echo(f"{HOW_TO[shell]}\n{script.replace(_ADDS_IN_BASH, no_space)}")

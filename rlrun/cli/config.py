@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from rlrun.cli.completers import complete_algorithms
 from rlrun.cli.experiments import algorithm_named
-from rlrun.cli.options import complete_algorithms
 from rlrun.cli.terminal import echo
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
+from rlrun.cli.completers import complete_trials
 from rlrun.cli.options import OutputFile, runs_dir_option, trust_option
 from rlrun.cli.terminal import echo
 
 
 @click.command()
-@click.argument("target", metavar="[CHECKPOINT|RUN]", required=False)
+@click.argument("target", metavar="[CHECKPOINT|RUN]", required=False, shell_complete=complete_trials)
 @click.option("--policy", metavar="MODULE:FUNCTION", help="A function from an observation to an action, instead.")
 @click.option("--env", help="The env that the function acts in; a saved policy acts in its own.")
 @click.option(

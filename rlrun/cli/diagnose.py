@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.completers import complete_runs
 from rlrun.cli.json_document import print_result, wants_json
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text
@@ -28,7 +29,7 @@ NO_ENV_CHECK = {
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @click.option(
     "--episodes",
     type=click.IntRange(min=2),

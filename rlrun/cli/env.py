@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from rlrun.cli.completers import complete_envs
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option
 from rlrun.errors import ExitCode
@@ -29,7 +30,7 @@ def env() -> None:
 
 
 @env.command()
-@click.argument("target", metavar="ENV|FILE")
+@click.argument("target", metavar="ENV|FILE", shell_complete=complete_envs)
 @click.option(
     "--steps",
     type=click.IntRange(min=10, max=20_000),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.completers import complete_envs, complete_trials
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("target", metavar="CHECKPOINT|RUN")
+@click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--show", type=click.IntRange(min=1), help="Print so many episodes as text, of an env that has one.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
-@click.option("--env", help="Evaluate in this env, or world in YAML, instead of the one it was trained in.")
+@click.option(
+    "--env",
+    shell_complete=complete_envs,
+    help="Evaluate in this env, or world in YAML, instead of the one it was trained in.",
+)
 @click.option("--port", type=click.IntRange(1, 65_535), help="Wait for clients on this port (env external).")
 @click.option("--against", help="Play against a CHECKPOINT, a RUN, random, one_ply, minimax, mcts or a script.")
 @click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")

@@ -19,7 +19,7 @@ from typing import NoReturn
 import click
 
 from rlrun import signals
-from rlrun.cli.json_document import JsonDocument, error_document, print_json
+from rlrun.cli.json_document import JsonDocument, json_form
 from rlrun.cli.settings_as_options import with_setting
 from rlrun.cli.tables import counted
 from rlrun.cli.terminal import echo
@@ -132,8 +132,8 @@ def end_without_a_word(exit_code: int) -> NoReturn:
     )
     code, text = explain(TrainingFailed(message))
     echo(text, err=True)
-    if "--json" in sys.argv:
-        print_json(error_document(message, code, []))
+    if form := json_form(sys.argv):
+        JsonDocument(form).fail(message, code, [])
     sys.exit(code)
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.options import Command, complete_algorithms
+from rlrun.cli.completers import complete_algorithms, complete_envs
+from rlrun.cli.options import Command
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def algorithm_named(name: str) -> type[Algorithm[Any]]:
 def algorithm_and_env_options(command: Command) -> Command:
     """Command decorator: adds the options ``--algorithm`` and ``--env``, as an alternative to spec files."""
     env = click.option(
-        "--env", help="Without a file: the env, such as CartPole-v1; settings are the ones shipped for it."
+        "--env",
+        shell_complete=complete_envs,
+        help="Without a file: the env, such as CartPole-v1; settings are the ones shipped for it.",
     )
     algorithm = click.option(
         "--algorithm", shell_complete=complete_algorithms, help="Without a file: the algorithm, such as ppo."

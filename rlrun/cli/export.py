@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlrun.cli.completers import complete_trials
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import OutputFile, json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import counted
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("target", metavar="CHECKPOINT|RUN")
+@click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @click.option("-o", "--output", type=OutputFile(), required=True, help="The file to write, such as policy.onnx.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--policy", default="", metavar="NAME", help="The policy of a world with several; the first by default.")

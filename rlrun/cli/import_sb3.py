@@ -7,13 +7,16 @@ from pathlib import Path
 
 import click
 
+from rlrun.cli.completers import complete_envs
 from rlrun.cli.options import json_option, runs_dir_option, set_option
 from rlrun.cli.terminal import echo
 
 
 @click.command("import-sb3")
 @click.argument("file", metavar="ZIP", type=click.Path(path_type=Path))
-@click.option("--env", required=True, help="Env that the policy acts in, such as CartPole-v1.")
+@click.option(
+    "--env", required=True, shell_complete=complete_envs, help="Env that the policy acts in, such as CartPole-v1."
+)
 @click.option(
     "--algorithm",
     type=click.Choice(["ppo", "a2c", "dqn", "sac", "td3"]),

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import click
 
-from rlrun.cli.options import complete_algorithms
+from rlrun.cli.completers import complete_algorithms, complete_envs
 from rlrun.cli.terminal import echo
+
+SCHEMA_FILE = "rlrun.schema.json"
+FOR_EDITORS = f"# yaml-language-server: $schema={SCHEMA_FILE}\n"
+"""First line of a spec, by which editors with a YAML language server find the schema next to it."""
 
 TEMPLATE = """\
 # {algorithm} on {env}. `rlrun train {file}` trains it, `rlrun validate {file}` checks it.
@@ -31,7 +35,7 @@ SETTINGS = ("input", "lr", "gamma", "num_workers", "num_envs_per_worker")
 
 
 @click.command()
-@click.argument("env")
+@click.argument("env", shell_complete=complete_envs)
 @click.argument("algorithm", default="ppo", shell_complete=complete_algorithms)
 def init(env: str, algorithm: str) -> None:
     """Write a commented spec for an env into the current folder.
@@ -40,7 +44,8 @@ def init(env: str, algorithm: str) -> None:
     ALGORITHM is ppo by default. ENV is an id, or a mapping in YAML, as for a
     world of many agents '{pettingzoo: mpe2.simple_spread_v3}'; the name alone is
     enough for a class of worlds and for a module of PettingZoo. The env is made
-    once, and refused if ALGORITHM cannot learn in it.
+    once, and refused if ALGORITHM cannot learn in it. The first line names the
+    schema for editors: `rlrun schema > rlrun.schema.json` writes it.
     """
     from rlrun.cli.targets import env_named, env_written
     from rlrun.commented_yaml import setting_lines
@@ -72,7 +77,9 @@ def init(env: str, algorithm: str) -> None:
         text = TEMPLATE.format(name=name, algorithm=algorithm, env=written, file=file, stop=stop, settings=settings)
     try:
         with file.open("x") as stream:
-            stream.write(text)
+            stream.write(FOR_EDITORS + text)
     except FileExistsError:
         raise UsageError(f"{file} exists; remove it first, or edit it") from None
     echo(f"Wrote {file}. Train it: rlrun train {file}", err=True)
+    if not Path(SCHEMA_FILE).exists():
+        echo(f"For completion and checks in an editor: rlrun schema > {SCHEMA_FILE}", err=True)

@@ -1,14 +1,15 @@
-"""The JSON document that a command prints under ``--json``, separate from all other output to stdout."""
+"""The JSON that a command prints under ``--json`` or ``--progress json``, separate from all other output to stdout."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import click
 
@@ -23,14 +24,34 @@ SCHEMA = 1
 _KEY = "rlrun.json_document"
 
 
+JsonForm = Literal["document", "lines"]
+"""Type of the form of a command's JSON: one indented document, or an object per line."""
+
+
+def json_form(words: Sequence[str]) -> JsonForm | None:
+    """Form of JSON that a command line asks for, None for text.
+
+    Examples:
+        >>> json_form(["train", "a.yaml", "--progress", "json"]), json_form(["runs", "--json"]), json_form(["runs"])
+        ('lines', 'document', None)
+    """
+    if "--progress=json" in words or ("--progress", "json") in itertools.pairwise(words):
+        return "lines"
+    return "document" if "--json" in words else None
+
+
 class JsonDocument:
     """Context manager that keeps stdout for one JSON document and sends other output of envs and libraries to stderr.
 
     The file descriptor is redirected as well, since C code does not print through Python. A stream in memory, which has
     no descriptor, is replaced in Python alone.
+
+    Args:
+        form: "lines" for one line of JSON, after lines about what happens, "document" for an indented document alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, form: JsonForm = "document") -> None:
+        self._form = form
         self._plain: TextIO = sys.stdout
         self._stream: TextIO = sys.stdout
         self._descriptor: int | None = None
@@ -62,9 +83,15 @@ class JsonDocument:
             self._stream.close()
 
     def write(self, data: Mapping[str, Any]) -> None:
-        """Prints data as this JSON document, with the format version."""
+        """Prints data as this JSON document, with the format version; as a line it is the last event."""
         self._is_printed = True
-        click.echo(_text({"schema": SCHEMA, **data}), file=self._stream)
+        kind = {"event": "error" if "error" in data else "result"} if self._form == "lines" else {}
+        click.echo(_text({"schema": SCHEMA, **kind, **data}, self._form), file=self._stream)
+
+    def write_event(self, data: Mapping[str, Any]) -> None:
+        """Prints a line about what happens before this document."""
+        with suppress(BrokenPipeError):  # which is no reason to end a training run
+            click.echo(_text({"schema": SCHEMA, **data}, "lines"), file=self._stream)
 
     def fail(self, message: str, exit_code: int, problems: list[dict[str, Any]]) -> None:
         """Prints an error as this JSON document, unless the document was printed already.
@@ -103,6 +130,12 @@ def print_json(data: Mapping[str, Any]) -> None:
         document.write(data)
 
 
+def print_event(data: Mapping[str, Any]) -> None:
+    """Prints a line about what happens, under ``--progress json``."""
+    if (document := _document()) is not None:
+        document.write_event(data)
+
+
 def print_result(data: Mapping[str, Any], text: str) -> None:
     """Prints the result of a command.
 
@@ -117,7 +150,7 @@ def print_result(data: Mapping[str, Any], text: str) -> None:
 
 
 def wants_json() -> bool:
-    """Whether the command was given ``--json``, so that `print_result` prints data."""
+    """Whether the command was given ``--json`` or ``--progress json``, so that `print_result` prints data."""
     return _document() is not None
 
 
@@ -126,5 +159,5 @@ def _document() -> JsonDocument | None:
     return None if context is None else context.meta.get(_KEY)
 
 
-def _text(data: Any) -> str:
-    return json.dumps(plain(data), indent=2, allow_nan=False)
+def _text(data: Any, form: JsonForm = "document") -> str:
+    return json.dumps(plain(data), indent=2 if form == "document" else None, allow_nan=False)

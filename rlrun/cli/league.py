@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
+from rlrun.cli.completers import complete_trials
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import stdout_width, table
 
 
 @click.command()
-@click.argument("target", metavar="CHECKPOINT|RUN")
+@click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @runs_dir_option
 @json_option("ratings and pay-offs")
 def league(target: str, runs_dir: Path) -> None:

@@ -1,4 +1,4 @@
-"""Live view of a run on a terminal: the table of its trials, redrawn in place."""
+"""Live view of a run on a terminal: the table of its trials, or the screen of a single one, redrawn in place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rich.text import Text
 from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.terminal import plain
 from rlrun.cli.trial_progress import TrialProgress, whole_seconds
-from rlrun.cli.trial_table import drawn_run
+from rlrun.cli.trial_screen import drawn_trial
+from rlrun.cli.trial_table import drawn_run, heading_of
 
 REFRESHES_PER_S = 2
 
@@ -63,6 +64,10 @@ class LiveView:
     def _draw(self) -> RenderableType:
         now = time.monotonic()
         title = f"{self._title}: {whole_seconds(now - self._start)}"
+        if self._run.is_lone and self._has_result:
+            heading = heading_of(self._run, title, self._directory, now)
+            (trial,) = self._run.trials.values()
+            return drawn_trial(trial, self._run.metrics, heading, now, self._console)
         drawn = drawn_run(self._run, title, self._directory, now, self._console)
         if self._run.starts_ray:
             return Group(drawn, Text("starting Ray", style="dim"))

@@ -14,7 +14,7 @@ import click
 from typing_extensions import override
 
 from rlrun.cli.exits import explained_errors
-from rlrun.cli.json_document import JsonDocument, nothing_more_on_stdout
+from rlrun.cli.json_document import JsonDocument, json_form, nothing_more_on_stdout
 from rlrun.cli.terminal import echo
 from rlrun.errors import did_you_mean
 
@@ -23,8 +23,8 @@ from rlrun.errors import did_you_mean
 SECTIONS = {
     "Train": ("train", "resume", "regress", "client", "import-sb3"),
     "Look at results": (
-        "runs", "status", "show", "compare", "evaluate", "play", "league",
-        "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
+        "runs", "label", "status", "show", "diff", "compare", "evaluate", "play",
+        "league", "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
     ),
     "Look at data": ("dataset",),
     "Use a policy elsewhere": ("serve", "export"),
@@ -81,17 +81,17 @@ class LazyGroup(click.Group):
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Stores whether ``--json`` is given before parsing, so that errors in other arguments are reported as JSON."""
-        ctx.obj = "--json" in args
+        """Stores before parsing which form of JSON is asked for, so that errors in arguments are reported in it."""
+        ctx.obj = json_form(args)
         return super().parse_args(ctx, args)
 
     @override
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command; exceptions become a message (with ``--json`` a JSON document) and an exit code."""
-        if not ctx.obj:
+        if ctx.obj is None:
             with explained_errors():
                 return super().invoke(ctx)
-        with JsonDocument() as document, explained_errors(document):
+        with JsonDocument(ctx.obj) as document, explained_errors(document):
             return super().invoke(ctx)
 
 
@@ -122,7 +122,7 @@ def main() -> None:
     try:
         cli(prog_name="rlrun")
     finally:
-        if "--json" in sys.argv:
+        if json_form(sys.argv):
             nothing_more_on_stdout()  # including output of an env's exit functions
 
 

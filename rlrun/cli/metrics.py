@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
+from rlrun.cli.completers import complete_algorithms
 from rlrun.cli.experiments import described_trainings
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import complete_algorithms, json_option, spec_files_option
+from rlrun.cli.options import json_option, spec_files_option
 from rlrun.cli.tables import stdout_width, table
 
 

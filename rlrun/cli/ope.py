@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlrun.cli.completers import complete_trials
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted, stdout_width, table
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("targets", metavar="CHECKPOINT|RUN...", nargs=-1, required=True)
+@click.argument("targets", metavar="CHECKPOINT|RUN...", nargs=-1, required=True, shell_complete=complete_trials)
 @click.option("--data", metavar="SET", required=True, type=click.Path(), help="Data set of the episodes, or its URI.")
 @click.option("--rank", is_flag=True, help="Compare several checkpoints, with the differences between them.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of a run, not its newest.")

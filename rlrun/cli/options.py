@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import click
 from typing_extensions import override
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from rlrun.cli.completers import RUNS_VARIABLE, complete_settings, complete_specs, complete_tags
 
-RUNS_VARIABLE = "RLRUN_RUNS"
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class OutputFile(click.Path):
@@ -49,6 +49,7 @@ set_option = click.option(
     "overrides",
     metavar="KEY=VALUE",
     multiple=True,
+    shell_complete=complete_settings,
     help="Override a value of every experiment, such as config.lr=1e-3; may be given several times.",
 )
 """Command decorator: option ``--set a.b=c``, which overrides values of the spec files."""
@@ -66,6 +67,31 @@ axis_option = click.option(
     "runs learns from data alone.",
 )
 """Command decorator: option ``--x``, the horizontal axis of curves."""
+
+
+def progress_options(command: Command) -> Command:
+    """Command decorator: options ``--progress`` and ``--quiet``, how `watching` displays a run."""
+    progress = click.option(
+        "--progress",
+        type=click.Choice(["lines", "json"]),
+        help="Lines on stderr, or a JSON object per line on stdout; default: a live screen on a terminal, else lines.",
+    )
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress, only the results and errors.")
+    return progress(quiet(command))
+
+
+tag_option = click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_tags,
+    help="Tag the run, to find it again; may be given several times.",
+)
+"""Command decorator: repeatable option ``--tag NAME``, tags of a run."""
+
+note_option = click.option("--note", metavar="TEXT", help="A note on the run, which lists and reports show.")
+"""Command decorator: option ``--note TEXT``, the note on a run."""
 
 max_trials_option = click.option(
     "--max-trials",
@@ -127,12 +153,6 @@ def spec_files_option(*, required: bool) -> Callable[[Command], Command]:
         type=click.Path(path_type=Path),  # a file that cannot be read gets the message of spec files
         multiple=True,
         required=required,
+        shell_complete=complete_specs,
         help="A spec file (YAML), or a folder for all in it; may be given several times.",
     )
-
-
-def complete_algorithms(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Shell completion of algorithm names: those with the typed prefix."""
-    from rlrun.registry import algorithm_names
-
-    return [name for name in algorithm_names() if name.startswith(incomplete)]

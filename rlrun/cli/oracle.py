@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlrun.cli.completers import complete_trials
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, stdout_width, table
@@ -22,7 +23,7 @@ MOST_ROWS = 64
 
 
 @click.command()
-@click.argument("target", metavar="RUN|CHECKPOINT|SPEC")
+@click.argument("target", metavar="RUN|CHECKPOINT|SPEC", shell_complete=complete_trials)
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--all", "lists_all", is_flag=True, help=f"List all states, not only the first {MOST_ROWS}.")
 @runs_dir_option

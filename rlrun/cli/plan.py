@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from rlrun.cli.completers import complete_algorithms
 from rlrun.cli.experiments import described_trainings
-from rlrun.cli.options import OutputFile, complete_algorithms, set_option, spec_files_option
+from rlrun.cli.options import OutputFile, set_option, spec_files_option
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlrun.cli.completers import complete_trials
 from rlrun.cli.options import runs_dir_option, trust_option
 from rlrun.cli.terminal import echo, plain
 from rlrun.errors import UsageError, did_you_mean
@@ -26,7 +27,7 @@ _CELL = re.compile(r"([a-z])(\d{1,2})")
 
 
 @click.command()
-@click.argument("target", metavar="CHECKPOINT|RUN")
+@click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @click.option("--as", "player", help="Your side, such as x or o; by default the one that begins.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--stochastic", is_flag=True, help="Sample the policy's moves instead of taking the likeliest.")

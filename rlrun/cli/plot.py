@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.completers import complete_runs
 from rlrun.cli.options import axis_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text
 from rlrun.cli.terminal import echo
@@ -26,7 +27,7 @@ HEIGHT, WIDTH = 18, 100
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=complete_runs)
 @metric_options
 @axis_option
 @click.option(

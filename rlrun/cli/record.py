@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from rlrun.cli.completers import complete_trials
 from rlrun.cli.options import OutputFile, runs_dir_option, trust_option
 from rlrun.cli.terminal import echo
 
@@ -20,7 +21,7 @@ WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
 
 
 @click.command()
-@click.argument("target", metavar="CHECKPOINT|RUN")
+@click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @click.option("-o", "--output", type=OutputFile(), help="The video, .mp4 or .gif.  [default: RUN's name.mp4]")
 @click.option("--episodes", type=click.IntRange(min=1), default=1, show_default=True, help="Number of episodes.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")

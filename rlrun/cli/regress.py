@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import executor_option, json_option, runs_dir_option, set_option, spec_files_option
+from rlrun.cli.options import (
+    executor_option,
+    json_option,
+    progress_options,
+    runs_dir_option,
+    set_option,
+    spec_files_option,
+)
 from rlrun.cli.tables import duration, stdout_width, table
 from rlrun.cli.terminal import echo
 from rlrun.report.step_axis import STEP_NAMES
 
 if TYPE_CHECKING:
+    from rlrun.cli.watch import Progress
     from rlrun.regression.baseline import Baseline
     from rlrun.regression.verdicts import Verdict
     from rlrun.runs.run_directory import Executor
@@ -45,6 +53,7 @@ def output_option(name: str, description: str) -> Callable[[Command], Command]:
 @output_option("--save-baseline", "Store this run's learning curves, speed and verdicts as a baseline.")
 @click.option("--fail-on-speed", is_flag=True, help="With --baseline: being slower is a miss as well.")
 @output_option("--junit", "Write the verdicts as JUnit XML, for continuous integration.")
+@progress_options
 @runs_dir_option
 @json_option("the verdicts")
 def regress(
@@ -58,6 +67,8 @@ def regress(
     save_baseline: Path | None,
     fail_on_speed: bool,
     junit: Path | None,
+    progress: Progress | None,
+    quiet: bool,
     runs_dir: Path,
 ) -> None:
     """Run experiments and check that they reach their targets.
@@ -69,7 +80,7 @@ def regress(
     rlrun regress -f configs/regression/ --junit junit.xml
     rlrun regress -f configs/regression/ --control
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
-    from rlrun.cli.watch import RunWatcher
+    from rlrun.cli.watch import watching
     from rlrun.regression import suite
     from rlrun.regression.baseline import baseline_of, compare, write_baseline
     from rlrun.regression.junit import junit_xml
@@ -84,7 +95,7 @@ def regress(
     for file in filter(None, (junit, save_baseline)):
         _make_folder_of(file)  # now, and not after hours of training
     experiments = load_experiments(files, overrides)
-    with RunWatcher(names_experiment=len(experiments) > 1) as watcher:
+    with watching(progress, quiet=quiet, names_experiment=len(experiments) > 1) as watcher:
         verdicts = suite.regress(
             experiments,
             runs_dir=runs_dir,

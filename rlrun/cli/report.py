@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.completers import complete_runs
 from rlrun.cli.options import mode_option, runs_dir_option
 from rlrun.cli.terminal import echo
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=complete_runs)
 @click.option(
     "-o",
     "--output",

@@ -7,21 +7,37 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.completers import complete_runs
 from rlrun.cli.exits import demand_whole
-from rlrun.cli.options import address_option, executor_option, json_option, runs_dir_option, trust_option
+from rlrun.cli.options import (
+    address_option,
+    executor_option,
+    json_option,
+    progress_options,
+    runs_dir_option,
+    trust_option,
+)
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
+    from rlrun.cli.watch import Progress
     from rlrun.runs.run_directory import Executor
 
 
 @click.command()
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_name", metavar="RUN", shell_complete=complete_runs)
 @executor_option
 @address_option
 @click.option("--eager", is_flag=True, help="Resume a compiled run uncompiled; the last digits differ.")
 @click.option("--retry-failed", is_flag=True, help="Also resume the trials that failed.")
 @click.option("--extend", "extensions", multiple=True, metavar="METRIC=VALUE", help="Raise a stop: env_steps=2e6.")
+@click.option(
+    "--from",
+    "from_step",
+    metavar="STEP",
+    help="Go back to the newest checkpoint at or before this env step; later results are kept aside.",
+)
+@progress_options
 @runs_dir_option
 @trust_option
 @json_option("the trials and their results")
@@ -32,6 +48,9 @@ def resume(
     eager: bool,
     retry_failed: bool,
     extensions: tuple[str, ...],
+    from_step: str | None,
+    progress: Progress | None,
+    quiet: bool,
     runs_dir: Path,
     trust: bool,
 ) -> None:
@@ -44,12 +63,12 @@ def resume(
     """
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import is_own, naming_runs_dir, run_named
-    from rlrun.cli.watch import RunWatcher
+    from rlrun.cli.watch import watching
     from rlrun.launch.run import resume as resume_run
     from rlrun.runs.run_upload import fetch_run
 
     directory = fetch_run(run_name, runs_dir) if "://" in run_name else run_named(run_name, runs_dir)
-    with naming_runs_dir(directory), RunWatcher() as watcher:
+    with naming_runs_dir(directory), watching(progress, quiet=quiet) as watcher:
         trials = resume_run(
             directory,
             executor=executor,
@@ -57,6 +76,7 @@ def resume(
             eager=eager,
             retry_failed=retry_failed,
             extend=extended_stops(extensions),
+            from_step=None if from_step is None else _step(from_step),
             trust=trust or is_own(directory, runs_dir),
             watch=watcher,
         )
@@ -65,6 +85,14 @@ def resume(
         echo(text, err=True)
     print_outcome(trials)
     demand_whole(directory, problems)
+
+
+def _step(text: str) -> float:
+    """Parses the value of ``--from``, such as 2_048 or 2e6."""
+    try:
+        return float(text.replace("_", "").replace(",", ""))
+    except ValueError:
+        raise click.UsageError(f"--from {text}: write a number of env steps, such as 2e6") from None
 
 
 def extended_stops(texts: tuple[str, ...]) -> dict[str, float]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from rlrun.cli.tables import cell_text, counted, duration, metric_words
-from rlrun.cli.trial_progress import TrialProgress, whole_seconds
+from rlrun.cli.trial_progress import TrialMetrics, TrialProgress, whole_seconds
 
 if TYPE_CHECKING:
     from rlrun.runs.events import RunResources, TrialEvent
@@ -46,6 +46,7 @@ class RunProgress:
         expected: Number of trials at the end; more than `trials` while a searcher has not suggested all of them.
         resources: CPUs and GPUs in use, None if unknown.
         uses_ray: Whether Ray is started or joined first.
+        metrics: Metrics of the trial in a run of one trial; empty in others, to save memory.
     """
 
     experiment: str
@@ -53,6 +54,7 @@ class RunProgress:
     expected: int = 0
     resources: RunResources | None = None
     uses_ray: bool = False
+    metrics: TrialMetrics = field(default_factory=TrialMetrics)
     _slots: int = 0
 
     def observe(self, event: TrialEvent, now: float) -> TrialProgress:
@@ -67,6 +69,8 @@ class RunProgress:
         """
         trial = self.trials.setdefault(event.trial, TrialProgress(event.trial, {}))
         trial.observe(event, now)
+        if self.is_lone and event.result is not None:
+            self.metrics.observe(event.result)
         self.count_slots()
         return trial
 
@@ -75,6 +79,11 @@ class RunProgress:
         """Whether the run waits for Ray, which has neither reported its resources nor started a trial."""
         is_ready = not self.uses_ray or self.resources is not None
         return not is_ready and all(trial.status == "PENDING" for trial in list(self.trials.values()))
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether the run has a single trial."""
+        return max(self.expected, len(self.trials)) == 1
 
     def count_slots(self) -> None:
         """Updates the maximum number of concurrent trials."""

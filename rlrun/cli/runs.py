@@ -6,11 +6,13 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from rlrun.cli.completers import complete_runs, complete_tags
 from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import counted, duration, listed, metric_words
@@ -31,12 +33,30 @@ MOST_STRANGE = 5
 @click.command()
 @click.option("--sort", type=click.Choice(list(SORT_KEYS)), default="age", show_default=True, help="The order.")
 @click.option("--status", metavar="STATUS", help="Only runs with a trial of this status, such as running or error.")
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_tags,
+    help="Only runs with this tag; with all, if given several times.",
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N.")
-@click.option("--delete", metavar="NAME", help="Delete this run with all its trials, after asking.")
+@click.option(
+    "--delete", metavar="NAME", shell_complete=complete_runs, help="Delete this run with all its trials, after asking."
+)
 @click.option("--yes", is_flag=True, help="With --delete: do not ask.")
 @runs_dir_option
 @json_option("the runs")
-def runs(sort: str, status: str | None, limit: int | None, delete: str | None, yes: bool, runs_dir: Path) -> None:
+def runs(
+    sort: str,
+    status: str | None,
+    tags: tuple[str, ...],
+    limit: int | None,
+    delete: str | None,
+    yes: bool,
+    runs_dir: Path,
+) -> None:
     """List the runs: status, trials, best value, env steps, age.
 
     The best value is by the metric in the column "by": of a run that evaluates,
@@ -51,7 +71,7 @@ def runs(sort: str, status: str | None, limit: int | None, delete: str | None, y
     from rlrun.runs.run_state import last_change, read_run_state
 
     wanted = None if status is None else _status_named(status)
-    names = run_names(runs_dir)
+    names = [name for name in run_names(runs_dir) if not tags or _has_tags(runs_dir / name, tags)]
     if limit is not None and wanted is None and sort in ("age", "name"):  # which needs no look into their files
         names = sorted(names, key=lambda name: -last_change(runs_dir / name) if sort == "age" else name)[:limit]
     there = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in names]
@@ -63,9 +83,24 @@ def runs(sort: str, status: str | None, limit: int | None, delete: str | None, y
     if there and not found:
         echo(f"None of {counted(len(there), 'run')} in {runs_dir} has a trial that is {str(status).lower()}.")
         return
+    if not found and tags:
+        echo(f"No run in {runs_dir} has {'the tag' if len(tags) == 1 else 'all the tags'} {', '.join(tags)}.")
+        return
     if not found:
         echo(f"No runs in {runs_dir}. Begin one: rlrun train --algorithm ppo --env CartPole-v1")
         return
+    echo(_table(found))
+    for run in found:
+        for problem in filter(None, (run["problem"], *(trial["problem"] for trial in run["trials"]))):
+            echo(f"{run['name']}: {problem}", err=True)
+    strange = [run["name"] for run in found if not is_own(runs_dir / run["name"], runs_dir)]
+    if strange:
+        named = f"{', '.join(strange[:MOST_STRANGE])}{', ...' if len(strange) > MOST_STRANGE else ''}"
+        echo(f"{counted(len(strange), 'run')} not taken as your own: {named}", err=True)
+
+
+def _table(found: list[dict[str, Any]]) -> str:
+    """Table of runs; columns in which no run has a value may be left out."""
     columns: dict[str, Callable[[dict[str, Any]], Any]] = {
         "run": lambda run: run["name"],
         "status": _status_text,
@@ -75,17 +110,24 @@ def runs(sort: str, status: str | None, limit: int | None, delete: str | None, y
         "env steps": lambda run: run["env_steps"],
         "SGD steps": lambda run: None if run["env_steps"] else run["sgd_steps"] or None,
         "last change": lambda run: f"{duration(run['age_s'])} ago",
+        "tags": lambda run: ", ".join(run["tags"]) or None,
+        "note": lambda run: run["note"] or None,
     }
-    if all(columns["SGD steps"](run) is None for run in found):  # none learns from data alone
-        del columns["SGD steps"]
-    echo(listed(found, columns, ["trials"]))
-    for run in found:
-        for problem in filter(None, (run["problem"], *(trial["problem"] for trial in run["trials"]))):
-            echo(f"{run['name']}: {problem}", err=True)
-    strange = [run["name"] for run in found if not is_own(runs_dir / run["name"], runs_dir)]
-    if strange:
-        named = f"{', '.join(strange[:MOST_STRANGE])}{', ...' if len(strange) > MOST_STRANGE else ''}"
-        echo(f"{counted(len(strange), 'run')} not taken as your own: {named}", err=True)
+    for heading in ("SGD steps", "tags", "note"):  # where none learns from data alone, or has labels
+        if all(columns[heading](run) is None for run in found):
+            del columns[heading]
+    return listed(found, columns, ["note", "trials", "tags"])
+
+
+def _has_tags(run: Path, tags: tuple[str, ...]) -> bool:
+    """Whether a run has all tags; False if its labels cannot be read, which `rlrun status` tells."""
+    from rlrun.errors import RunDamaged
+    from rlrun.runs.labels import read_labels
+
+    try:
+        return set(tags) <= set(read_labels(run).tags)
+    except RunDamaged:
+        return False
 
 
 def _place(run: dict[str, Any], sort: str) -> tuple[bool, Any]:
@@ -164,6 +206,7 @@ def _run_data(run: RunState, directory: Path) -> dict[str, Any]:
     return {
         "name": directory.name,
         "directory": str(directory),
+        **asdict(run.labels),
         "best_return": max(returns, default=None),
         "best": max((trial.best_score for trial in scored if trial.best_score is not None), default=None),
         "judged_by": next((trial.judged_by for trial in [*scored, *run.trials]), None),  # all have the same

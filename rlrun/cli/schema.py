@@ -11,7 +11,9 @@ from rlrun.cli.json_document import print_json
 def schema() -> None:
     """Print the JSON Schema of spec files, for editors.
 
-    In VS Code, for instance: `rlrun schema > rlrun.schema.json`, then name that file under "yaml.schemas".
+    `rlrun schema > rlrun.schema.json` writes it where a spec's first line may name it:
+    `# yaml-language-server: $schema=rlrun.schema.json`, as `rlrun init` writes. In VS Code
+    with the extension for YAML that is all.
     """
     from rlrun.spec.schema import json_schema
 

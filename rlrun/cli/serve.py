@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.completers import complete_trials
 from rlrun.cli.options import runs_dir_option, trust_option
 from rlrun.cli.tables import counted
 from rlrun.cli.terminal import echo
@@ -29,7 +30,7 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
-@click.argument("target", metavar="CHECKPOINT|RUN")
+@click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--policy", "name", default="", help="The policy, where a world has several; default: the first.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlrun.cli.completers import complete_runs
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpart_words, left_out
 from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_result
@@ -28,7 +29,7 @@ LONGEST_ERROR = 300
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @metric_options
 @click.option("--all", "whole", is_flag=True, help=f"Show every row, not just the best {MOST_ROWS}.")
 @runs_dir_option
@@ -73,6 +74,8 @@ def _heading(run: RunView) -> str:
     table = run.table
     lines = {
         "": f"{run.algorithm} on {run.env}, {shape_text(run)}",
+        "tags": ", ".join(run.labels.tags),
+        "note": run.labels.note,
         "status": status_text(run.trials) or "no trials yet",
         "stop": _stop_text(run.spec.get("stop") or {}),
         "preset": preset_text(run.spec.get("env"), run.spec.get("config") or {}),
@@ -235,6 +238,7 @@ def _data(
     return {
         "directory": run.path,
         **fields_of(run, "name", "spec"),
+        **asdict(run.labels),
         **fields_of(run.table, "experiment", "created", "command", "versions"),
         "metric": metric,
         "mode": mode,

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlrun.cli.completers import complete_runs
 from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_json, wants_json
+from rlrun.cli.label import labels_lines
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import duration
 from rlrun.cli.terminal import echo
@@ -26,7 +28,7 @@ MOST_ERRORS = 3
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @click.option("--watch", "watches", is_flag=True, help="Show it again every two seconds until the run ends.")
 @runs_dir_option
 @json_option("the run")
@@ -88,6 +90,7 @@ def run_data(state: RunState) -> dict[str, Any]:
         "name": state.path.name,
         "directory": str(state.path),
         "experiment": state.experiment,
+        **asdict(state.labels),
         "driver": {"alive": state.driver is not None, "pid": state.driver or None},
         "stop": dict(state.stop),
         "age_s": max(0.0, time.time() - state.changed),
@@ -163,7 +166,8 @@ def _print(state: RunState) -> None:
 
     run, now = progress_of(state), time.time()
     left = run.left_text(now) if state.driver is not None else ""
-    echo(_described(state, left))
+    for line in (_described(state, left), *labels_lines(state.labels)):
+        echo(line)
     trials = shown_first(run.trials.values())
     columns = columns_of(run, trials, now) if trials else []
     if trials and sys.stdout.isatty():

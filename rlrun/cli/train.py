@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.completers import complete_specs, complete_trials
 from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
 from rlrun.cli.options import (
     address_option,
@@ -14,23 +15,29 @@ from rlrun.cli.options import (
     json_option,
     machine_option,
     max_trials_option,
+    note_option,
+    progress_options,
     runs_dir_option,
     set_option,
     spec_files_option,
+    tag_option,
 )
 
 if TYPE_CHECKING:
+    from rlrun.cli.watch import Progress
     from rlrun.runs.run_directory import Executor
 
 
 @click.command()
-@click.argument("specs", type=click.Path(path_type=Path), nargs=-1, metavar="[FILE]...")
+@click.argument("specs", type=click.Path(path_type=Path), nargs=-1, metavar="[FILE]...", shell_complete=complete_specs)
 @spec_files_option(required=False)
 @algorithm_and_env_options
 @set_option
 @machine_option
 @click.option("--seed", type=click.IntRange(min=0), help="Run this one seed instead of the spec's.")
 @click.option("--name", help="Name the run; the default is the experiment's name.")
+@tag_option
+@note_option
 @executor_option
 @address_option
 @click.option(
@@ -38,10 +45,12 @@ if TYPE_CHECKING:
     "from_checkpoint",
     type=click.Path(path_type=Path),
     metavar="CHECKPOINT",
+    shell_complete=complete_trials,
     help="Start from the weights of this checkpoint, trial or run.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the trials that would run, and run nothing.")
 @max_trials_option
+@progress_options
 @runs_dir_option
 @json_option("the trials and their results")
 def train(
@@ -53,11 +62,15 @@ def train(
     machine: str | None,
     seed: int | None,
     name: str | None,
+    tags: tuple[str, ...],
+    note: str | None,
     executor: Executor | None,
     address: str | None,
     from_checkpoint: Path | None,
     dry_run: bool,
     max_trials: int | None,
+    progress: Progress | None,
+    quiet: bool,
     runs_dir: Path,
 ) -> None:
     """Train experiments of spec files, or an algorithm on an env.
@@ -81,16 +94,18 @@ def train(
         return
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import checkpoint_named
-    from rlrun.cli.watch import RunWatcher
+    from rlrun.cli.watch import watching
     from rlrun.launch.run import run
 
     start = None if from_checkpoint is None else checkpoint_named(str(from_checkpoint), runs_dir, best=False)
-    with RunWatcher(names_experiment=len(experiments) > 1) as watcher:
+    with watching(progress, quiet=quiet, names_experiment=len(experiments) > 1) as watcher:
         trials = run(
             experiments,
             runs_dir=runs_dir,
             executor=executor,
             name=name,
+            tags=tags,
+            note=note or "",
             address=address,
             from_checkpoint=start,
             watch=watcher,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -20,6 +21,9 @@ STEADY_METRICS = (ENV_STEPS, "agent_steps", SGD_STEPS, "iteration", "episodes", 
 
 SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s", "time_this_iter_s")
 """Names of the metrics that are kept of a trial's newest result, to save memory in runs of many trials."""
+
+CURVES = ("episode_return_mean", "evaluation/episode_return_mean")
+"""Metrics whose course is kept in a run of one trial."""
 
 ITERATIONS_TO_START = 2
 """Number of initial iterations that the pace estimate excludes, since they include tracing and compilation."""
@@ -168,11 +172,16 @@ class TrialProgress:
         """Metric that counts the trial's steps (see `counted_metric`)."""
         return counted_metric([self.result or {}])
 
-    def steps_text(self) -> str:
-        """Text with the number of steps, and the stop criterion if there is one."""
+    def steps_text(self, *, with_unit: bool = True) -> str:
+        """Text with the number of steps, and the stop criterion if there is one.
+
+        Args:
+            with_unit: Whether the text ends with what is counted, such as env steps.
+        """
         steps, words = cell_text(self.result.get(self.metric) if self.result else 0), STEP_NAMES[self.metric]
         limit = self.stop.get(self.metric)
-        return f"{steps} {words}" if limit is None else f"{steps} of {int(limit):,} {words}"
+        number = steps if limit is None else f"{steps} of {int(limit):,}"
+        return f"{number} {words}" if with_unit else number
 
     def return_text(self) -> str:
         """Text with the mean return, with a fixed number of decimals."""
@@ -205,6 +214,27 @@ class TrialProgress:
             return None
         total = self.result.get("time_total_s")
         return total / self.share if total and self.share > 0 else None
+
+
+@dataclass
+class TrialMetrics:
+    """Newest value of each metric of a trial, and curves of its returns.
+
+    Attributes:
+        last: Metric -> its newest value that is not None.
+        curves: Metric of `CURVES` -> its finite values so far.
+    """
+
+    last: dict[str, Any] = field(default_factory=dict)
+    curves: dict[str, list[float]] = field(default_factory=dict)
+
+    def observe(self, result: Result) -> None:
+        """Updates the metrics by a new result."""
+        self.last |= {name: value for name, value in result.items() if value is not None}
+        for metric in CURVES:
+            value = result.get(metric)
+            if value is not None and math.isfinite(value):
+                self.curves.setdefault(metric, []).append(float(value))
 
 
 def training_time(last: Result) -> str | None:

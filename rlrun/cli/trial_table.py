@@ -131,8 +131,7 @@ def drawn_run(run: RunProgress, title: str, directory: str, now: float, console:
         now: The time.
         console: The terminal, whose size limits the view.
     """
-    heading = ", ".join(filter(None, [title, run.left_text(now), f"in {directory}"]))
-    parts: list[RenderableType] = [_line(heading, "bold")]
+    parts: list[RenderableType] = [_line(heading_of(run, title, directory, now), "bold")]
     trials = shown_first(run.trials.values())
     shown = trials[: max(1, console.height - OTHER_LINES)]
     if shown:
@@ -145,6 +144,11 @@ def drawn_run(run: RunProgress, title: str, directory: str, now: float, console:
     if leader is not None:
         parts.append(_line(str(leader)))
     return Group(*parts)
+
+
+def heading_of(run: RunProgress, title: str, directory: str, now: float) -> str:
+    """First line of the views of a run; the arguments are those of `drawn_run`."""
+    return ", ".join(filter(None, [title, run.left_text(now), f"in {directory}"]))
 
 
 def _line(text: str, style: str = "") -> Text:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlrun.cli.completers import complete_specs
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, machine_option, max_trials_option, set_option
 from rlrun.cli.tables import stdout_width, table
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
+@click.argument(
+    "files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...", shell_complete=complete_specs
+)
 @set_option
 @machine_option
 @max_trials_option

@@ -6,14 +6,15 @@ import io
 import os
 import sys
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol, TextIO
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
 from rlrun.cli.plain_lines import PlainLines
 from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.tables import counted
 from rlrun.cli.terminal import plain
 from rlrun.cli.trial_progress import TrialProgress
+from rlrun.errors import UsageError
 from rlrun.runs.events import (
     RunEvent,
     RunFinished,
@@ -25,11 +26,17 @@ from rlrun.runs.events import (
     TrialAdded,
     TrialEvent,
     TrialNote,
+    TrialRewound,
+    Watcher,
 )
 from rlrun.runs.outcome import shown_path
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+
+Progress = Literal["lines", "json"]
+"""Type of the ways to display progress besides the default, a live view on a terminal and lines elsewhere."""
 
 
 class View(Protocol):
@@ -45,6 +52,30 @@ class View(Protocol):
         """Closes the display."""
 
 
+def watching(
+    progress: Progress | None, *, quiet: bool, names_experiment: bool = False
+) -> AbstractContextManager[Watcher]:
+    """Creates the watcher of a run that the options ``--progress`` and ``--quiet`` ask for, as a context manager.
+
+    Args:
+        progress: Value of ``--progress``.
+        quiet: Whether nothing is displayed.
+        names_experiment: See `RunWatcher`.
+
+    Raises:
+        UsageError: Both are given.
+    """
+    if quiet and progress is not None:
+        raise UsageError(f"--quiet shows no progress, and --progress {progress} does; leave one of them out")
+    if quiet:
+        return nullcontext(lambda event: None)
+    if progress == "json":
+        from rlrun.cli.json_lines import print_event_line
+
+        return nullcontext(print_event_line)
+    return RunWatcher(names_experiment=names_experiment, is_live=progress is None)
+
+
 class RunWatcher:
     """Watcher that displays the progress of a run on stderr.
 
@@ -54,9 +85,11 @@ class RunWatcher:
     Args:
         names_experiment: Whether each plain line begins with the experiment's name, for several experiments in
             sequence.
+        is_live: Whether there may be a live view.
     """
 
-    def __init__(self, *, names_experiment: bool = False) -> None:
+    def __init__(self, *, names_experiment: bool = False, is_live: bool = True) -> None:
+        self._is_live = is_live
         self._stream = copy_of_stderr()
         self._names_experiment = names_experiment
         self._view: View | None = None
@@ -82,6 +115,9 @@ class RunWatcher:
                 self._write_line(f"{event.experiment}: measuring {' and '.join(event.settings)}, a minute or two")
             case RunMeasured():
                 self._write_line(_measured_text(event))
+            case TrialRewound():
+                kept = f"what was later is kept in {shown_path(event.kept)}"
+                self._write_line(f"{event.trial}: goes back to {event.steps}; {kept}")
             case RunStarted():
                 trials = {trial.name: TrialProgress.of(trial) for trial in event.trials}
                 self._run = RunProgress(event.experiment, trials, event.expected, uses_ray=event.uses_ray)
@@ -104,7 +140,7 @@ class RunWatcher:
     def _view_of(self, event: RunStarted) -> View:
         manner = f"{' resumed' if event.resumed else ''}{' on Ray' if event.uses_ray else ''}"
         directory = shown_path(event.directory)
-        if self._stream.isatty() and os.environ.get("TERM") != "dumb":
+        if self._is_live and self._stream.isatty() and os.environ.get("TERM") != "dumb":
             from rlrun.cli.live import LiveView
 
             return LiveView(f"{event.experiment}{manner}", directory, self._run, self._stream, uses_ray=event.uses_ray)

@@ -17,7 +17,9 @@ from rlrun.launch.chain import following
 from rlrun.launch.checks import check_chains, check_compiler, check_name, check_packages, check_place, choose_executor
 from rlrun.launch.measured import with_measured_settings
 from rlrun.launch.parts import Part, run_all, still_to_suggest
+from rlrun.launch.rewind import rewind
 from rlrun.runs.events import Watcher
+from rlrun.runs.labels import Labels, write_labels
 from rlrun.runs.run_directory import Executor, RunDirectory, default_runs_dir, follow_import_paths
 from rlrun.runs.run_upload import copied, is_taken, place_of_copy
 from rlrun.runs.trial_result import TrialResult
@@ -35,6 +37,8 @@ def run(
     overrides: Sequence[str] = (),
     runs_dir: Path | str | None = None,
     name: str | None = None,
+    tags: Sequence[str] = (),
+    note: str = "",
     seed: int | None = None,
     executor: Executor | None = None,
     address: str | None = None,
@@ -55,6 +59,8 @@ def run(
         runs_dir: The folder that holds the runs; ``$RLRUN_RUNS`` or ``./runs`` by default.
         name: Name of the run's directory; the experiment's name by default. ``-2``, ``-3``, ... is appended if it is
             taken.
+        tags: Tags of the runs, by which `rlrun runs --tag` finds them.
+        note: A note on the runs.
         seed: Run this one seed instead of the experiments' own.
         executor: "local" for this process, one trial after the other; "ray" for Tune on Ray; by default "local" for a
             single trial without workers, else "ray".
@@ -78,6 +84,7 @@ def run(
     found = _experiments(experiments, overrides)
     if seed is not None:
         found = [experiment.replace(seeds=(seed,)) for experiment in found]
+    labels = Labels().changed(tags, note=note)
     if name is not None:
         check_name(name, found)
     check_chains(found)
@@ -94,6 +101,8 @@ def run(
     parts: list[Part] = []
     for experiment, trials, chosen in plans:
         directory = _new_directory(folder, name, experiment, trials, chosen, start, parts)
+        if labels != Labels():
+            write_labels(directory.path, labels)
         parts.append(Part(directory, experiment, trials, chosen, resumed=False))
     return run_all(parts, address=address, eager=False, watch=watch)
 
@@ -105,6 +114,7 @@ def resume(
     address: str | None = None,
     retry_failed: bool = False,
     extend: Mapping[str, float] | None = None,
+    from_step: float | None = None,
     eager: bool = False,
     trust: bool = True,
     watch: Watcher = lambda event: None,
@@ -120,6 +130,8 @@ def resume(
         address: As in `run`.
         retry_failed: Whether failed trials are resumed too, from their newest checkpoint.
         extend: New, larger values of stop criteria; trials that ended by the former ones are resumed.
+        from_step: Step to go back to first: each trial that has gone beyond resumes from its newest whole checkpoint at
+            or before this number of env steps. What was later is kept in the trial's folder ``set_aside``.
         eager: Whether updates that were compiled may run uncompiled where there is no compiler.
         trust: Whether the run may import, read and write what it names; False for another person's run.
         watch: Called with each event of the run.
@@ -129,8 +141,8 @@ def resume(
         not ended.
 
     Raises:
-        UsageError: If the directory is not a run, another process runs it, or a trial needs more CPUs or GPUs than
-            there are.
+        UsageError: If the directory is not a run, another process runs it, a trial needs more CPUs or GPUs than there
+            are, or the run cannot go back to `from_step`.
         RunDamaged: If run.json or a trial.json cannot be read.
         CheckpointRefused: If the run names code, files or services, and `trust` is False.
         CheckpointError: If a trial has checkpoints but none that can be used, and no other trial succeeded.
@@ -149,6 +161,8 @@ def resume(
     if extend:
         with opened.locked():
             opened.extend(extend)
+    if from_step is not None:
+        rewind(opened, from_step, watch)
     parts = []
     for run_directory in runs:
         part = _left_to_do(run_directory, executor, address, retry_failed=retry_failed, eager=eager)

@@ -14,6 +14,7 @@ from typing import Any
 
 from rlrun.errors import RunDamaged, UsageError, did_you_mean
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, common_axis, counted_metric
+from rlrun.runs.labels import Labels, read_labels
 from rlrun.runs.run_directory import RunDirectory, RunTable
 from rlrun.runs.run_state import read_run_state
 from rlrun.runs.trial_result import TrialResult
@@ -38,6 +39,7 @@ class RunView:
         path: Directory of the run.
         name: Name of the run's directory, with the parent folder's name if several runs share a name.
         table: Content of run.json.
+        labels: Tags and note of the run.
         spec: Resolved spec of the run, {} if it cannot be read.
         spec_text: The resolved spec as text.
         trials: Results of the trials, in the order of the table.
@@ -49,6 +51,7 @@ class RunView:
     path: Path
     name: str
     table: RunTable
+    labels: Labels
     spec: dict[str, Any]
     spec_text: str
     trials: tuple[TrialResult, ...]
@@ -151,6 +154,7 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
         path=run.path,
         name=name or run.path.name,
         table=run.table,
+        labels=_read_labels(run.path, problems),
         spec=spec,
         spec_text=text,
         trials=trials,
@@ -232,6 +236,14 @@ def _read_spec(run: RunDirectory, problems: list[str]) -> tuple[dict[str, Any], 
     except (RunDamaged, OSError) as error:
         problems.append(str(error))
         return {}, ""
+
+
+def _read_labels(run: Path, problems: list[str]) -> Labels:
+    try:
+        return read_labels(run)
+    except RunDamaged as error:
+        problems.append(str(error))
+        return Labels()
 
 
 def _expected(spec: Mapping[str, Any]) -> list[str]:

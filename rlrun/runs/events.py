@@ -4,8 +4,8 @@ A watcher is a function of one event. It is called in the process and thread tha
 `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded` and
 `RunResources`, `RunStopping` as soon as the user interrupts, `RunFinished`. A file with several experiments gives one
 such sequence for each, one after another. `RunMeasuring` and `RunMeasured` of experiments with settings ``auto`` come
-before all sequences. `RunStopping` is sent from a signal handler of that thread. If Ray has lost its gcs_server,
-`RunFinished` is sent from another thread.
+before all sequences, and so does `TrialRewound` of a resume from an earlier step. `RunStopping` is sent from a signal
+handler of that thread. If Ray has lost its gcs_server, `RunFinished` is sent from another thread.
 """
 
 from __future__ import annotations
@@ -53,6 +53,23 @@ class RunMeasured:
     env_steps_per_s: float
     timed: int
     possible: int
+
+
+@dataclass(frozen=True)
+class TrialRewound:
+    """Event: a trial is to be resumed from an earlier checkpoint than its newest.
+
+    Attributes:
+        trial: Name of the trial.
+        checkpoint: Directory of the checkpoint.
+        steps: The checkpoint's steps in words.
+        kept: Directory of the later results and checkpoints.
+    """
+
+    trial: str
+    checkpoint: Path
+    steps: str
+    kept: Path
 
 
 @dataclass(frozen=True)
@@ -174,6 +191,7 @@ class RunFinished:
 RunEvent = (
     RunMeasuring
     | RunMeasured
+    | TrialRewound
     | RunStarted
     | TrialAdded
     | TrialEvent

@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rlrun.errors import RlrunError
+from rlrun.errors import RlrunError, RunDamaged
+from rlrun.runs.labels import Labels, read_labels
 from rlrun.runs.run_directory import LOCK_FILE, RUN_FILE, RunDirectory
 from rlrun.runs.trial_result import TrialResult, changed_at, read_trial
 from rlrun.runs.trial_status import is_over
@@ -49,15 +51,24 @@ class RunState:
         return _stop(self.trials)
 
     @cached_property
+    def labels(self) -> Labels:
+        """Tags and note of the run; none if their file is damaged."""
+        with suppress(RunDamaged):
+            return read_labels(self.path)
+        return Labels()
+
+    @cached_property
     def problems(self) -> tuple[str, ...]:
         """Error messages for damaged files of the run itself, one per file."""
         if self.problem:
             return (self.problem,)
-        try:
-            RunDirectory.open(self.path).spec()
-        except (RlrunError, OSError) as error:
-            return (str(error),)
-        return ()
+        found = []
+        for read in (lambda: RunDirectory.open(self.path).spec(), lambda: read_labels(self.path)):
+            try:
+                read()
+            except (RlrunError, OSError) as error:
+                found.append(str(error))
+        return tuple(found)
 
 
 def read_run_state(path: Path) -> RunState:

@@ -155,8 +155,11 @@ def test_an_experiment_that_cannot_learn_in_its_env_is_named_with_its_file(as_js
 
 
 def test_init_writes_the_shipped_spec_where_there_is_one() -> None:
-    assert rlrun("init", "CartPole-v1").exit_code == 0
-    assert Path("cartpole-v1-ppo.yaml").read_text() == (ROOT / "configs/cartpole/ppo.yaml").read_text()
+    done = rlrun("init", "CartPole-v1")
+    assert (done.exit_code, done.stderr.splitlines()[-1].rpartition(": ")[2]) == (0, "rlrun schema > rlrun.schema.json")
+    for_editors = "# yaml-language-server: $schema=rlrun.schema.json\n"
+    shipped = (ROOT / "configs/cartpole/ppo.yaml").read_text()
+    assert Path("cartpole-v1-ppo.yaml").read_text() == for_editors + shipped
 
 
 def test_runs_are_sorted_filtered_and_limited() -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rlrun.cli.live import LiveView
 from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.trial_progress import TrialProgress, shown_first
+from rlrun.cli.trial_screen import drawn_trial
 from rlrun.cli.trial_table import columns_of, drawn_run, text_table, that_fit
 from rlrun.runs.events import RunResources, TrialEvent
 
@@ -108,3 +109,108 @@ def test_the_live_view_fits_the_terminal_and_says_lines_above_itself(
     lines = stream.getvalue().splitlines()
     assert "SIGINT: stopping" in lines
     assert max(map(len, lines)) <= columns
+
+
+ROW = {
+    "iteration": 7,
+    "env_steps": 500_000,
+    "episodes": 90,
+    "episode_return_mean": 123.4,
+    "episode_len_mean": 61.5,
+    "env_steps_per_s": 98_765.0,
+    "time_this_iter_s": 2.0,
+    "time/TrainOnBatch_s": 1.5,
+    "time/evaluation_s": 0.25,
+    "learner/lr": 0.0003,
+    "learner/entropy": 0.57,
+    "learner/kl": 0.01,
+    "learner/explained_variance": 0.875,
+    "learner/policy_loss": -0.02,
+    "learner/value_loss": 18.1,
+    "time/MergeFilters_s": 0.0001,
+}
+
+
+def lone_run(**more: float | None) -> RunProgress:
+    """Makes a run of one trial, whose return grows from 0 to 123.4 and whose last row has other values, too."""
+    run = RunProgress("pole", {"000-seed=0": TrialProgress("000-seed=0", {"env_steps": 1_000_000})})
+    for share in (0.0, 0.25, 0.5, 1.0):
+        row = {**ROW, "env_steps": int(500_000 * share), "episode_return_mean": 123.4 * share, **more}
+        run.observe(TrialEvent("000-seed=0", "RUNNING", row), 100.0 * share)
+    return run
+
+
+def screen(run: RunProgress, width: int, height: int = 30, encoding: str = "utf-8") -> list[str]:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    console = Console(file=stream, width=width, height=height, color_system=None)
+    (trial,) = run.trials.values()
+    console.print(drawn_trial(trial, run.metrics, "pole: 5 s, in runs/pole", 100.0, console))
+    stream.seek(0)
+    return [line.rstrip() for line in stream.read().splitlines()]
+
+
+def test_a_lone_trial_fills_a_screen_with_its_returns_its_learner_and_its_time() -> None:
+    assert screen(lone_run(**{"evaluation/episode_return_mean": 150.0}), 80) == [
+        "pole: 5 s, in runs/pole",
+        f"{'━' * 26}{'─' * 26} 50%",
+        "env steps   500,000 of 1,000,000  iteration 7  episodes 90  episode length 61.5",
+        "return      123.4     ▁▃▅█  best 123.4",
+        "evaluation  150.0     ▁▁▁▁",
+        "learner     policy_loss -0.02  value_loss 18.1  entropy 0.57  kl 0.01",
+        "            explained_variance 0.875  lr 0.0003",
+        "speed       98,765 steps/s  1 min 40 s left",
+        "time        TrainOnBatch 75%  evaluation 12%",
+    ]
+
+
+def test_a_terminal_of_40_columns_gets_more_lines_and_one_without_utf8_no_curves() -> None:
+    assert screen(lone_run(), 40, encoding="ascii") == [
+        "pole: 5 s, in runs/pole",
+        f"{'=' * 18}{'-' * 18} 50%",
+        "env steps   500,000 of 1,000,000",
+        "            iteration 7  episodes 90",
+        "            episode length 61.5",
+        "return      123.4  best 123.4",
+        "learner     policy_loss -0.02",
+        "            value_loss 18.1",
+        "            entropy 0.57  kl 0.01",
+        "            explained_variance 0.875",
+        "            lr 0.0003",
+        "speed       98,765 steps/s",
+        "            1 min 40 s left",
+        "time        TrainOnBatch 75%",
+        "            evaluation 12%",
+    ]
+
+
+@pytest.mark.parametrize("width", [10, 20, 40, 80, 200])
+@pytest.mark.parametrize("height", [2, 6, 40])
+def test_the_screen_of_a_lone_trial_fits_any_terminal(width: int, height: int) -> None:
+    row = {"evaluation/episode_return_mean": None, "policies/left/learner/policy_loss": 1e-9, "learner/\x1b[2Jx": 1.0}
+    lines = screen(lone_run(**row), width, height)
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= max(1, height - 1)
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_value_that_an_iteration_lacks_stays_the_last_one() -> None:
+    run = lone_run(**{"evaluation/episode_return_mean": 150.0})
+    run.observe(TrialEvent("000-seed=0", "RUNNING", {"evaluation/episode_return_mean": None}), 101.0)
+    assert "evaluation  150.0     ▁▁▁▁" in screen(run, 80)
+
+
+def test_a_run_of_several_trials_keeps_no_metrics_and_is_a_table() -> None:
+    run = sweep(2, running=2)
+    assert run.metrics.last == {}
+
+
+def test_the_live_view_of_a_lone_trial_is_its_screen_once_it_has_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"COLUMNS": "80", "LINES": "30", "FORCE_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    run, stream = RunProgress("pole", {"000": TrialProgress("000", {"env_steps": 1_000_000})}), io.StringIO()
+    view = LiveView("pole", "runs/pole", run, stream, uses_ray=True)
+    before = stream.getvalue()
+    view.show(run.observe(TrialEvent("000", "RUNNING", ROW), 1.0))
+    view.close()
+    assert ("in runs/pole" in before, "learner" in before) == (True, False)
+    assert "learner     policy_loss -0.02  value_loss 18.1" in stream.getvalue()

@@ -317,6 +317,24 @@ def test_the_shell_is_told_how_words_go_on(typed: str, offered: str) -> None:
     assert f"plain,{offered}" in done.stdout.splitlines()
 
 
+def test_bash_completes_the_key_of_a_setting_without_a_space_after_it(tmp_path: Path) -> None:
+    (tmp_path / "rlrun").write_text(f'#!/bin/sh\nexec {sys.executable} -m rlrun "$@"\n')
+    (tmp_path / "rlrun").chmod(0o755)
+    program = """
+eval "$(rlrun completion bash)"
+compopt() { echo compopt "$@"; }
+COMP_WORDS=(rlrun train cartpole/ppo --set config.gae)
+COMP_CWORD=4
+_rlrun_completion rlrun
+echo "${COMPREPLY[@]}"
+"""
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", program], cwd=ROOT, env=os.environ | {"PATH": path}, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == ["compopt -o nospace", "config.gae_lambda="], done.stderr
+
+
 @pytest.mark.parametrize("closed", ["1", "2"])
 def test_a_descriptor_that_was_closed_is_no_bug(closed: str, tmp_path: Path) -> None:
     words = ["runs", "--runs-dir", str(tmp_path)]

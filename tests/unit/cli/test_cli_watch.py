@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlrun.algorithms.ppo import PPO
-from rlrun.cli.watch import RunWatcher
+from rlrun.cli.watch import RunWatcher, watching
+from rlrun.errors import UsageError
 from rlrun.runs.events import (
     RunEvent,
     RunFinished,
@@ -21,8 +24,11 @@ from rlrun.runs.events import (
     TrialAdded,
     TrialEvent,
     TrialNote,
+    Watcher,
 )
+from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.experiment import TrialSpec
+from tests.command import rlrun
 
 SmallTrial = Callable[[int], TrialSpec]
 
@@ -110,3 +116,60 @@ def test_where_several_experiments_run_each_line_names_its_own(
         "b: 1 trial resumed, in runs/b",
         "b: 000-seed=0: starts",
     ]
+
+
+def test_progress_as_json_is_a_line_for_each_event_and_the_result_is_the_last(
+    tmp_path: Path, small_trial: SmallTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[RunEvent] = [
+        RunStarted("tiny", tmp_path, "local", False, (small_trial(0),), False, sys.stdout, expected=1),
+        TrialAdded(small_trial(1)),
+        TrialEvent("000-seed=0", "RUNNING", {"iteration": 1, "learner/kl": float("nan")}, place="here:7"),
+        TrialNote("000-seed=0", "compiles"),
+        RunResources(1, 2, 0, 0),
+        RunStopping("SIGINT"),
+        RunFinished(tmp_path, (), 1.0),
+    ]
+
+    def run(*args: Any, watch: Watcher, **options: Any) -> list[TrialResult]:
+        for event in events:
+            watch(event)
+        print("what an env prints")
+        return []
+
+    monkeypatch.setattr("rlrun.launch.run.run", run)
+    done = rlrun("train", "cartpole/ppo", "--progress", "json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["event"] for line in lines] == [
+        "run_started", "trial_added", "trial", "note", "resources", "stopping", "run_finished", "result",
+    ]  # fmt: skip
+    assert all(line["schema"] == 1 for line in lines)
+    started, added, trial, *_, finished, result = lines
+    assert (started["directory"], started["trials"]) == (
+        str(tmp_path), [{"name": "000-seed=0", "seed": 0, "params": {}}]
+    )  # fmt: skip
+    assert (added["trial"], trial["result"]) == ("001-seed=1", {"iteration": 1, "learner/kl": None})
+    assert (finished["seconds"], result["trials"]) == (1.0, [])
+    assert "what an env prints" in done.stderr
+
+
+def test_an_error_under_json_progress_is_the_last_line() -> None:
+    done = rlrun("train", "--seed", "x", "--progress=json")
+    (line,) = map(json.loads, done.stdout.splitlines())
+    assert (done.exit_code, line["event"], line["error"]["exit_code"]) == (2, "error", 2)
+
+
+@pytest.mark.parametrize(("words", "told"), [(["-q"], ""), (["--progress", "lines"], "tiny: 0 trials, in runs/tiny\n")])
+def test_a_quiet_command_shows_its_results_alone(words: list[str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*args: Any, watch: Watcher, **options: Any) -> list[TrialResult]:
+        watch(RunStarted("tiny", Path("runs/tiny"), "local", False, (), False, sys.stdout))
+        watch(RunFinished(Path("runs/tiny"), (), 1.0))
+        return []
+
+    monkeypatch.setattr("rlrun.launch.run.run", run)
+    assert rlrun("train", "cartpole/ppo", *words).stderr == told
+
+
+def test_quiet_and_progress_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="leave one of them out"):
+        watching("lines", quiet=True)

@@ -1,0 +1,134 @@
+"""Screen of a run with a single trial: its newest metrics, the curves of its returns, and where the time goes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from rlrun.cli.tables import GAP, cell_text, metric_words
+from rlrun.cli.terminal import plain
+from rlrun.cli.trial_progress import CURVES, TrialMetrics, TrialProgress
+from rlrun.report.step_axis import STEP_NAMES
+
+FIRST = ("entropy", "kl", "explained_variance")
+"""Metrics of the learner that follow its losses; all others follow these."""
+
+LABEL_WIDTH = 12
+LONGEST_LINE = 40
+"""Most characters of a curve or bar."""
+
+LEAST_CURVE = 8
+LEAST_SHARE = 0.005
+"""Smallest share of an iteration's time that is shown."""
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def drawn_trial(
+    trial: TrialProgress, metrics: TrialMetrics, heading: str, now: float, console: Console
+) -> RenderableType:
+    """Renders the screen of a lone trial; in a terminal with few lines the last ones are left out.
+
+    Args:
+        trial: Progress of the trial.
+        metrics: Metrics of the trial.
+        heading: First line.
+        now: The time.
+        console: The terminal, whose size limits the screen.
+    """
+    width, is_utf8 = console.width, console.encoding.startswith("utf")
+    named = {"iteration": "iteration", "episodes": "episodes", "episode length": "episode_len_mean"}
+    counts = [f"{label} {cell_text(metrics.last[name])}" for label, name in named.items() if name in metrics.last]
+    lines = [
+        *_progress_bar(trial.share, width, is_utf8),
+        *_section(STEP_NAMES[trial.metric], [trial.steps_text(with_unit=False), *counts], width),
+        *(_curve_line(metric, trial, metrics, width, is_utf8) for metric in CURVES if metric in metrics.curves),
+        *_section("learner", _learner(metrics), width),
+        *_section("speed", [trial.rate_text(), trial.left_text(now)], width),
+        *_section("time", _phases(metrics), width),
+    ]
+    texts = [Text(plain(heading), style="bold"), *(Text(plain(line)) for line in lines)]
+    for text in texts:
+        text.overflow, text.no_wrap = "ellipsis", True
+    return Group(*texts[: max(1, console.height - 1)])
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """Draws values as a line of bars; neighbours are averaged where there are more values than characters.
+
+    Examples:
+        >>> sparkline([0, 0, 5, 5, 10], 5), sparkline([0, 0, 10, 10], 2)
+        ('▁▁▅▅█', '▁█')
+    """
+    size = min(width, len(values))
+    edges = [round(place * len(values) / size) for place in range(size + 1)]
+    means = [sum(values[low:high]) / (high - low) for low, high in itertools.pairwise(edges)]
+    least, most = min(means), max(means)
+    scale = (len(_BARS) - 1) / (most - least) if most > least else 0.0
+    return "".join(_BARS[int((mean - least) * scale + 0.5)] for mean in means)
+
+
+def _progress_bar(share: float, width: int, is_utf8: bool) -> list[str]:
+    """Line with the completed share; none where it is unknown."""
+    if share <= 0:
+        return []
+    text = f"{share:.0%}"
+    length = max(0, min(LABEL_WIDTH + LONGEST_LINE, width - len(text) - 1))
+    full, rest = "━─" if is_utf8 else "=-"
+    filled = round(share * length)
+    return [f"{full * filled}{rest * (length - filled)} {text}"]
+
+
+def _curve_line(metric: str, trial: TrialProgress, metrics: TrialMetrics, width: int, is_utf8: bool) -> str:
+    """Line with the last and best value of a return, and its curve where there is room."""
+    text = f"{metric_words(metric):<{LABEL_WIDTH}}{cell_text(metrics.last[metric])}"
+    best = f"best {cell_text(trial.best)}" if trial.judged_by == metric and trial.best is not None else ""
+    room = min(LONGEST_LINE, width - LABEL_WIDTH - 8 - len(GAP) * 2 - len(best))
+    if not is_utf8 or room < LEAST_CURVE:
+        return GAP.join(filter(None, [text, best]))
+    return GAP.join(filter(None, [f"{text:<{LABEL_WIDTH + 8}}", sparkline(metrics.curves[metric], room), best]))
+
+
+def _section(label: str, cells: Sequence[str], width: int) -> Iterator[str]:
+    """Yields lines that begin with a label, with as many cells each as fit."""
+    line = ""
+    for cell in filter(None, cells):
+        if line and len(line) + len(GAP) + len(cell) > width:
+            yield line
+            line, label = "", ""
+        line = f"{line}{GAP}{cell}" if line else f"{label:<{LABEL_WIDTH}}{cell}"
+    if line:
+        yield line
+
+
+def _learner(metrics: TrialMetrics) -> list[str]:
+    """Cells of the learner's metrics: losses, then `FIRST`, then the others."""
+    found = {
+        name.replace("policies/", "", 1).replace("learner/", "", 1): value
+        for name, value in metrics.last.items()
+        if "learner/" in f"/{name}" and not name.startswith("time/")
+    }
+    return [f"{name} {cell_text(found[name])}" for name in sorted(found, key=_place)]
+
+
+def _place(name: str) -> int:
+    """Place of a learner's metric in the order of the screen."""
+    last = name.rpartition("/")[2]
+    if last.endswith("loss"):
+        return 0
+    return 1 + FIRST.index(last) if last in FIRST else 1 + len(FIRST)
+
+
+def _phases(metrics: TrialMetrics) -> list[str]:
+    """Cells of the phases' shares of the newest iteration, longest first."""
+    whole = metrics.last.get("time_this_iter_s") or 0.0
+    seconds: Mapping[str, float] = {
+        name.removeprefix("time/").removesuffix("_s"): value
+        for name, value in metrics.last.items()
+        if name.startswith("time/") and name.endswith("_s") and name.count("/") == 1
+    }
+    shares = {name: value / whole for name, value in seconds.items() if whole and value / whole >= LEAST_SHARE}
+    return [f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda pair: -pair[1])]

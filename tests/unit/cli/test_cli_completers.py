@@ -1,0 +1,94 @@
+"""What the shell offers for runs, trials, tags, settings, envs and specs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import ShellComplete, get_completion_class
+
+from rlrun.cli.main import COMMANDS, cli
+from rlrun.runs.labels import Labels, write_labels
+from rlrun.runs.run_directory import RunDirectory
+from rlrun.spec.load import parse_experiments
+
+SPEC = {"algorithm": "dqn", "env": "CartPole-v1", "seeds": 2, "stop": {"env_steps": 1000}}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (experiment,) = parse_experiments({"pole": SPEC})
+    RunDirectory.create(tmp_path / "runs", "pole", experiment, experiment.trials(), "local")
+    write_labels(tmp_path / "runs/pole", Labels(("good", "lr")))
+    (tmp_path / "mine.yaml").write_text("mine: {algorithm: sac}\n")
+    (tmp_path / "broken.yaml").write_text("a: [\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def offered(*words: str) -> list[str]:
+    """Texts that are offered in place of the last word; "(file)" and "(dir)" where the shell completes paths."""
+    found = ShellComplete(cli, {}, "rlrun", "_RLRUN_COMPLETE").get_completions(list(words[:-1]), words[-1])
+    return [item.value if item.type == "plain" else f"({item.type})" for item in found]
+
+
+@pytest.mark.parametrize("command", ["status", "show", "resume", "label", "report", "plot", "diagnose", "evaluate"])
+def test_commands_for_runs_offer_runs(command: str) -> None:
+    assert offered(command, "po") == ["pole"]
+    assert offered(command, "elsewhere/") == ["(dir)"]
+
+
+def test_a_run_and_a_slash_offers_its_trials() -> None:
+    assert offered("compare", "pole/00") == ["pole/000-seed=0", "pole/001-seed=1"]
+
+
+def test_runs_are_those_of_the_folder_that_is_named(folder: Path) -> None:
+    assert offered("show", "--runs-dir", str(folder), "po") == ["(dir)"]
+
+
+def test_every_argument_for_a_run_or_a_spec_is_completed() -> None:
+    context = click.Context(cli)
+    arguments = [
+        (name, parameter)
+        for name in COMMANDS
+        for parameter in getattr(cli.get_command(context, name), "params", [])
+        if isinstance(parameter, click.Argument)
+        and any(word in parameter.make_metavar(context) for word in ("RUN", "FILE"))
+    ]
+    assert len(arguments) > 15
+    own = [name for name, parameter in arguments if parameter._custom_shell_complete is None]
+    assert own == ["translate"]  # the file of another library
+
+
+def test_tags_are_those_of_the_run_or_of_all_runs() -> None:
+    assert offered("label", "pole", "--untag", "") == ["good", "lr"]
+    assert offered("runs", "--tag", "g") == ["good"]
+
+
+def test_settings_are_those_of_the_named_algorithm() -> None:
+    assert offered("train", "--algorithm", "ppo", "--set", "config.gae") == ["config.gae_lambda="]
+    assert offered("train", "mine.yaml", "--set", "config.target_e") == ["config.target_entropy="]
+    assert offered("train", "broken.yaml", "--set", "config.num_env") == ["config.num_envs_per_worker="]
+    assert offered("train", "mine.yaml", "--set", "checkpoint.k") == ["checkpoint.keep="]
+    assert offered("train", "mine.yaml", "--set", "stop.env") == ["stop.env_steps="]
+    assert offered("train", "mine.yaml", "--set", "env.max_e") == ["env.max_episode_steps="]
+    assert offered("train", "mine.yaml", "--set", "config.lr=1") == []
+
+
+def test_envs_and_specs_are_offered() -> None:
+    assert "CartPole-v1" in offered("train", "--algorithm", "ppo", "--env", "CartP")
+    assert offered("init", "Acro") == ["Acrobot-v1"]
+    assert offered("train", "mi")[0] == "mine.yaml"
+    assert "cartpole/ppo" in offered("validate", "cartpole/p")
+    assert offered("train", "no-such") == ["(file)"]
+    assert offered("diff", "pole") == ["pole"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_gets_trials_with_the_signs_in_their_names_as_they_are(shell: str) -> None:
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None
+    complete = shell_class(cli, {}, "rlrun", "_RLRUN_COMPLETE")
+    (item,) = complete.get_completions(["show"], "po")
+    assert "pole" in complete.format_completion(item).splitlines() + complete.format_completion(item).split(",")

@@ -1,0 +1,89 @@
+"""`rlrun diff`: the settings in which specs, runs and trials differ."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.runs.run_directory import RunDirectory
+from rlrun.spec.difference import Difference, Setting, differences, entry_of_trial
+from rlrun.spec.load import parse_experiments
+from tests.command import rlrun
+
+SPEC = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 1000}}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for name, lr in (("pole", 1e-3), ("sweep", {"grid_search": [1e-3, 3e-4]})):
+        (experiment,) = parse_experiments({name: {**SPEC, "config": {"lr": lr}}})
+        RunDirectory.create(tmp_path, name, experiment, experiment.trials(), "local")
+    (tmp_path / "two.yaml").write_text(json.dumps({"a": SPEC, "b": {**SPEC, "seeds": 2}}))
+    return tmp_path
+
+
+def diff(runs: Path, *words: str) -> Any:
+    done = rlrun("diff", *words, "--runs-dir", runs)
+    assert done.exit_code == 0, done.output
+    return [re.split(" {2,}", line) for line in done.stdout.splitlines()[1:]]
+
+
+def test_a_file_and_a_run_differ_by_what_was_set_and_defaults_are_marked(runs: Path) -> None:
+    assert diff(runs, f"{runs}/two.yaml:a", "pole") == [["config.lr", "0.0003 (default)", "0.001"]]
+    assert diff(runs, f"{runs}/two.yaml:b", f"{runs}/two.yaml:a") == [["seeds", "[0, 1]", "[0] (default)"]]
+
+
+def test_a_sweep_differs_by_its_search_space_and_a_trial_by_its_value(runs: Path) -> None:
+    assert diff(runs, "pole", "sweep") == [["config.lr", "0.001", "{grid_search: [0.001, 0.0003]}"]]
+    assert diff(runs, "pole", "sweep/001-lr=0.0003-seed=0") == [["config.lr", "0.001", "0.0003 (default)"]]
+    same = rlrun("diff", "pole", "sweep/000-lr=0.001-seed=0", "--runs-dir", runs)
+    assert same.stdout == "pole and sweep/000-lr=0.001-seed=0 have the same settings\n"
+
+
+def test_differences_are_told_as_json(runs: Path) -> None:
+    document = json.loads(rlrun("diff", "sweep", "pole", "--runs-dir", runs, "--json").stdout)
+    (only,) = document["differences"]
+    assert only["setting"] == "config.lr"
+    assert only["a"] == {"value": {"grid_search": [0.001, 0.0003]}, "is_default": False}
+    assert only["b"] == {"value": 0.001, "is_default": False}
+
+
+def test_what_is_not_there_is_answered_with_what_is(runs: Path) -> None:
+    several = rlrun("diff", f"{runs}/two.yaml", "pole", "--runs-dir", runs)
+    assert (several.exit_code, "with one of a, b" in several.stderr) == (2, True)
+    misspelt = rlrun("diff", "poel", "sweep", "--runs-dir", runs)
+    assert (misspelt.exit_code, "did you mean 'pole'?" in misspelt.stderr) == (2, True)
+
+
+def test_a_section_that_is_not_set_differs_by_the_keys_of_the_one_that_is() -> None:
+    found = differences({**SPEC, "evaluation": {"every": 10}}, {**SPEC, "evaluation": None})
+    assert found == [Difference("evaluation.every", Setting(10, False), None)]
+
+
+def test_settings_that_another_algorithm_lacks_have_no_value_there() -> None:
+    found = {one.setting: one for one in differences(SPEC, {**SPEC, "algorithm": "dqn"})}
+    assert found["config.gae_lambda"] == Difference("config.gae_lambda", Setting(0.95, True), None)
+    assert found["config.double"].first is None
+    assert "config.gamma" not in found
+
+
+def test_code_that_a_run_names_is_not_imported_for_a_comparison() -> None:
+    stranger = {**SPEC, "algorithm": "os:system", "env": {"id": "no_such_module:Env"}, "config": {"lr": 1}}
+    assert [one.setting for one in differences(stranger, {**stranger, "config": {"lr": 2}})] == ["config.lr"]
+
+
+def test_each_policy_of_a_world_has_its_own_settings() -> None:
+    policy = {"algorithm": "ppo", "config": {"lr": 0.5}}
+    world = {"policies": {"left": policy, "right": policy}, "env": {"world": "a:B"}, "stop": {"iteration": 1}}
+    changed = {**world, "policies": {"left": policy, "right": {"algorithm": "ppo"}}}
+    found = differences(world, changed)
+    assert found == [Difference("policies.right.config.lr", Setting(0.5, False), Setting(0.0003, True))]
+
+
+def test_a_trial_with_restarts_is_an_entry_with_one_seed() -> None:
+    entry = entry_of_trial({**SPEC, "name": "000", "seed": 3, "max_restarts": 2, "params": {}})
+    assert entry == {**SPEC, "seeds": [3], "failure": {"max_restarts": 2}}

@@ -33,7 +33,7 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-loggers test-kernels check format regress regress-quick results chaos
+.PHONY: help install train test test-loggers test-kernels check format regress regress-quick results chaos release-check
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
@@ -46,6 +46,7 @@ help:
 	@echo "make regress-quick  the same for the short specs in configs/regression/, and try their gates; minutes"
 	@echo "make results   train every spec that says what it must reach on ten seeds, and write docs/results.md; days"
 	@echo "make chaos     kill and interrupt whole runs at random moments, resume them, compare; half an hour"
+	@echo "make release-check  build sdist and wheel, and try the wheel in an empty environment; minutes"
 	@echo "make format    format the code"
 	@echo "Variables are explained at the top of the Makefile."
 
@@ -92,6 +93,9 @@ results: $(VENV)/.installed-dev
 chaos: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m chaos tests/chaos tests/integration $(PYTEST_ARGS)
 	DAMAGE_STRIDE=1 $(BIN)/python -m pytest tests/integration/test_hostile_checkpoints.py $(PYTEST_ARGS)
+
+release-check: $(VENV)/.installed-dev
+	$(BIN)/python -m tools.release_check --dist dist
 
 # The stamps are empty files; a second call finds them newer than what they depend on and installs nothing.
 

@@ -10,6 +10,7 @@ safetensors loads most files with a flipped bit or a zero-filled tail without co
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
@@ -288,13 +289,16 @@ def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, Bu
 
 
 def _bytes_on_disk(descriptor: int, size: int) -> int:
-    """Bytes that a file occupies on disk, without holes of sparse files."""
+    """Bytes that a file occupies on disk, without holes of sparse files; all where the file system does not tell."""
     found = place = 0
-    with suppress(OSError):  # raised after the last data
+    try:
         while place < size:
             begin = os.lseek(descriptor, place, os.SEEK_DATA)
             place = os.lseek(descriptor, begin, os.SEEK_HOLE)
             found += place - begin
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # which is raised after the last data
+            found = size
     os.lseek(descriptor, 0, os.SEEK_SET)
     return found
 

@@ -27,7 +27,7 @@ SECTIONS = {
         "league", "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
     ),
     "Look at data": ("dataset",),
-    "Use a policy elsewhere": ("serve", "export"),
+    "Use a policy elsewhere": ("serve", "export", "card"),
     "Write a spec": ("examples", "init", "translate", "validate", "config", "metrics", "schema", "plan", "profile"),
     "Look at this installation": ("algorithms", "envs", "env", "doctor", "docs", "completion"),
 }  # fmt: skip
@@ -98,8 +98,9 @@ class LazyGroup(click.Group):
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         from rlrun.checkpoint.manifest import rlrun_version
+        from rlrun.runs.provenance import own_commit
 
-        echo(f"rlrun {rlrun_version()}")
+        echo(" ".join([f"rlrun {rlrun_version()}", *(f"(commit {commit[:12]})" for commit in own_commit().values())]))
         ctx.exit()
 
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 RUN_FILE = "run.json"
 TRIAL_FILE = "trial.json"
-KNOWN_FILES = (RUN_FILE, TRIAL_FILE, "manifest.json")
+CARD_CHECKPOINT = "checkpoint"
+"""Folder of the policy in a card's folder."""
+KNOWN_FILES = (RUN_FILE, TRIAL_FILE, "manifest.json", f"{CARD_CHECKPOINT}/manifest.json")
 
 
 def run_named(target: str, runs_dir: Path) -> Path:
@@ -61,10 +63,10 @@ def run_or_trial_named(target: str, runs_dir: Path) -> tuple[Path, str | None]:
 
 
 def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
-    """Resolves the path or name of a checkpoint, trial or run to a checkpoint's directory.
+    """Resolves the path or name of a checkpoint, card, trial or run to a checkpoint's directory.
 
     Args:
-        target: A checkpoint, a trial or a run: a path, or a name in the runs folder.
+        target: A checkpoint, a card's folder, a trial or a run: a path, or a name in the runs folder.
         runs_dir: The folder that holds the runs.
         best: Whether a run or trial resolves to its best checkpoint instead of its newest.
 
@@ -79,6 +81,8 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
         return _of_trial(_only_trial(found, target), best=best)
     if (found / TRIAL_FILE).is_file():
         return _of_trial(found, best=best)
+    if not (found / "manifest.json").exists() and (found / CARD_CHECKPOINT / "manifest.json").is_file():
+        return found / CARD_CHECKPOINT
     return found  # reading it raises if it is no checkpoint
 
 

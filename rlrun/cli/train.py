@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     metavar="CHECKPOINT",
     shell_complete=complete_trials,
-    help="Start from the weights of this checkpoint, trial or run.",
+    help="Start from the weights of this checkpoint, card, trial or run.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the trials that would run, and run nothing.")
 @max_trials_option

@@ -27,6 +27,9 @@ FLAGS = (
     *("-shared", "-fPIC"),
 )
 
+ONLY_GCC = ("-fno-version-loops-for-strides",)
+"""Flags that Clang refuses as unknown."""
+
 PRODUCTS = (
     ("scipy_cblas_sgemm64_", 64),
     ("cblas_sgemm64_", 64),
@@ -121,12 +124,30 @@ def compiler() -> str:
     return found
 
 
+def compiler_version() -> str:
+    """What the C compiler says of its kind and version."""
+    return subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=False).stdout
+
+
+def flags(version: str, machine: str) -> tuple[str, ...]:
+    """Flags for a C compiler: GCC's, as far as Clang knows them, which `gcc` is on macOS.
+
+    Args:
+        version: What the compiler says of its version.
+        machine: Name of the processor's architecture. Clang refuses `-march=native` on some of ARM.
+    """
+    if "clang" not in version:
+        return FLAGS
+    native = "-mcpu=native" if machine in ("arm64", "aarch64") else "-march=native"
+    return tuple(native if flag == "-march=native" else flag for flag in FLAGS if flag not in ONLY_GCC)
+
+
 @cache
 def key() -> str:
     """Name of the compiled kernels: a hash of their text, flags, compiler, processor, C library and BLAS."""
     found = compiler()
-    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
-    software = (SOURCE.read_text("utf-8"), FLAGS, os.path.realpath(found), version, platform.libc_ver(), sys.platform)
+    text, place, version = SOURCE.read_text("utf-8"), os.path.realpath(found), compiler_version()
+    software = (text, flags(version, platform.machine()), place, version, platform.libc_ver(), sys.platform)
     return hashlib.sha256("\n".join(map(str, (*software, processor(), blas()))).encode()).hexdigest()[:32]
 
 
@@ -154,7 +175,7 @@ def compile_to(path: Path) -> None:
         NoLibrary: The compiler fails.
     """
     partial = path.with_suffix(f".{os.getpid()}.so")
-    command = [compiler(), *FLAGS, str(SOURCE), "-o", str(partial), "-lm"]
+    command = [compiler(), *flags(compiler_version(), platform.machine()), str(SOURCE), "-o", str(partial), "-lm"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILATION_TIMEOUT_S, check=False)
         if done.returncode != 0:
@@ -189,7 +210,7 @@ def demand_safe(directory: Path) -> None:
         directory.mkdir(0o700, parents=True, exist_ok=True)
         for place in (directory, directory.parent):
             demand_own(place)
-        if os.statvfs(directory).f_flag & os.ST_NOEXEC:
+        if sys.platform == "linux" and os.statvfs(directory).f_flag & os.ST_NOEXEC:  # macOS does not tell
             raise NoLibrary(f"{directory} is mounted noexec")
     except OSError as error:
         raise NoLibrary(f"{directory}: {error.strerror}") from error

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 _SECRET_WORDS = frozenset({"key", "token", "secret", "password"})
-_LEFT_OUT = "***"
+LEFT_OUT = "***"
+"""Text in the place of a secret."""
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 _CPUS = Path("/proc/cpuinfo")
@@ -36,8 +37,17 @@ def typed_command(words: Sequence[str]) -> str:
 def _without_secret(setting: str) -> str:
     """Masks the value in `path=value` if the last part of the path has a word for a secret."""
     path, equals, _ = setting.partition("=")
-    words = re.split(r"[_.:-]", path.rpartition(".")[2].strip().lower())
-    return f"{path}={_LEFT_OUT}" if equals and _SECRET_WORDS.intersection(words) else setting
+    return f"{path}={LEFT_OUT}" if equals and is_secret_name(path.rpartition(".")[2]) else setting
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether values of this name are secrets: one of its words is key, token, secret or password.
+
+    Examples:
+        >>> is_secret_name("HF_TOKEN"), is_secret_name("max_tokens")
+        (True, False)
+    """
+    return not _SECRET_WORDS.isdisjoint(re.split(r"[_.:-]", name.strip().lower()))
 
 
 def commits(folders: Iterable[Path]) -> dict[str, str]:
@@ -56,6 +66,13 @@ def commits(folders: Iterable[Path]) -> dict[str, str]:
         if repository is not None and (commit := _checked_out(repository / ".git")):
             found[str(repository)] = commit
     return found
+
+
+def own_commit() -> dict[str, str]:
+    """Commit of the checkout that rlrun itself runs from, by its folder; {} for an installed package."""
+    checkout = Path(__file__).parents[2]
+    commit = _checked_out(checkout / ".git") if (checkout / ".git").exists() else ""
+    return {str(checkout): commit} if commit else {}
 
 
 def _checked_out(git: Path) -> str:

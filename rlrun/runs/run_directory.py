@@ -27,7 +27,7 @@ from rlrun.checkpoint.own_digest import json_with_digest, read_unaltered, withou
 from rlrun.checkpoint.plain_json import first_mistake, load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import DiskFull, RunDamaged, SpecError, UsageError, did_you_mean
-from rlrun.runs.provenance import commits, machine, typed_command
+from rlrun.runs.provenance import commits, machine, own_commit, typed_command
 from rlrun.runs.trial_result import TrialResult, read_trial
 from rlrun.runs.trial_status import is_complete, is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
@@ -71,7 +71,7 @@ class RunTable:
         copy: Path or URI of a copy of the run's directory, or None.
         from_checkpoint: The checkpoint whose weights new trials start with, or None.
         after: Name of the run, next to this one, with whose final weights each seed begins, or None.
-        commits: Commits that were checked out in the git repositories of the spec and of the current folder.
+        commits: Commits that were checked out in the git repositories of rlrun, of the spec and of the current folder.
         machine: The CPU and the GPUs of the machine that started the run.
         format: Version of the format of run.json.
     """
@@ -142,7 +142,7 @@ class RunDirectory:
             trials=(),
             from_checkpoint=None if from_checkpoint is None else str(from_checkpoint.absolute()),
             after=after,
-            commits=commits([Path(experiment.origin).parent, Path.cwd()]),
+            commits=own_commit() | commits([Path(experiment.origin).parent, Path.cwd()]),
             machine=machine(),
         )
         write_file(path / SPEC_FILE, yaml_with_digest(dump_plain_yaml({experiment.name: experiment.to_data()})))

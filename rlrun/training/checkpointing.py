@@ -245,6 +245,11 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
         CheckpointError: The state is missing, belongs to other objectives or sizes, or is not finite.
     """
     stem = f"optimizers/{trainee.name}"
+    if stem not in content.tensors:
+        raise CheckpointError(
+            f"the checkpoint has no {stem}: it holds a policy alone, which can act, and from which a new run can "
+            "start (rlrun train --from)"
+        )
     try:
         named = finite_tensors(content, stem)
         expected = trainee.learner.optimizer_state()

@@ -144,7 +144,7 @@ def load(
     saved = checkpointing.sections_of(content)
     state = checkpointing.section_state(saved, "training")
     owned = {
-        policy: _load_what_was_learned(running, content, saved, policy)
+        policy: _load_what_was_learned(running, content, saved, policy, for_training=for_training)
         for policy in running.branches
         if new is None or policy not in new
     }
@@ -275,7 +275,7 @@ def adopt(running: RunningTraining, content: Content) -> None:
     """
     saved = checkpointing.sections_of(content)
     for policy, branch in running.branches.items():
-        own = _load_what_was_learned(running, content, saved, policy)
+        own = _load_what_was_learned(running, content, saved, policy, for_training=True)
         with checkpointing.refusing("section of its learner"):
             branch.trainee.learner.adopt_state(checkpointing.section_state(own, "learner"))
     _load_counts(running, saved)
@@ -284,13 +284,17 @@ def adopt(running: RunningTraining, content: Content) -> None:
 
 
 def _load_what_was_learned(
-    running: RunningTraining, content: Content, saved: Mapping[str, Any], policy: str
+    running: RunningTraining, content: Content, saved: Mapping[str, Any], policy: str, *, for_training: bool
 ) -> Mapping[str, Any]:
-    """Loads one trainee's policy, optimizer and filter state; returns the trainee's sections."""
+    """Loads one trainee's policy, optimizer and filter state; returns the trainee's sections.
+
+    For acting the checkpoint may lack the optimizers, as that of a card does.
+    """
     trainee = running.branches[policy].trainee
     own = checkpointing.trainee_sections_of(saved, policy)
     checkpointing.load_policy(trainee, content)
-    checkpointing.load_optimizer(trainee, content)
+    if for_training or f"optimizers/{policy}" in content.tensors:
+        checkpointing.load_optimizer(trainee, content)
     _load_filters(running, own, policy)
     return own
 

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -217,19 +212,3 @@ def test_status_names_the_run_and_a_missing_run_says_where_it_looked(tmp_path: P
     missing = rlrun("status", "secnd-try")
     assert missing.exit_code == 2
     assert f"neither here ({tmp_path}) nor in {tmp_path}/runs; did you mean 'second-try'?" in missing.stderr
-
-
-def test_a_wheel_holds_the_shipped_specs_the_documentation_and_the_names_of_other_libraries(tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    for name in ("rlrun", "configs", "docs"):
-        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", str(tmp_path), "."]
-    subprocess.run(command, cwd=source, env=os.environ, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    held = set(zipfile.ZipFile(wheel).namelist())
-    assert "rlrun/foreign_names.yaml" in held
-    assert {f"rlrun/configs/{path.parent.name}/{path.name}" for path in shipped_configs()} <= held
-    assert {f"rlrun/{page.relative_to(ROOT)}" for page in (ROOT / "docs").rglob("*.md")} <= held

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from rlrun.checkpoint.durable import explained_full_disk
 from rlrun.checkpoint.format import (
     Content,
+    _bytes_on_disk,
     _read_arrays,
     is_checkpoint,
     read_checkpoint,
@@ -398,6 +399,16 @@ def test_a_sparse_file_is_refused_before_it_is_read(checkpoint: Path) -> None:
         told = f"{name} is sparse: of its {size / 1e6:.1f} MB hardly any are on the disk"
         with pytest.raises(CheckpointCorrupt, match=told):
             verify_checkpoint(checkpoint)
+
+
+def test_a_file_system_that_does_not_tell_holes_has_no_sparse_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(descriptor: int, offset: int, how: int) -> int:
+        if how in (os.SEEK_DATA, os.SEEK_HOLE):
+            raise OSError(errno.EINVAL, "no such whence")
+        return offset
+
+    monkeypatch.setattr("rlrun.checkpoint.format.os.lseek", refused)
+    assert _bytes_on_disk(0, 10**9) == 10**9
 
 
 def test_a_checkpoint_of_a_newer_format_says_who_wrote_it(checkpoint: Path) -> None:

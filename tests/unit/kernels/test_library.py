@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rlrun.kernels import library as kernel_library
-from rlrun.kernels.library import NoLibrary, compiler, demand_safe, key, library, loaded, product, why_no_library
+from rlrun.kernels.library import (
+    FLAGS,
+    NoLibrary,
+    compiler,
+    demand_safe,
+    flags,
+    key,
+    library,
+    loaded,
+    product,
+    why_no_library,
+)
 
 CACHED = (why_no_library, library, key, compiler, product)
 
@@ -86,3 +98,17 @@ def test_another_compiler_or_processor_is_another_key(monkeypatch: pytest.Monkey
         key.cache_clear()
         keys.add(key())
     assert len(keys) == 3
+
+
+def test_clang_gets_no_flag_that_it_refuses() -> None:
+    apple, gnu = "Apple clang version 17.0.0", "gcc (GCC) 14.2.0"
+    assert flags(gnu, "x86_64") == flags(gnu, "aarch64") == FLAGS
+    assert set(FLAGS) - set(flags(apple, "x86_64")) == {"-fno-version-loops-for-strides"}
+    assert set(flags(apple, "arm64")) - set(FLAGS) == {"-mcpu=native"}
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_system_that_does_not_tell_noexec_is_taken_as_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "ST_NOEXEC")  # as on macOS
+    monkeypatch.setattr("rlrun.kernels.library.sys.platform", "darwin")
+    demand_safe(tmp_path / "cache" / "kernels")

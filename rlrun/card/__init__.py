@@ -1,0 +1,1 @@
+"""Cards: folders that share a policy with the evidence for it, laid out as Hugging Face's model repositories."""

@@ -1,0 +1,175 @@
+"""``rlrun card RUN -o DIR``: a folder that shares a policy with the evidence for it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rlrun.cli.json_document import print_result
+from rlrun.cli.options import OutputFile, json_option, runs_dir_option, trust_option
+from rlrun.cli.tables import cell_text
+from rlrun.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from rlrun.card.evidence import Evidence
+    from rlrun.report.reading import RunView
+    from rlrun.runs.trial_result import TrialResult
+    from rlrun.spec.experiment import Experiment
+    from rlrun.training.training import Training
+
+VIDEOS = (".mp4", ".gif")
+
+
+@click.command()
+@click.argument("target", metavar="RUN")
+@click.option("-o", "--output", type=OutputFile(or_folder=True), required=True, help="The folder to write.")
+@click.option("--best", is_flag=True, help="Take the best checkpoint of each seed, not its newest.")
+@click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Episodes of each seed.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
+@click.option("--video", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A video to put into it.")
+@runs_dir_option
+@trust_option
+@json_option("the results")
+def card(
+    target: str,
+    output: Path,
+    best: bool,
+    episodes: int,
+    seed: int,
+    video: Path | None,
+    runs_dir: Path,
+    trust: bool,
+) -> None:
+    """Write a folder that shares a policy, in the form of a Hugging Face model.
+
+    It has a README with the results of all seeds, their interval and protocol, the
+    spec, the weights as safetensors and ONNX, and the learning curve. Every seed is
+    evaluated. The weights are those of the median seed, or of the trial that RUN
+    names. Paths, services and secrets of this machine are left out.
+
+    `rlrun evaluate DIR` and `rlrun train --from DIR` take the folder.
+    """
+    from rlrun.card.folder import card_folder
+    from rlrun.card.readme import README, RESULTS, Subject, readme, results_document
+    from rlrun.cli.targets import run_or_trial_named
+    from rlrun.report.reading import read_run
+
+    if video is not None and video.suffix not in VIDEOS:
+        raise click.BadParameter(f"{video}: a video's name ends with .mp4 or .gif", param_hint="--video")
+    run, trial = run_or_trial_named(target, runs_dir)
+    view = read_run(run)
+    experiment = _experiment(view, runs_dir, trust=trust)
+    with card_folder(output) as folder:
+        evidence = _evidence(view, trial, runs_dir, best=best, episodes=episodes, seed=seed, trust=trust)
+        names = (view.name, view.algorithm, experiment.algorithms, view.env)
+        subject = Subject(*names, view.table, episodes, seed, best)
+        _write_files(folder, experiment, evidence, runs_dir, trust=trust)
+        if video is not None:
+            shutil.copy(video, folder / f"replay{video.suffix}")
+        document = results_document(subject, evidence)
+        (folder / RESULTS).write_text(json.dumps(document, indent=2) + "\n")
+        files = sorted(path.name for path in folder.iterdir())
+        (folder / README).write_text(readme(subject, evidence, files), encoding="utf-8")
+    print_result(document, _text(output, evidence))
+
+
+def _experiment(view: RunView, runs_dir: Path, *, trust: bool) -> Experiment:
+    """The run's experiment; code that it names is imported from the user's own run, or with ``--trust``."""
+    from rlrun.cli.targets import is_own, naming_runs_dir
+    from rlrun.runs.run_directory import RunDirectory, follow_import_paths
+    from rlrun.spec.load import make_importable
+    from rlrun.trust import refuse_demands_of_run
+
+    if trust or is_own(view.path, runs_dir):
+        make_importable(Path.cwd())
+        follow_import_paths(view.table.import_paths)
+    else:
+        with naming_runs_dir(view.path):
+            refuse_demands_of_run(view.path)
+    return RunDirectory(view.path, view.table).experiment()
+
+
+def _evidence(
+    view: RunView, trial: str | None, runs_dir: Path, *, best: bool, episodes: int, seed: int, trust: bool
+) -> Evidence:
+    from rlrun.card.evidence import configuration_named, gather
+    from rlrun.cli.targets import checkpoint_named, evaluation_env, restored
+
+    def checkpoint_of(member: TrialResult) -> Path:
+        return checkpoint_named(str(member.directory), runs_dir, best=best)
+
+    def evaluate(checkpoint: Path) -> tuple[float, ...]:
+        with restored(checkpoint, runs_dir, trust=trust) as training:
+            result = training.evaluate(episodes, seed=seed, env=evaluation_env(checkpoint, training))
+        echo(f"{checkpoint.parent.parent.name}: {cell_text(result.mean)}", err=True)
+        return tuple(result.returns)
+
+    return gather(view, configuration_named(view, trial), trial, checkpoint_of, evaluate)
+
+
+def _write_files(folder: Path, experiment: Experiment, evidence: Evidence, runs_dir: Path, *, trust: bool) -> None:
+    """Writes spec, policy, curve and ONNX files; of the last two, reports on stderr what is left out."""
+    from rlrun.card.folder import write_policy
+    from rlrun.card.readme import SPEC, seed_number
+    from rlrun.card.shareable import entry_of
+    from rlrun.checkpoint.plain_yaml import dump_plain_yaml
+    from rlrun.cli.targets import restored
+
+    shared = evidence.shared
+    entry = entry_of(experiment, shared.trial.params, [seed_number(seed.trial) for seed in evidence.seeds])
+    (folder / SPEC).write_text(dump_plain_yaml({experiment.name: entry}), encoding="utf-8")
+    write_policy(shared.checkpoint, folder)
+    _draw_curve(folder, evidence)
+    with restored(shared.checkpoint, runs_dir, trust=trust) as training:
+        _export(training, shared.checkpoint, folder)
+
+
+def _draw_curve(folder: Path, evidence: Evidence) -> None:
+    from rlrun.card.readme import CURVE
+    from rlrun.errors import EnvironmentUnusable
+    from rlrun.report.curves import curve_of
+    from rlrun.report.picture import draw_picture
+    from rlrun.report.step_axis import STEP_NAMES, common_axis
+
+    metric = evidence.shared.trial.judged_by
+    axis = common_axis(trial.last_result for trial in evidence.group.trials)
+    curve = curve_of(evidence.group, metric, axis)
+    if curve is None:
+        echo(f"left out: {CURVE}: the training reported no {metric}", err=True)
+        return
+    try:
+        draw_picture([curve], metric, STEP_NAMES[axis], folder / CURVE)
+    except EnvironmentUnusable as error:
+        echo(f"left out: {CURVE}: {error}", err=True)
+
+
+def _export(training: Training, checkpoint: Path, folder: Path) -> None:
+    """Writes an ONNX file for each policy."""
+    from rlrun.cli.targets import evaluation_env
+    from rlrun.errors import UsageError
+    from rlrun.export.check import ExportDiffers
+    from rlrun.export.observations import of_env
+    from rlrun.export.saved_policy import export, metadata_of
+
+    policies = list(training.description.policies.algorithms)
+    for name in policies:
+        file = "policy.onnx" if len(policies) == 1 else f"{name}.onnx"
+        try:
+            stream = of_env(training, name, evaluation_env(checkpoint, training), 0)
+            metadata = metadata_of(training, name, checkpoint, stochastic=False)
+            found = export(training, name, stream, metadata, to="onnx", stochastic=False, seed=0)
+        except (UsageError, ExportDiffers) as error:
+            echo(f"left out: {file}: {error}", err=True)
+        else:
+            (folder / file).write_bytes(found.content)
+
+
+def _text(output: Path, evidence: Evidence) -> str:
+    from rlrun.card.readme import result_text
+
+    lines = [f"Written: {output}", f"mean return {result_text(evidence)}, weights of {evidence.shared.trial.name}"]
+    return "\n".join([*lines, *(f"not counted: {reason}" for reason in evidence.missing)])

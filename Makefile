@@ -1,7 +1,7 @@
 # make train, make test: that is all a new machine needs beside Python 3.11 or newer. `make help` lists the rest.
 #
 # PYTHON=python3.12       the Python that makes .venv
-# EXTRAS=atari,mujoco     extras that `make install` adds (see README)
+# EXTRAS=atari,mujoco     extras that `make install` adds (see docs/install.md)
 # TORCH_INDEX_URL=...     take torch from this package index, such as the one without CUDA packages
 # CONSTRAINTS=            take the newest versions allowed instead of those the project was tested with
 # UV=                     install with pip although uv is there

@@ -38,7 +38,6 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "docs" / "results" / "learning.jsonl"
 DOCS = ROOT / "docs"
 PAGE = DOCS / "results.md"
-README = ROOT / "README.md"
 BEGIN, END = "<!-- learning: written by tools/results.py -->", "<!-- learning: end -->"
 PAIRED_BEGIN, PAIRED_END = "<!-- paired: written by tools/results.py -->", "<!-- paired: end -->"
 
@@ -239,7 +238,7 @@ def described_commit() -> str:
 
 
 def write(records: Sequence[Record]) -> None:
-    """Writes both tables between the page's marks, rows of other pages, floors into the specs, returns into the README.
+    """Writes both tables between the page's marks, rows of other pages, floors into the specs.
 
     Args:
         records: What was measured.
@@ -252,14 +251,11 @@ def write(records: Sequence[Record]) -> None:
     for other in sorted(DOCS.rglob("*.md")):
         if other != PAGE:
             other.write_text(with_rows(other.read_text(), rows))
-    readme = README.read_text()
     for (spec, experiment, metric), seeds in _by_metric(records).items():
         if sum(key[:2] == (spec, experiment) for key in _by_metric(records)) > 1:
             continue  # a floor is of one metric
         found = bootstrapped(iqm, [[record["value"] for record in seeds]])
         publish_floor(ROOT / spec, f"{found.low:.{digits_of(metric)}f}")
-        readme = re.sub(rf"(\| `{re.escape(spec)}` \|)[^|\n]*\|", rf"\1 {found.value:.1f} |", readme)
-    README.write_text(readme)
 
 
 def with_rows(page: str, rows: str) -> str:

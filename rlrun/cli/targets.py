@@ -68,16 +68,19 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
     Args:
         target: A checkpoint, a card's folder, a trial or a run: a path, or a name in the runs folder.
         runs_dir: The folder that holds the runs.
-        best: Whether a run or trial resolves to its best checkpoint instead of its newest.
+        best: Whether a run or trial resolves to its best checkpoint instead of its newest; of a run with several
+            trials, to that of its best trial.
 
     Raises:
         CheckpointError: If the target has no usable checkpoint.
-        UsageError: If there is no such target, or a run has several trials, which the message names.
+        UsageError: If there is no such target, or a run has several newest checkpoints; the message names its trials.
     """
     found = existing(target, runs_dir)
     if found is None:
         raise UsageError(_missing(target, runs_dir))
     if (found / RUN_FILE).is_file():
+        if best and len(trial_directories(found)) > 1:
+            return _best_of_run(found)
         return _of_trial(_only_trial(found, target), best=best)
     if (found / TRIAL_FILE).is_file():
         return _of_trial(found, best=best)
@@ -237,6 +240,19 @@ def _only_trial(run: Path, target: str) -> Path:
         names = "\n".join(f"  {target.rstrip('/')}/{trial.name}" for trial in trials)
         raise UsageError(f"{target} has {len(trials)} trials; name one of them:\n{names}")
     return trials[0]
+
+
+def _best_of_run(run: Path) -> Path:
+    """Best checkpoint of a run's best trial, by the metric that judges the run."""
+    from rlrun.report.reading import read_judged_runs
+    from rlrun.report.summary import best_trial
+
+    (view,), metric, mode = read_judged_runs([run], None, None)
+    best, _ = best_trial(view, metric, mode)
+    if best is None or best.checkpoint is None:
+        raise CheckpointError(f"{run} has no checkpoint with a value of {metric}; name one of its trials")
+    echo(f"the best checkpoint of {run.name} by {metric}: {best.trial}, {best.checkpoint.name}", err=True)
+    return best.checkpoint
 
 
 def _of_trial(trial: Path, *, best: bool) -> Path:

@@ -116,7 +116,7 @@ def shipped_experiment(
     entry = {"algorithm": algorithm, "env": env, "stop": {"env_steps": DEFAULT_ENV_STEPS}}
     origin = (
         f"no config for {algorithm} on {env} comes with rlrun: taking the algorithm's defaults, "
-        f"stopping after {DEFAULT_ENV_STEPS:,} env steps"
+        f"and {DEFAULT_ENV_STEPS:,} env steps unless `stop` is set"
     )
     (experiment,) = _check([Document({name: entry}, "--algorithm/--env")], overrides, [], origin, max_trials)
     return experiment

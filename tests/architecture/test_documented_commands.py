@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("benchmarks", "examples", "tools")
 PAGES = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").rglob("*.md")),
     *(ROOT / folder / "README.md" for folder in FOLDERS),
 ]

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OF_DATA = ROOT / "docs" / "offline.md"
 OF_HOOKS = ROOT / "docs" / "hooks.md"
+READERS_ENVS = ("tank", "lift", "rover")
+"""Modules that pages assume next to the spec, with an env of the reader's own."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -93,11 +96,35 @@ def test_yaml_of_a_page_is_a_valid_spec(block: str, tmp_path: Path) -> None:
     (tmp_path / "poles").mkdir()
     for name in ("poles/left", "poles/right", "more"):
         (tmp_path / name).symlink_to(ROOT / "configs" / "cartpole" / "data" / "expert")
+    for module in READERS_ENVS:
+        (tmp_path / f"{module}.py").write_text(f"class {module.title()}: ...\n")
     try:
         experiments = load_experiments([path])
     except SpecError as error:
         pytest.fail(str(error))
     assert all(experiment.searches or experiment.trials() for experiment in experiments)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "tutorial.md"], ids=lambda page: page.stem)
+def test_the_env_and_the_spec_of_a_page_train(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (env,) = [block for block in blocks(page, "python") if "class Tank" in block]
+    spec = next(block for block in blocks(page, "yaml") if "tank:Tank" in block)
+    (tmp_path / "tank.py").write_text(env)
+    (tmp_path / "tank.yaml").write_text(spec)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "tank", raising=False)
+    (experiment,) = load_experiments([tmp_path / "tank.yaml"], ("stop.env_steps=500", "config.train_batch_size=256"))
+    with TrialLoop(experiment.first_trial(), tmp_path / "t") as loop:
+        row = loop.step()
+    assert -10 * 100 <= row["episode_return_mean"] < 0
+
+
+def test_the_python_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = [text for text in blocks(ROOT / "README.md", "python") if "Training(" in text]
+    assert block.count("\n") <= 7
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block.replace("50_000", "2_048"), "README.md", "exec"), {})
+    assert (tmp_path / "cartpole" / "manifest.json").is_file()
 
 
 def test_the_search_of_the_page_makes_as_many_trials_as_its_comment_says(tmp_path: Path) -> None:
@@ -146,7 +173,10 @@ def test_rungs_of_the_yaml_page_are_where_its_comment_says() -> None:
     assert rule.rungs == ((5_000, 20_000),)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.stem)
+OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: page.stem)
 def test_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
     for link in re.findall(r"\]\(([^):\s]+)\)", page.read_text()):
         name, _, heading = link.partition("#")
@@ -162,3 +192,12 @@ def headings(page: Path) -> list[str]:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
+def test_the_citation_names_the_present_version_and_forms_for_issues_are_whole() -> None:
+    citation = parse_document((ROOT / "CITATION.cff").read_text()).data
+    assert citation["version"] == version("rlrun")
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    forms = [path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"]
+    assert len(forms) == 3
+    assert all({"name", "description", "body"} <= set(parse_document(form.read_text()).data) for form in forms)

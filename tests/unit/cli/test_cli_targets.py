@@ -116,6 +116,19 @@ def test_a_trial_without_checkpoints_says_so(tmp_path: Path) -> None:
         checkpoint_named("pole", tmp_path, best=True)
 
 
+def test_best_of_a_run_with_several_trials_is_that_of_its_best_trial(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_trial(tmp_path / "pole", "000-lr=0.1", [10.0, 20.0])
+    best = make_trial(tmp_path / "pole", "001-lr=0.2", [30.0, 15.0])
+    assert checkpoint_named("pole", tmp_path, best=True) == best / "checkpoints/iteration_000001"
+    assert "of pole by episode_return_mean: 001-lr=0.2, iteration_000001" in capsys.readouterr().err
+    make_trial(tmp_path / "empty", "000", [])
+    make_trial(tmp_path / "empty", "001", [])
+    with pytest.raises(CheckpointError, match="no checkpoint with a value of episode_return_mean; name one"):
+        checkpoint_named("empty", tmp_path, best=True)
+
+
 def test_a_run_with_several_trials_names_them(tmp_path: Path) -> None:
     make_trial(tmp_path / "pole", "000-lr=0.1", [10.0])
     make_trial(tmp_path / "pole", "001-lr=0.2", [10.0])

@@ -172,7 +172,7 @@ def test_without_a_shipped_config_there_are_the_defaults_and_it_is_said() -> Non
     assert experiment.stop.bounds == {"env_steps": 100_000}
     assert experiment.origin == (
         "no config for ppo on MountainCar-v0 comes with rlrun: taking the algorithm's defaults, "
-        "stopping after 100,000 env steps"
+        "and 100,000 env steps unless `stop` is set"
     )
 
 

@@ -71,8 +71,6 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
     monkeypatch.setattr(results, "RECORDS", tmp_path / "learning.jsonl")
     monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
     monkeypatch.setattr(results, "DOCS", tmp_path)
-    monkeypatch.setattr(results, "README", tmp_path / "README.md")
-    (tmp_path / "README.md").write_text("| A | `a.yaml` | 7 |\n| C | `c.yaml` | |\n")
     results.write(results.read_records())
     page = (tmp_path / "page.md").read_text()
     assert page.startswith("# Results\n")
@@ -83,7 +81,6 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
         "`b.yaml`",
     ]
     assert "| 100.0 [100.0, 100.0] | holds |" in page
-    assert (tmp_path / "README.md").read_text() == "| A | `a.yaml` | 100.0 |\n| C | `c.yaml` | |\n"
     assert "{episode_return_mean: 90, regression_floor: 95.0}  # why" in (tmp_path / "b.yaml").read_text()
     assert "{episode_return_mean: 90, regression_floor: 100.0}\n" in (tmp_path / "a.yaml").read_text()
     assert results.key_of(tmp_path / "a.yaml") == before  # a published floor asks for no new run
@@ -103,8 +100,7 @@ def test_pages_show_the_rows_of_the_table_that_they_name_without_its_last_cells(
 def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ROOT", "DOCS"):
         monkeypatch.setattr(results, name, tmp_path)
-    for name in ("PAGE", "README"):
-        monkeypatch.setattr(results, name, tmp_path / "page.md")
+    monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
     marks = f"{results.BEGIN}\n{results.END}\n{results.PAIRED_BEGIN}\n{results.PAIRED_END}"
     (tmp_path / "page.md").write_text(marks)
     metric = "evaluation/oracle/negative_exploitability"

@@ -45,7 +45,7 @@ def test_every_default_of_a_library_has_a_meaning(source: Source) -> None:
 
 
 def test_the_guide_names_keys_that_there_are() -> None:
-    guide = (Path(__file__).parents[3] / "docs" / "coming_from.md").read_text("utf-8")
+    guide = (Path(__file__).parents[3] / "docs" / "from_rllib.md").read_text("utf-8")
     listed = guide[guide.index("## Files of RLlib") : guide.index("Of RLlib's own tuned examples")]
     first = [line.split("|")[1] for line in listed.splitlines() if line.startswith("| ")]
     keys = {key for cell in first for key in re.findall(r"`([a-z_]+)[`:]", cell)}

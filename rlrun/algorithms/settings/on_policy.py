@@ -22,7 +22,6 @@ WHO_HAS_CONSTRAINTS = "ppo, a2c and pg have values of costs; take one of them"
 SHAPING = ("curiosity", "constraint", "curiosity.kind", "curiosity.hiddens", "curiosity.features")
 """Settings of additional reward streams that determine the parameters' shapes."""
 
-
 advantages_in_the_loss = fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 """Class decorator: rejects `constraint` in settings of algorithms that estimate advantages in their loss."""
 

@@ -119,6 +119,10 @@ def test_the_env_and_the_spec_of_a_page_train(page: Path, tmp_path: Path, monkey
     assert -10 * 100 <= row["episode_return_mean"] < 0
 
 
+def test_the_readme_fits_a_few_screens() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) < 150
+
+
 def test_the_python_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = [text for text in blocks(ROOT / "README.md", "python") if "Training(" in text]
     assert block.count("\n") <= 7

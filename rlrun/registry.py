@@ -46,9 +46,8 @@ _FAMILIES = {
         "marwil": "marwil:MARWIL", "rlpd": "rlpd:RLPD", "td3_bc": "td3_bc:TD3BC",
     },
     "preferences.": {"dpo": "dpo:DPO", "reward_model": "reward_model:RewardModel", "rlhf": "rlhf:RLHF"},
-    "recurrent_q.": {"r2d2": "r2d2:R2D2", "r2d3": "r2d3:R2D3"},
+    "recurrent_q.": {"r2d2": "r2d2:R2D2", "r2d3": "r2d3:R2D3"}, "trust_region.": {"npg": "npg:NPG", "trpo": "trpo:TRPO"},
     "tabular.": {"q_learning": "q_learning:QLearning", "value_iteration": "value_iteration:ValueIteration"},
-    "trust_region.": {"npg": "npg:NPG", "trpo": "trpo:TRPO"},
     "": {
         "a2c": "a2c:A2C", "a3c": "a3c:A3C", "alphazero": "alphazero.alphazero:AlphaZero", "ddppo": "ddppo.ddppo:DDPPO",
         "dreamer": "dreamer.dreamer:Dreamer", "dt": "decision_transformer.dt:DT", "gail": "gail.gail:GAIL",

@@ -37,17 +37,16 @@ _FAMILIES = {
     "evolution.": {"ars": "ars:ARS", "cem": "cem:CEM", "cmaes": "cmaes:CMAES", "es": "es:ES"},
     "impala.": {"appo": "appo:APPO", "impala": "impala:Impala"},
     "model_based.": {"mbmpo": "mbmpo:MBMPO", "mbpo": "mbpo:MBPO"},
-    "multi_agent.": {
-        "ippo": "ippo:IPPO", "maddpg": "maddpg:MADDPG", "mappo": "mappo:MAPPO", "qmix": "qmix:QMIX", "vdn": "vdn:VDN",
-    },
+    "multi_agent.": {"ippo": "ippo:IPPO", "maddpg": "maddpg:MADDPG", "mappo": "mappo:MAPPO", "qmix": "qmix:QMIX",
+                     "vdn": "vdn:VDN"},
     "offline.": {
         "awac": "awac:AWAC", "bc": "bc:BC", "bcq": "bcq:BCQ", "cql": "cql:CQL", "crr": "crr:CRR", "iql": "iql:IQL",
         "marwil": "marwil:MARWIL", "rlpd": "rlpd:RLPD", "td3_bc": "td3_bc:TD3BC",
     },
     "preferences.": {"dpo": "dpo:DPO", "reward_model": "reward_model:RewardModel", "rlhf": "rlhf:RLHF"},
     "recurrent_q.": {"r2d2": "r2d2:R2D2", "r2d3": "r2d3:R2D3"},
-    "tabular.": {"q_learning": "q_learning:QLearning", "value_iteration": "value_iteration:ValueIteration"},
     "trust_region.": {"npg": "npg:NPG", "trpo": "trpo:TRPO"},
+    "tabular.": {"q_learning": "q_learning:QLearning", "value_iteration": "value_iteration:ValueIteration"},
     "": {
         "a2c": "a2c:A2C", "a3c": "a3c:A3C", "alphazero": "alphazero.alphazero:AlphaZero",
         "archer": "archer.archer:Archer", "ddppo": "ddppo.ddppo:DDPPO", "dreamer": "dreamer.dreamer:Dreamer",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
-@click.option("--show", type=click.IntRange(min=1), help="Number of episodes to print as text, of an env that has one.")
+@click.option("--show", type=click.IntRange(min=1), help="Print this number of episodes as text.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
 @click.option(
     "--env",

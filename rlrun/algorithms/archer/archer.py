@@ -73,15 +73,17 @@ class Archer(Algorithm[ArcherConfig]):
         ends, starts = batch["utterance_ends"].float(), batch["utterance_starts"]
         own, target = outputs.utterance_values(), outputs.target_utterance_values()
         length = ends.shape[1]
-        q_errors = own.q - (batch["utterance_rewards"] + batch["utterance_discounts"] * target.v[:, :, 1:])
-        v_errors = own.v[:, :, :length].gather(-1, starts.expand_as(own.q)) - target.q
+        at = batch["utterance_decisions"].expand_as(own.q)
+        q, target_q = own.q.gather(-1, at), target.q.gather(-1, at)
+        q_errors = q - (batch["utterance_rewards"] + batch["utterance_discounts"] * target.v[:, :, 1:])
+        v_errors = own.v[:, :, :length].gather(-1, starts.expand_as(q)) - target_q
         ratios = self.ratios(outputs, batch)
         errors = q_errors.square() + ratios * v_errors.square()
         loss = masked_mean(errors.sum(0), ends)
         return Loss(
             loss,
             {
-                **td_statistics(loss, own.q[0], q_errors[0].abs(), ends),
+                **td_statistics(loss, q[0], q_errors[0].abs(), ends),
                 "value_error": masked_mean(v_errors[0].abs(), ends),
                 "mean_ratio": masked_mean(ratios, ends),
             },

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.algorithms.archer.utterances import Utterances, last_tokens, utterances
+from rlrun.algorithms.archer.utterances import Utterances, choices, last_tokens, utterances
 from rlrun.data.learning_rows import target_rows
 from rlrun.data.sample_batch import SampleBatch, network_columns
 from rlrun.flow.flow import Operator
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class FindUtterances(Operator):
     """Adds the utterances of replayed sequences [S, L]: what each earned, and where it begins, at its last token.
 
-    Columns are `utterance_ends`, `utterance_starts`, `utterance_rewards` and `utterance_discounts`: `gamma`, or 0 where
-    the utterance terminated its episode.
+    Columns are `utterance_ends`, `utterance_starts`, `utterance_decisions`, `utterance_rewards` and
+    `utterance_discounts`: `gamma`, or 0 where the utterance terminated its episode.
 
     Args:
         gamma: Discount factor of an utterance.
@@ -44,6 +44,7 @@ class FindUtterances(Operator):
             kept,
             utterance_ends=found.ends,
             utterance_starts=found.starts,
+            utterance_decisions=found.decisions,
             utterance_rewards=found.sums(item["rewards"]),
             utterance_discounts=np.float32(self.gamma) * item["discounts"],
         )
@@ -62,7 +63,8 @@ def replayed_utterances(batch: SampleBatch, end_tokens: Sequence[int] | None) ->
     valid = batch["valid"]
     lasts = last_tokens(batch["actions"], end_tokens) | (batch["discounts"] == 0)
     lasts[:, :-1] |= ~valid[:, 1:]
-    return utterances(lasts, valid, batch["episode_starts"][:, : valid.shape[1]])
+    starts, chosen = batch["episode_starts"][:, : valid.shape[1]], choices(batch["obs"], valid.shape)
+    return utterances(lasts, valid, starts, chosen)
 
 
 class UtteranceAdvantages(Operator):
@@ -90,8 +92,10 @@ class UtteranceAdvantages(Operator):
         rows, packing = target_rows(item)
         values = self.trainee.learner.evaluate(smaller_values, network_columns(rows))
         lasts = last_tokens(rows["actions"], self.end_tokens) | rows["terminateds"] | rows["truncateds"]
-        found = utterances(lasts, rows["valid"], rows["episode_starts"])
-        advantages = values["q"] - np.take_along_axis(values["v"], found.starts, 1)
+        chosen = choices(rows["obs"], lasts.shape)
+        found = utterances(lasts, rows["valid"], rows["episode_starts"], chosen)
+        q, v = (np.take_along_axis(values[name], at, 1) for name, at in (("q", found.decisions), ("v", found.starts)))
+        advantages = q - v
         own, belongs = found.spread(advantages)
         return SampleBatch(
             item,

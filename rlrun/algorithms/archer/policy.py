@@ -35,7 +35,8 @@ class ArcherPolicy(ActorCriticPolicy):
     """Actor-critic policy whose critics are two pairs of Q and V of utterances.
 
     The critics' core reads the dialogue token by token. V is read at an utterance's first token. Q is read at its last
-    one, among the values of all last tokens: the observations before it show the rest of the utterance.
+    choice, among the values of all tokens there: the observations before it show the rest of the utterance, and what
+    follows is forced.
 
     Args:
         spaces: Observation and action space.
@@ -81,7 +82,7 @@ class UtteranceValues:
     """Values of utterances by two critics.
 
     Attributes:
-        q: Q(s, u) of the utterance that ends with each step's action, [2, S, L].
+        q: Q(s, u) of the utterance whose last choice is each step's action, [2, S, L].
         v: V(s) before each step, [2, S, L], and of the observation after the last one if the rows have it,
             [2, S, L + 1].
     """

@@ -7,10 +7,12 @@ end token, or with the episode. The observation after its last token is the firs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rlrun.data.action_masks import mask_of
 
 Flags = NDArray[np.bool_]
 
@@ -21,10 +23,13 @@ class Utterances(NamedTuple):
     Attributes:
         ends: Whether the step is the last token of an utterance whose first token is in the row too.
         starts: Index within the row of the utterance's first token; the step's own index where `ends` is False.
+        decisions: Index within the row of the utterance's last token that was a choice, from which on all is known:
+            the last token if none was; the step's own index where `ends` is False.
     """
 
     ends: Flags
     starts: NDArray[np.int64]
+    decisions: NDArray[np.int64]
 
     def sums(self, column: NDArray[np.float32]) -> NDArray[np.float32]:
         """Sums of a column [S, L] over the tokens of each utterance, at its last token; 0 elsewhere."""
@@ -63,7 +68,21 @@ def last_tokens(actions: NDArray[np.int64], end_tokens: Sequence[int] | None) ->
     return np.ones(actions.shape, np.bool_) if end_tokens is None else np.isin(actions, end_tokens)
 
 
-def utterances(lasts: Flags, valid: Flags, episode_starts: Flags) -> Utterances:
+def choices(observations: Any, shape: tuple[int, ...]) -> Flags:
+    """Whether more than one token was allowed at each step, by the action masks of observations; True without masks.
+
+    Args:
+        observations: Tree of observations [S, L, ...], or with a row more.
+        shape: S and L.
+    """
+    mask = mask_of(observations)
+    if mask is None:
+        return np.ones(shape, np.bool_)
+    allowed: Flags = np.count_nonzero(mask[:, : shape[1]], axis=-1) > 1
+    return allowed
+
+
+def utterances(lasts: Flags, valid: Flags, episode_starts: Flags, chosen: Flags) -> Utterances:
     """Finds the complete utterances of rows of consecutive steps.
 
     The first step of a row begins an utterance only if an episode starts there: else the utterance may have begun
@@ -73,10 +92,13 @@ def utterances(lasts: Flags, valid: Flags, episode_starts: Flags) -> Utterances:
         lasts: Whether a step's token ends its utterance, or its episode, [S, L]; arbitrary in rows without a step.
         valid: Whether there is a step, [S, L].
         episode_starts: Whether an episode begins with the step, [S, L]; arbitrary in rows without a step.
+        chosen: Whether the step's token was a choice, [S, L]; arbitrary in rows without a step.
     """
     lasts, steps = lasts & valid, np.arange(valid.shape[1])
     begins = episode_starts & valid
     begins[:, 1:] |= valid[:, 1:] & (lasts[:, :-1] | ~valid[:, :-1])
     known = np.maximum.accumulate(np.where(begins, steps, -1), axis=1)
     ends = lasts & (known >= 0)
-    return Utterances(ends, np.where(ends, known, steps))
+    last_choice = np.maximum.accumulate(np.where(chosen & valid, steps, -1), axis=1)
+    decisions = np.where(ends & (last_choice >= known), last_choice, steps)
+    return Utterances(ends, np.where(ends, known, steps), decisions)

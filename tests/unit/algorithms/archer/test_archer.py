@@ -50,13 +50,13 @@ def policy_of(**settings: Any) -> ArcherPolicy:
     return ArcherPolicy(SPACES, ArcherConfig.parse({**SMALL, **settings}), 3)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=12))
-def test_utterances_are_those_that_a_loop_over_the_tokens_finds(steps: list[tuple[bool, bool, bool]]) -> None:
-    lasts, valid, starts = (np.array([column]) for column in zip(*steps, strict=True))
-    found = utterances(lasts, valid, starts)
+@given(st.lists(st.tuples(*[st.booleans()] * 4), min_size=1, max_size=12))
+def test_utterances_are_those_that_a_loop_over_the_tokens_finds(steps: list[tuple[bool, ...]]) -> None:
+    lasts, valid, starts, chosen = (np.array([column]) for column in zip(*steps, strict=True))
+    found = utterances(lasts, valid, starts, chosen)
     rewards = np.arange(1, len(steps) + 1, dtype=np.float32)[None]
     begun, expected = None, {}
-    for t, (is_last, is_step, is_start) in enumerate(steps):
+    for t, (is_last, is_step, is_start, _) in enumerate(steps):
         is_after_an_end = t > 0 and (steps[t - 1][0] or not steps[t - 1][1])
         if is_step and (is_start or is_after_an_end):
             begun = t
@@ -67,6 +67,9 @@ def test_utterances_are_those_that_a_loop_over_the_tokens_finds(steps: list[tupl
     assert {int(t): int(found.starts[0, t]) for t in found.ends[0].nonzero()[0]} == expected
     sums = [sum(range(expected[t] + 1, t + 2)) if t in expected else 0 for t in range(len(steps))]
     assert found.sums(rewards)[0].tolist() == sums
+    for last, first in expected.items():
+        choices = [step for step in range(first, last + 1) if steps[step][3]]
+        assert found.decisions[0, last] == (choices[-1] if choices else last)
     spread, belongs = found.spread(rewards)
     owners = {step: last for last, first in expected.items() for step in range(first, last + 1)}
     assert belongs[0].tolist() == [step in owners for step in range(len(steps))]
@@ -86,11 +89,10 @@ def sequence(**columns: Any) -> SampleBatch:
     """
     valid = flags("11110111011")
     length = valid.shape[1]
+    mask = np.ones((1, length + 1, 3), np.int8)
+    mask[0, 3] = [0, 0, 1]
     batch = {
-        "obs": {
-            "token": np.array([[0, 1, 2, 0, 2, 0, 1, 2, 1, 0, 1, 2]]),
-            "action_mask": np.ones((1, length + 1, 3), np.int8),
-        },
+        "obs": {"token": np.array([[0, 1, 2, 0, 2, 0, 1, 2, 1, 0, 1, 2]]), "action_mask": mask},
         "actions": np.array([[END, 0, 1, END, 0, 1, END, 1, 0, 1, END]]),
         "rewards": np.array([[0.5, 1, 2, 4, 0, 8, 16, 32, 0, 64, 128]], np.float32),
         "discounts": np.array([[1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1]], np.float32),
@@ -104,12 +106,14 @@ def sequence(**columns: Any) -> SampleBatch:
 
 
 LASTS, FIRSTS = [3, 6, 7, 10], [1, 5, 7, 9]
+DECISIONS = [2, 6, 7, 10]  # the last token of the first utterance was forced
 
 
 def test_an_utterance_earns_its_tokens_rewards_and_gamma_counts_once_for_it() -> None:
     found = FindUtterances(0.9, (END,))(sequence())
     assert found["utterance_ends"][0].nonzero()[0].tolist() == LASTS
     assert found["utterance_starts"][0, LASTS].tolist() == FIRSTS
+    assert found["utterance_decisions"][0, LASTS].tolist() == DECISIONS
     assert found["utterance_rewards"][0, LASTS].tolist() == [1 + 2 + 4, 8 + 16, 32, 64 + 128]
     np.testing.assert_allclose(found["utterance_discounts"][0, LASTS], [0, 0.9, 0.9, 0.9], rtol=1e-6)
 
@@ -145,7 +149,9 @@ def test_q_follows_the_target_critics_v_of_what_comes_next_and_v_follows_their_q
     log_ratios = torch.stack([now[first : last + 1].sum() for first, last in zip(FIRSTS, LASTS, strict=True)])
     ratios = log_ratios.exp().clamp(max=1.0)
     assert (ratios < 1).any()
-    expected = (q[:, LASTS] - rewards - follows).square() + ratios * (v[:, FIRSTS] - target_q[:, LASTS]).square()
+    expected = (q[:, DECISIONS] - rewards - follows).square() + ratios * (
+        v[:, FIRSTS] - target_q[:, DECISIONS]
+    ).square()
     loss = case.algorithm.critics_loss(case.outputs, case.batch, {})
     assert loss.total.item() == pytest.approx(expected.sum(0).mean().item(), rel=1e-5)
     assert loss.statistics["mean_ratio"].item() == pytest.approx(ratios.mean().item(), rel=1e-5)

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rlrun.checkpoint.manifest import read_manifest
+from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import CheckpointError
 from rlrun.report.configurations import Group
 from rlrun.report.reading import RunView
 from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.tuning import Mode
+from rlrun.trial.trial_directory import TrialDirectory
 
 COPIED_AFTER_S = 60.0
-"""Seconds between a trial's last checkpoint and the times of its files from which the files count as copied."""
+"""Seconds between a trial's last checkpoint and the times of its files from which its files count as copied."""
 
 SLACK_S = 0.5
 """Seconds by which the times of two trials in one lane may overlap, since the times of files are imprecise."""
@@ -95,10 +97,11 @@ def training_seconds(group: Group) -> float:
 
 def _end(trial: TrialResult) -> float:
     """Time of a trial's last write in seconds since 1970, by its last checkpoint if its files were copied."""
-    if trial.status != "TERMINATED" or trial.checkpoint is None:
+    checkpoints = CheckpointStore(TrialDirectory(trial.directory).checkpoints).paths()
+    if trial.status != "TERMINATED" or not checkpoints:
         return trial.changed
     try:
-        written = datetime.fromisoformat(read_manifest(trial.checkpoint).created).timestamp()
+        written = datetime.fromisoformat(read_manifest(checkpoints[-1]).created).timestamp()
     except (CheckpointError, ValueError):
         return trial.changed
     return trial.changed if abs(trial.changed - written) < COPIED_AFTER_S else written

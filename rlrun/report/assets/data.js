@@ -23,7 +23,11 @@ const rankOf = new Map(DATA.configurations.map((row, place) => [row.label, place
 const shortName = (label) => (label.length <= 20 ? label : `#${rankOf.get(label)}`);
 /** A sentence about configurations, in which those with long names are called by their ranks. */
 const byRank = (text) =>
-  DATA.configurations.reduce((said, { label }) => (label.length > 20 ? said.replaceAll(label, shortName(label)) : said), text);
+  DATA.configurations
+    .map((row) => row.label)
+    .filter((label) => label.length > 20)
+    .sort((a, b) => b.length - a.length) // as one name may be the beginning of another
+    .reduce((said, label) => said.replaceAll(label, shortName(label)), text);
 const sentence = (text) => (text ? `${text}.` : "");
 const ofRun = (run) => (ONE_RUN ? "" : `: ${run.name}`);
 const gridOf = (curve) =>

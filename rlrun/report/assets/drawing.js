@@ -26,9 +26,11 @@ function fill(node, attributes, children) {
 
 /** A number with four digits, spelled as in the names of configurations: 0.0003142, 7.622e-05. */
 function fourDigits(value) {
-  if (value === 0 || Number.isInteger(value)) return String(value);
-  if (Math.abs(value) >= 1e-4) return String(Number(value.toPrecision(4)));
-  return value.toExponential(3).replace(/\.?0*e-(\d)$/, "e-0$1").replace(/\.?0*e/, "e");
+  const size = Math.abs(value);
+  if (Number.isInteger(value)) return String(value);
+  if (size >= 1e-4 && size < 1e4) return String(Number(value.toPrecision(4)));
+  const [digits, power] = value.toExponential(3).split("e");
+  return `${Number(digits)}e${power[0]}${power.slice(1).padStart(2, "0")}`;
 }
 
 /** A number as tables and tips show it: 12,345 and 123.4, small ones with four digits. */

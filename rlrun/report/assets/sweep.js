@@ -171,7 +171,7 @@ function importanceBars(found) {
         class: "strong",
         x: 0,
         y: 12,
-        text: `share of the variance of ${DATA.metric} between configurations`,
+        text: shortened(`share of the variance of ${DATA.metric} between configurations`, Math.floor(width / 6.6)),
       }),
     );
     found.effects.forEach((effect, n) => {

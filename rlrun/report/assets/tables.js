@@ -149,10 +149,15 @@ function configurations({ emphasise, toggle }) {
     }),
     el("p", {
       class: "soft small",
-      text: `${DATA.metric}: each seed's last value; IQM is the interquartile mean, the interval a 95 % stratified bootstrap (Agarwal et al. 2021); best is the best value at any time; training is that of all seeds together.${rows.some((row) => row.counterpart !== null) ? ` ${counterpartNote()}` : ""}`,
+      text: `${DATA.metric}: each seed's last value; IQM is the interquartile mean, the interval a 95 % stratified bootstrap (Agarwal et al. 2021); best is the best value at any time; training is that of all seeds together.${rankNote()}${rows.some((row) => row.counterpart !== null) ? ` ${counterpartNote()}` : ""}`,
     }),
     sides.length && several ? comparisonTables(DATA.comparison) : null,
   );
+}
+
+function rankNote() {
+  const { sides = [], stop } = DATA.comparison ?? {};
+  return sides.length ? ` Ranks are by the IQM at ${number(Math.round(stop))} ${DATA.steps}, which all have reached.` : "";
 }
 
 function counterpartNote() {

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from rlrun.checkpoint.manifest import manifest_bytes
 from rlrun.report.configurations import groups_of
 from rlrun.report.reading import read_run
 from rlrun.report.timeline import history, timeline
@@ -20,6 +21,18 @@ def test_trials_that_ran_at_once_are_in_different_lanes(make_sweep: MakeRun) -> 
             os.utime(trial / file, (end, end))
     spans = timeline(read_run(run))
     assert [(span.start, span.stop, span.lane) for span in spans] == [(0, 4, 0), (2, 6, 1), (5, 9, 0)]
+
+
+def test_of_copied_files_the_checkpoint_has_the_time(make_sweep: MakeRun) -> None:
+    run = make_sweep({0.1: [[1], [1]]})
+    first, second = sorted(run.glob("0*"))
+    checkpoint = second / "checkpoints" / "iteration_000001"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "manifest.json").write_bytes(manifest_bytes({}, {}))
+    for trial in (first, second):
+        for file in ("trial.json", "result.json"):
+            os.utime(trial / file, (1000, 1000))
+    assert [span.start > 1e6 for span in timeline(read_run(run))] == [False, True]
 
 
 def test_trials_that_have_not_trained_have_no_span(make_sweep: MakeRun) -> None:

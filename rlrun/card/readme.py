@@ -18,10 +18,16 @@ FORMAT = "rlrun card"
 CHECKPOINT, SPEC, RESULTS, README = "checkpoint", "spec.yaml", "results.json", "README.md"
 CURVE = "curve.svg"
 
+FEWEST_OF_QUARTILES = 4
+"""Number of seeds from which the interquartile mean leaves any out."""
+
+FEW_SEEDS = 5
+"""Number of seeds below which a bootstrap interval covers too seldom; see `report.statistics`."""
+
 _FILES = {
     SPEC: "the spec; `rlrun train -f spec.yaml` trains it",
-    CHECKPOINT: "the policy: weights as safetensors, running moments of observations, spaces, sha256 of each file",
-    RESULTS: "the results below, for programs",
+    CHECKPOINT: "the policy: weights as safetensors, moments of observations, spaces, sha256 of each file",
+    RESULTS: "the results, for programs",
     CURVE: "learning curve of the training",
     "replay.mp4": "video of the policy",
     "replay.gif": "video of the policy",
@@ -172,17 +178,23 @@ def _protocol(subject: Subject, evidence: Evidence) -> list[str]:
     sentences = [
         f"The {which} checkpoint of each seed played {subject.episodes} episodes with its likeliest actions, the same "
         f"episodes for all (`rlrun evaluate --episodes {subject.episodes} --seed {subject.first_seed}`).",
-        "The result is the interquartile mean over seeds, with a bootstrap interval over seeds."
-        if len(evidence.seeds) > 1
-        else "There is one seed, so that no interval over seeds can be given.",
+        _aggregation(len(evidence.seeds)),
         f"The weights are those of seed {seed}: {how}." if len(evidence.seeds) > 1 else f"The weights: seed {seed}.",
         *([f"The configuration is one of several of its run: {varied}."] if varied else []),
         *(["Training began with the weights of another run."] if subject.is_warm_start else []),
         *[f"Not counted: {reason}." for reason in evidence.missing],
-        f"Commit at the start of the training, without changes after it: {built}." if built else "",
+        f"Commit that was checked out when training began, uncommitted changes aside: {built}." if built else "",
         f"Trained on {subject.table.created[:10]}, on {_machine(subject.table)}.",
     ]
     return [sentence for sentence in sentences if sentence]
+
+
+def _aggregation(seeds: int) -> str:
+    if seeds == 1:
+        return "There is one seed, so that no interval over seeds can be given."
+    average = "mean" if seeds < FEWEST_OF_QUARTILES else "interquartile mean"
+    few = " Of so few seeds it tends to be too narrow." if seeds < FEW_SEEDS else ""
+    return f"The result is the {average} over seeds, with a 95 % bootstrap interval over seeds.{few}"
 
 
 def _machine(table: RunTable) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rlrun import Training
 from rlrun.card.evidence import Evidence, SeedResult, configuration_named, gather
 from rlrun.card.shareable import entry_of, without_places
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.checkpoint.plain_yaml import dump_plain_yaml
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.report.configurations import Group
 from rlrun.report.reading import RunView
@@ -89,6 +90,9 @@ def test_a_card_gives_the_interval_over_all_seeds_and_the_weights_of_the_median_
     assert (found["value"], found["low"], found["high"]) == (expected.value, expected.low, expected.high)
     assert results["weights"] == sorted(means, key=lambda name: means[name])[1]
     assert float(np.mean(returns_of(card / "checkpoint"))) == means[results["weights"]]
+    assert (
+        "interval over seeds. Of so few seeds it tends to be too narrow." in (card / "README.md").read_text()
+    )
 
 
 def test_the_front_matter_is_that_of_a_model_with_results(card: Path) -> None:
@@ -154,6 +158,18 @@ def test_a_card_of_a_stranger_runs_no_code(card: Path, tmp_path: Path) -> None:
     done = rlrun("evaluate", strange)
     assert done.exit_code == 5
     assert "algorithm my_lab.awr:AWR is code that would be run" in done.stderr
+
+
+def test_no_code_of_a_strangers_run_is_imported_for_a_card(tmp_path: Path) -> None:
+    run = tmp_path / "theirs"
+    run.mkdir()
+    table = RunTable("awr", "2026-01-01", "rlrun train", "local", (str(tmp_path),), {}, ())
+    (run / "run.json").write_text(json.dumps(asdict(table)))
+    (run / "spec.yaml").write_text(dump_plain_yaml({"awr": {**POLES, "algorithm": "my_lab.awr:AWR"}}))
+    refused = written(tmp_path / "mine", str(run), tmp_path / "card")
+    assert refused.exit_code == 5
+    assert "algorithm my_lab.awr:AWR is code that would be run" in refused.stderr
+    assert not (tmp_path / "card").exists()
 
 
 def test_the_trial_that_is_named_gives_the_weights(runs: Path, card: Path, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class Page:
         for paragraph in FENCED.sub("", self.markdown).partition("\n")[2].split("\n\n"):
             text = plain(" ".join(paragraph.split()))
             if text and not text.startswith(("#", "|", "-", "1.", "!", "<", ":", "    ")):
-                return re.split(r"(?<=[.:?])\s", text)[0].rstrip(":")
+                return re.split(r"(?<=[.?])\s(?=[A-Z])", text)[0].rstrip(":")
         return ""
 
     def sources(self) -> str:

@@ -23,7 +23,7 @@ PAGES = [
 ]
 LOOKS = ("algorithms", "config", "docs", "envs", "examples", "metrics", "plan", "schema", "validate")
 """Commands that look at what is installed or shipped, within a second."""
-WAITS = re.compile(r"\b(play|serve|client|resume)\b|--watch|--delete|--address|storage=")
+WAITS = re.compile(r"^(play|serve|client)\b|--watch|--delete|--address|s3://")
 """Lines that wait for somebody, or for another machine."""
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

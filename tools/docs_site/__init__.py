@@ -5,6 +5,7 @@
     python -m tools.docs_site agents      # AGENTS.md alone, which the whole build writes as well
 
 Nothing of it needs the network. `contents` gathers all pages as Markdown: those of docs/ (`written`), and those made
-from the code (`commands`, `settings`, `metrics`, `api`, `shipped_specs`, `source_files`, `gallery`). Sphinx makes HTML
-of them, and takes each warning for an error. The order of docs/README.md is that of the site.
+from the code (`commands`, `settings`, `metrics`, `api`, `shipped_specs`, `shown_files`, `gallery`). Sphinx makes HTML
+of them, and takes each warning for an error. The order of docs/README.md is that of the site: a page that it does not
+lead to is an error. `keywords.yaml` has words that readers search for and pages do not use.
 """

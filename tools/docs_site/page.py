@@ -70,7 +70,8 @@ class Page:
 
 def plain(text: str) -> str:
     """Text of Markdown without the marks of links, emphasis and code."""
-    return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("`", "").replace("**", "").strip()
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
+    return re.sub(r"\*+(?=\w)|(?<=\w)\*+", "", text).strip()
 
 
 def toctree(names: list[str], caption: str = "") -> str:

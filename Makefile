@@ -33,7 +33,7 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-loggers test-kernels check format regress regress-quick results chaos release-check
+.PHONY: help install train test test-loggers test-kernels check docs format regress regress-quick results chaos release-check
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
@@ -42,6 +42,7 @@ help:
 	@echo "make test-loggers  install wandb and mlflow beside it, then run the tests that need them"
 	@echo "make test-kernels  run the numerical tests with the matrix kernels of older and newer processors; ten minutes"
 	@echo "make check     formatting, lint, types, layers"
+	@echo "make docs      the documentation as a site of HTML files, in build/docs/html"
 	@echo "make regress   train every spec in configs/ that says what it must reach, and hold it to that; hours"
 	@echo "make regress-quick  the same for the short specs in configs/regression/, and try their gates; minutes"
 	@echo "make results   train every spec that says what it must reach on ten seeds, and write docs/results.md; days"
@@ -70,6 +71,10 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The extra `docs` is enough, and `dev` includes it.
+docs: $(VENV)/.installed-$(if $(wildcard $(VENV)/.installed-dev),dev,docs)
+	$(BIN)/python -m tools.docs_site
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

@@ -44,6 +44,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "serve": ("starlette", "uvicorn"),
     "openenv": ("websockets",),
     "export": ("onnx", "onnxruntime"),
+    "docs": ("furo", "myst_parser", "sphinx"),
 }
 
 COMPILATION_TIMEOUT_S = 60.0

@@ -245,7 +245,7 @@ class Training:
             learns: The algorithm with its new settings; for a multi-agent world, the policies with theirs.
 
         Returns:
-            Whether the settings were updated: changes of settings other than `scheduled_fields` require a new training.
+            Whether the settings were updated. Changes of settings other than `scheduled_fields` require a new training.
         """
         policies = learns if isinstance(learns, Policies) else Policies.alone(learns)
         if not self.description.policies.differ_in_schedules_alone(policies):

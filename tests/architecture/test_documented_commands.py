@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from rlrun.cli.main import COMMANDS, cli
 
@@ -19,6 +22,10 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *(ROOT / folder / "README.md" for folder in FOLDERS),
 ]
+LOOKS = ("algorithms", "config", "docs", "envs", "examples", "metrics", "plan", "schema", "validate")
+"""Commands that look at what is installed or shipped, within a second."""
+WAITS = re.compile(r"^(play|serve|client)\b|--watch|--delete|--address|s3://")
+"""Lines that wait for somebody, or for another machine."""
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -61,6 +68,42 @@ def test_command_exists_with_its_options(page: str, words: list[str]) -> None:
     assert command is not None
     options = {word.split("=")[0] for word in words[1:] if re.fullmatch(r"--?[a-z-]+(=.*)?", word)}
     assert options <= option_names(command)
+
+
+def looking_lines() -> list[list[str]]:
+    """Returns the documented lines that only look, and name no file but shipped ones."""
+    lines = [words[: words.index(">")] if ">" in words else words for _, words in documented("rlrun")]
+    named = [line for line in lines if line[0] in LOOKS]
+    different = {tuple(line): line for line in named}.values()
+    return [line for line in different if all((ROOT / word).exists() for word in line if word.endswith(".yaml"))]
+
+
+def scratch(folder: Path) -> Path:
+    """Returns a folder in which the guides' lines find the files that they name."""
+    for name in ("configs", "examples"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+@pytest.mark.parametrize("words", looking_lines(), ids=line_id)
+def test_lines_of_pages_that_only_look_end_well(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(scratch(tmp_path))
+    done = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.regress
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_lines_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path) -> None:
+    """A line may name a file or a run of the reader's own, which is a usage error here; no line may fail otherwise."""
+    lines = [words for name, words in documented("rlrun") if name == page.name and not WAITS.search(" ".join(words))]
+    scratch(tmp_path)
+    for words in lines:
+        call = [sys.executable, "-m", "rlrun", *words[: words.index(">") if ">" in words else None]]
+        done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert done.returncode in (0, 2), (words, done.stderr[-2000:])
 
 
 @pytest.mark.parametrize(("page", "words"), documented("rlrun"), ids=line_id)

@@ -54,6 +54,24 @@ def test_python_snippets_run_one_after_the_other(tmp_path: Path) -> None:
     assert done.stdout.rstrip().endswith("unknown key 'lrr'; did you mean 'lr'?")
 
 
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("datasets.md", 0),
+        ("privileged_critics.md", 0),
+        ("yaml.md", 0),
+        pytest.param("multi_agent.md", 1, marks=pytest.mark.regress),
+    ],
+)
+def test_python_of_other_pages_runs_as_it_is(
+    name: str, index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "poles").symlink_to(ROOT / "configs" / "cartpole" / "data" / "expert")
+    monkeypatch.chdir(tmp_path)
+    block = blocks(ROOT / "docs" / name, "python")[index]
+    exec(compile(block, name, "exec"), {"__name__": "page"})
+
+
 def test_python_of_the_page_about_ones_own_algorithms_is_that_of_the_examples() -> None:
     examples = "".join("".join(path.read_text().split()) for path in (ROOT / "examples" / "my_lab").glob("*.py"))
     shown = blocks(ROOT / "docs" / "extending.md", "python") + blocks(OF_HOOKS, "python")

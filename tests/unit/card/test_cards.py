@@ -90,9 +90,7 @@ def test_a_card_gives_the_interval_over_all_seeds_and_the_weights_of_the_median_
     assert (found["value"], found["low"], found["high"]) == (expected.value, expected.low, expected.high)
     assert results["weights"] == sorted(means, key=lambda name: means[name])[1]
     assert float(np.mean(returns_of(card / "checkpoint"))) == means[results["weights"]]
-    assert (
-        "interval over seeds. Of so few seeds it tends to be too narrow." in (card / "README.md").read_text()
-    )
+    assert "interval over seeds. Of so few seeds it tends to be too narrow." in (card / "README.md").read_text()
 
 
 def test_the_front_matter_is_that_of_a_model_with_results(card: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.archer.operators import FindUtterances, UtteranceAdvantages
+from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages
 from rlrun.algorithms.archer.settings import ArcherConfig
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, MEAN_RATIO, TD_METRICS, td_statistics
 from rlrun.data.sample_batch import SampleBatch
@@ -115,7 +115,8 @@ class Archer(Algorithm[ArcherConfig]):
         config = self.config
         # The replay's discounts only mark the ends of episodes: gamma is of utterances.
         replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)
-        stored: Flow[Any] = fragments.zip_with_worker().for_each(StoreToReplay(replay))
+        begun = fragments.for_each(BeginAsActor(trainee))
+        stored: Flow[Any] = begun.zip_with_worker().for_each(StoreToReplay(replay))
         return (
             stored.followed_by(self.critics_updates(replay, trainee))
             .for_each(UtteranceAdvantages(trainee, config.utterance_end))

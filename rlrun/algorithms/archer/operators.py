@@ -1,4 +1,4 @@
-"""Operators of ArCHer: utterances of replayed sequences, and advantages of new ones."""
+"""Operators of ArCHer: the critics' beginning, utterances of replayed sequences, and advantages of new ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing_extensions import override
 from rlrun.algorithms.archer.utterances import Utterances, choices, last_tokens, utterances
 from rlrun.data.learning_rows import target_rows
 from rlrun.data.sample_batch import SampleBatch, network_columns
-from rlrun.flow.flow import Operator
+from rlrun.flow.flow import Operator, StatefulOperator
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
@@ -102,3 +102,47 @@ class UtteranceAdvantages(Operator):
             advantages=packing.unpack(own.T[:-1]),
             valid=item["valid"] & packing.unpack(belongs.T[:-1]),
         )
+
+
+class BeginAsActor(StatefulOperator):
+    """Copies the layers below the actor's heads to the critics, once, before they learn from the first fragment.
+
+    A cloned actor remembers what a dialogue is about; critics from scratch would have to learn that from rewards alone.
+    In the paper, too, the critics begin as a trained language model. Layers of other shapes keep their parameters, as
+    where actor and critics see different parts.
+
+    Args:
+        trainee: The trainee, with an `ArcherPolicy`.
+    """
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+        self._has_begun = False
+
+    @override
+    def __call__(self, item: Any) -> Any:
+        if not self._has_begun:
+            self._begin()
+        return item
+
+    def _begin(self) -> None:
+        from rlrun.algorithms.archer.policy import ACTOR, CRITICS
+
+        self._has_begun = True
+        learner, parameters = self.trainee.learner, self.trainee.policy.parameters
+        named = parameters.named(learner.flat())
+        for name in [name for name in named if name.startswith(CRITICS)]:
+            giver = named.get(ACTOR + name.removeprefix(CRITICS))
+            if giver is not None and giver.shape == named[name].shape:
+                named[name] = giver
+        flat = parameters.from_named(named)
+        learner.load_flat(flat)
+        learner.load_target(flat)
+
+    @override
+    def state(self) -> dict[str, Any]:
+        return {"has_begun": self._has_begun}
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        self._has_begun = bool(state["has_begun"])

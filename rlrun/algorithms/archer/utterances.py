@@ -1,7 +1,7 @@
 """Utterances in streams of tokens: where each begins and ends, and what it earned (NumPy).
 
-An agent that writes one token per env step takes an action of many steps: an utterance. It ends with an
-end token, or with the episode. The observation after its last token is the first of the next utterance.
+An agent that writes one token per env step takes an action of many steps: an utterance. It ends with certain tokens,
+or with the episode. The observation after its last token is the first of the next utterance.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Flags = NDArray[np.bool_]
 
 
 class Utterances(NamedTuple):
-    """Utterances of rows of consecutive steps, placed at their last tokens, [S, L].
+    """Utterances of rows of consecutive steps, given at their last tokens, [S, L].
 
     Attributes:
         ends: Whether the step is the last token of an utterance whose first token is in the row too.

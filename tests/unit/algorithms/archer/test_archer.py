@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import rlrun
 from rlrun.algorithms.archer.archer import Archer
-from rlrun.algorithms.archer.operators import FindUtterances, UtteranceAdvantages
+from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages
 from rlrun.algorithms.archer.policy import ACTOR, CRITICS, ArcherPolicy
 from rlrun.algorithms.archer.settings import ArcherConfig
 from rlrun.algorithms.archer.utterances import last_tokens, utterances
@@ -238,8 +238,30 @@ def test_critics_learn_from_the_replay_and_the_actor_from_each_batch_and_targets
             start, size = policy.parameters.range_under(prefix)
             assert (after[start : start + size] != before[start : start + size]).any()
         start, size = policy.parameters.range_under(ACTOR)
-        np.testing.assert_array_equal(target[start : start + size], before[start : start + size])
+        np.testing.assert_array_equal(target[start : start + size], before[start : start + size])  # not updated
         assert result["learner/critics/mean_ratio"] <= 1.0
+
+
+def test_the_critics_begin_with_the_layers_below_the_actors_head_and_only_once() -> None:
+    algorithm, policy = Archer(**SMALL), policy_of()
+    learner = LocalLearner(
+        policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=1, has_target=True
+    )
+    trainee: Any = SimpleNamespace(learner=learner, policy=policy)
+    begin = BeginAsActor(trainee)
+    before = policy.parameters.named(learner.flat().copy())
+    assert begin("fragment") == "fragment"
+    after, target = policy.parameters.named(learner.flat()), learner.target()
+    for name, parameter in after.items():
+        giver = name.replace(CRITICS, ACTOR, 1) if name.startswith((f"{CRITICS}trunk", f"{CRITICS}gru")) else name
+        np.testing.assert_array_equal(parameter, before[giver])
+    assert (after["value_gru_hidden.weight"] != before["value_gru_hidden.weight"]).any()
+    np.testing.assert_array_equal(target, learner.flat())
+    again = BeginAsActor(trainee)
+    again.load_state(begin.state())
+    learner.load_flat(np.arange(len(target), dtype=np.float32))
+    again("fragment")
+    np.testing.assert_array_equal(learner.flat(), np.arange(len(target)))
 
 
 def test_a_resume_is_exact(tmp_path: Path) -> None:

@@ -31,13 +31,13 @@ class _Target:
         trial: Name of the trial.
         checkpoint: The checkpoint.
         later: Later checkpoints, oldest first.
-        told: The checkpoint's steps, such as "2,048 env steps".
+        steps: The checkpoint's steps, such as "2,048 env steps".
     """
 
     trial: str
     checkpoint: Path
     later: tuple[Path, ...]
-    told: str
+    steps: str
 
 
 def rewind(run: RunDirectory, step: float, watch: Watcher) -> None:
@@ -62,7 +62,7 @@ def rewind(run: RunDirectory, step: float, watch: Watcher) -> None:
             claimed.callback(directory.release)
         for target in _targets(directories, step):
             aside = _set_aside(directories[target.trial], target)
-            watch(TrialRewound(target.trial, target.checkpoint, target.told, aside))
+            watch(TrialRewound(target.trial, target.checkpoint, target.steps, aside))
 
 
 def _refuse_dependents(run: RunDirectory) -> None:
@@ -95,16 +95,16 @@ def _targets(directories: Mapping[str, TrialDirectory], step: float) -> list[_Ta
         last = read_last_row(directory.path)
         unit = _unit(last)
         if last is None or last[unit] <= step:
-            furthest = furthest if last is None else f"{name} has {_told(last[unit], unit)}"
+            furthest = furthest if last is None else f"{name} has {_in_words(last[unit], unit)}"
             continue
         there = _steps_of_checkpoints(directory, unit)
         whole = [path for path, steps in there.items() if steps <= step and _is_whole(path)]
         if whole:
             at = list(there).index(whole[-1])
-            targets.append(_Target(name, whole[-1], tuple(there)[at + 1 :], _told(there[whole[-1]], unit)))
+            targets.append(_Target(name, whole[-1], tuple(there)[at + 1 :], _in_words(there[whole[-1]], unit)))
         else:
             kept = f"those at {', '.join(f'{steps:,.0f}' for steps in there.values())}" if there else "none"
-            lacking.append(f"{name} has no whole checkpoint at or before {_told(step, unit)}, only {kept}")
+            lacking.append(f"{name} has no whole checkpoint at or before {_in_words(step, unit)}, only {kept}")
     if lacking:
         raise UsageError("\n".join(lacking))
     if not targets:
@@ -116,7 +116,7 @@ def _unit(row: Mapping[str, Any] | None) -> str:
     return "env_steps" if row is None or row.get("env_steps") else "sgd_steps"
 
 
-def _told(steps: float, unit: str) -> str:
+def _in_words(steps: float, unit: str) -> str:
     return f"{steps:,.0f} {'env' if unit == 'env_steps' else 'SGD'} steps"
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def label(run: str, tags: tuple[str, ...], removed: tuple[str, ...], note: str | None, runs_dir: Path) -> None:
     """Show or change the tags and the note of a run.
 
-    It works while the run is training as well. An empty note removes the present one.
+    It works while the run trains as well. An empty note removes the present one.
 
     \b
     rlrun label cartpole-ppo --tag good --untag draft --note "wider net"

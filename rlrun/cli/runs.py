@@ -120,7 +120,7 @@ def _table(found: list[dict[str, Any]]) -> str:
 
 
 def _has_tags(run: Path, tags: tuple[str, ...]) -> bool:
-    """Whether a run has all tags; False if its labels cannot be read, as `rlrun status` reports."""
+    """Whether a run has all tags; False if its labels cannot be read, which `rlrun status` reports."""
     from rlrun.errors import RunDamaged
     from rlrun.runs.labels import read_labels
 

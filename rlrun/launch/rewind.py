@@ -95,16 +95,16 @@ def _targets(directories: Mapping[str, TrialDirectory], step: float) -> list[_Ta
         last = read_last_row(directory.path)
         unit = _unit(last)
         if last is None or last[unit] <= step:
-            furthest = furthest if last is None else f"{name} has {_steps_text(last[unit], unit)}"
+            furthest = furthest if last is None else f"{name} has {_in_words(last[unit], unit)}"
             continue
         there = _steps_of_checkpoints(directory, unit)
         whole = [path for path, steps in there.items() if steps <= step and _is_whole(path)]
         if whole:
             at = list(there).index(whole[-1])
-            targets.append(_Target(name, whole[-1], tuple(there)[at + 1 :], _steps_text(there[whole[-1]], unit)))
+            targets.append(_Target(name, whole[-1], tuple(there)[at + 1 :], _in_words(there[whole[-1]], unit)))
         else:
             kept = f"those at {', '.join(f'{steps:,.0f}' for steps in there.values())}" if there else "none"
-            lacking.append(f"{name} has no whole checkpoint at or before {_steps_text(step, unit)}, only {kept}")
+            lacking.append(f"{name} has no whole checkpoint at or before {_in_words(step, unit)}, only {kept}")
     if lacking:
         raise UsageError("\n".join(lacking))
     if not targets:
@@ -116,7 +116,7 @@ def _unit(row: Mapping[str, Any] | None) -> str:
     return "env_steps" if row is None or row.get("env_steps") else "sgd_steps"
 
 
-def _steps_text(steps: float, unit: str) -> str:
+def _in_words(steps: float, unit: str) -> str:
     return f"{steps:,.0f} {'env' if unit == 'env_steps' else 'SGD'} steps"
 
 

@@ -47,6 +47,7 @@ def run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         **fields_of(run, "name", "path", "algorithm", "env"),
         **fields_of(run.table, "created", "command", "versions", "machine", "commits", "after"),
         "shape": shape_text(run),
+        "labels": asdict(run.labels),
         "status": status_text(run.trials) or "no trials yet",
         "is_done": all(is_over(trial.status) for trial in run.trials),
         "spec": readable_spec(run.table.experiment, run.spec) if run.spec else "",

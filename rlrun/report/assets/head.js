@@ -9,9 +9,11 @@ function head() {
       run.shape,
       run.status,
       run.scheduler,
+      run.labels.tags.map((tag) => `#${tag}`).join(" "),
       `${new Date(run.created).toISOString().slice(0, 16).replace("T", " ")} UTC`,
     ];
     main.append(el("p", { class: "soft what", text: facts.filter(Boolean).join(" · ") }));
+    if (run.labels.note) main.append(el("p", { class: "small", text: run.labels.note }));
     if (run.problems.length) main.append(problems(run));
   }
   if (DATA.leader) main.append(leaderPanel(DATA.leader));

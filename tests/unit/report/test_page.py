@@ -14,6 +14,7 @@ import pytest
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
 from rlrun.errors import UsageError
 from rlrun.report.page import ASSETS, write_report
+from rlrun.runs.labels import Labels, write_labels
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 
 MakeRun = Callable[..., Path]
@@ -233,6 +234,13 @@ def test_the_page_of_many_configurations_names_the_best_and_what_mattered(make_s
     assert len(data["comparison"]["sides"]) == 12
     assert [row["label"] for row in data["configurations"][:2]] == ["lr=0.14", "lr=0.13"]
     assert [step["best"] for step in data["runs"][0]["sweep"]["history"][:2]] == [1, 2]
+
+
+def test_a_page_shows_a_run_s_tags_and_its_note(make_sweep: MakeRun, tmp_path: Path) -> None:
+    run = make_sweep({0.1: [[1], [2]]})
+    write_labels(run, Labels(("wide", "good"), "a wider net"))
+    data, _ = report(tmp_path, run)
+    assert data["runs"][0]["labels"] == {"tags": ["wide", "good"], "note": "a wider net"}
 
 
 def test_a_single_trial_has_no_leader(make_sweep: MakeRun, tmp_path: Path) -> None:

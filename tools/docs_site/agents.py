@@ -33,10 +33,9 @@ def agents_text() -> str:
     pages = written_pages(places)
     files = {name: file.relative_to(ROOT).as_posix() for file, name in places.names.items()}
     text = [HEAD, "## Commands\n"]
-    for section, names in SECTIONS.items():
-        text += [f"{section}:\n"]
-        text += [f"- `rlrun {name}`: {command_named(name).get_short_help_str(100)}" for name in names]
-        text += [""]
+    for section, commands in SECTIONS.items():
+        lines = [f"- `rlrun {name}`: {command_named(name).get_short_help_str(100)}" for name in commands]
+        text += [f"{section}:\n", *lines, ""]
     text += ["## Guides\n"]
     for section, names in sections(places, pages).items():
         text += [f"{section}:\n", *(f"- [{pages[name].title}]({files[name]})" for name in names), ""]

@@ -92,10 +92,11 @@ def docstring_below(module: str, name: str) -> str:
     """Text under the assignment of a name, such as a type's alias; "" without one."""
     body = ast.parse(inspect.getsource(importlib.import_module(module))).body
     for node, following in itertools.pairwise(body):
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            is_text = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
-            return inspect.cleandoc(following.value.value) if is_text else ""
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        text = following.value if isinstance(following, ast.Expr) else None
+        is_it = any(isinstance(target, ast.Name) and target.id == name for target in targets)
+        if is_it and isinstance(text, ast.Constant):
+            return inspect.cleandoc(str(text.value))
     return ""
 
 

@@ -15,7 +15,7 @@ from tools.docs_site.page import Page, toctree
 from tools.docs_site.places import Places
 from tools.docs_site.settings import metrics_page, settings_page
 from tools.docs_site.shown_files import file_pages, spec_pages
-from tools.docs_site.written import sections, written_pages
+from tools.docs_site.written import LAST_SECTION, sections, written_pages
 
 REFERENCE = "Reference"
 KEYWORDS = Path(__file__).with_name("keywords.yaml")
@@ -41,7 +41,7 @@ def contents() -> Contents:
     places = Places()
     pages = written_pages(places)
     found = sections(places, pages)
-    project = found.pop("The project", [])
+    project = found.pop(LAST_SECTION, [])
     made = {
         **command_pages(pages),
         **{page.name: page for page in (settings_page(), metrics_page(), gallery_page(places))},
@@ -56,7 +56,7 @@ def contents() -> Contents:
     for name, words in yaml.safe_load(KEYWORDS.read_text(encoding="utf-8")).items():
         pages[name].keywords = words
     found[REFERENCE] = ["gallery", "commands", "settings", "metrics", "api", "specs"]
-    found["The project"] = [*project, "files"]
+    found[LAST_SECTION] = [*project, "files"]
     lists = [toctree(["guides"]), *(toctree(names, section) for section, names in found.items())]
     pages["index"].extra[""] = "\n".join(lists)
     return Contents(pages, found, places)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import cast
 
-from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.config import Config as SphinxConfig
+from sphinx.ext.napoleon import Config
+from sphinx.ext.napoleon.docstring import GoogleDocstring
 
-SECTIONS = Config(napoleon_use_ivar=True, napoleon_google_docstring=True)
+SECTIONS = cast(SphinxConfig, Config(napoleon_use_ivar=True))  # it reads nothing else of Sphinx's settings
 LITERAL = re.compile(r"(`+)([^`]+)\1(\w?)")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ def resolved(
     """
     if node.get("refdomain") != "py":
         return None
-    target = node["reftarget"]
+    target = node["reftarget"].partition("[")[0]  # Sphinx 9 splits some types at their commas
     last = target.rpartition(".")[2]
     objects = env.domains.python_domain.objects
     places = [name for name in objects if name.rpartition(".")[2] == last and objects[name].objtype != "method"]
@@ -58,7 +59,7 @@ def resolved(
         from sphinx.util.nodes import make_refnode
 
         return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, text, places[0])
-    known = target.partition(".")[0] in OTHERS or last in names_of_package()
+    known = target.partition(".")[0] in OTHERS or target in vars(builtins) or last in names_of_package()
     return text if known else None
 
 

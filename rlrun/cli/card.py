@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlrun.cli.completers import complete_trials
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import OutputFile, json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text
@@ -25,7 +26,7 @@ VIDEOS = (".mp4", ".gif")
 
 
 @click.command()
-@click.argument("target", metavar="RUN")
+@click.argument("target", metavar="RUN", shell_complete=complete_trials)
 @click.option("-o", "--output", type=OutputFile(or_folder=True), required=True, help="The folder to write.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of each seed, not its newest.")
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Episodes of each seed.")
@@ -44,11 +45,11 @@ def card(
     runs_dir: Path,
     trust: bool,
 ) -> None:
-    """Write a folder that shares a policy, in the form of a Hugging Face model.
+    """Write a folder that shares a policy.
 
-    It has a README with the results of all seeds, their interval and protocol, the
-    spec, the weights as safetensors and ONNX, and the learning curve. Every seed is
-    evaluated. The weights are those of the median seed, or of the trial that RUN
+    It has the form of a Hugging Face model, with a README that holds the results
+    of all seeds, their interval and protocol, the spec, the weights as safetensors and
+    ONNX, and the learning curve. Every seed is evaluated. The weights are those of the median seed, or of the trial that RUN
     names. Paths, services and secrets of this machine are left out.
 
     `rlrun evaluate DIR` and `rlrun train --from DIR` take the folder.

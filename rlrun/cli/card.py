@@ -49,8 +49,8 @@ def card(
 
     It has the form of a Hugging Face model, with a README that holds the results
     of all seeds, their interval and protocol, the spec, the weights as safetensors and
-    ONNX, and the learning curve. Every seed is evaluated. The weights are those of the median seed, or of the trial that RUN
-    names. Paths, services and secrets of this machine are left out.
+    ONNX, and the learning curve. Every seed is evaluated. The weights are those of the
+    median seed, or of the trial that RUN names. Paths, services and secrets of this machine are left out.
 
     `rlrun evaluate DIR` and `rlrun train --from DIR` take the folder.
     """

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages
-from rlrun.algorithms.archer.settings import ArcherConfig
+from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, MEAN_RATIO, TD_METRICS, td_statistics
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -55,8 +55,6 @@ class Archer(Algorithm[ArcherConfig]):
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Objectives of the learner: the critics, which learn from the replay, and the actor."""
-        from rlrun.algorithms.archer.policy import ACTOR, CRITICS
-
         bound = self.config.max_grad_norm
         return [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters=CRITICS, max_grad_norm=bound),
@@ -128,8 +126,6 @@ class Archer(Algorithm[ArcherConfig]):
 
     def critics_updates(self, replay: Replay, trainee: Trainee) -> Flow[Any]:
         """Dataflow of the critics: `training_intensity` minibatches of sequences per token."""
-        from rlrun.algorithms.archer.policy import CRITICS
-
         config = self.config
         return (
             replay_minibatches(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
+from rlrun.algorithms.archer.settings import ACTOR, CRITICS
 from rlrun.algorithms.archer.utterances import Utterances, choices, last_tokens, utterances
 from rlrun.data.learning_rows import target_rows
 from rlrun.data.sample_batch import SampleBatch, network_columns
@@ -126,8 +127,6 @@ class BeginAsActor(StatefulOperator):
         return item
 
     def _begin(self) -> None:
-        from rlrun.algorithms.archer.policy import ACTOR, CRITICS
-
         self._has_begun = True
         learner, parameters = self.trainee.learner, self.trainee.policy.parameters
         named = parameters.named(learner.flat())

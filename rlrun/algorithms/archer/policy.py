@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from rlrun.algorithms.archer.settings import ACTOR, CRITICS
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
@@ -24,9 +25,6 @@ from rlrun.policy.actor_critic import ActorCriticPolicy
 if TYPE_CHECKING:
     from rlrun.algorithms.archer.settings import ArcherConfig
     from rlrun.envs.spaces import Spaces
-
-ACTOR, CRITICS = "policy_", "value_"
-"""Prefixes of the names of the actor's and of the critics' parameters."""
 
 Views = Mapping[str, Tensor]
 

@@ -9,6 +9,9 @@ from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, S
 from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, CoreKind, ModelConfig
 from rlrun.replay.replay_config import SequenceReplayConfig
 
+ACTOR, CRITICS = "policy_", "value_"
+"""Prefixes of the names of the actor's and of the critics' parameters."""
+
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)

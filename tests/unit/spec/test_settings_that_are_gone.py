@@ -132,6 +132,11 @@ RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg"
     "ppg",
     "trpo",
     "distill",
+    "archer",
+    "dpo",
+    "filtered_bc",
+    "reward_model",
+    "rlhf",
 }
 
 

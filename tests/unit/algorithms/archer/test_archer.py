@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import rlrun
 from rlrun.algorithms.archer.archer import Archer
 from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages
-from rlrun.algorithms.archer.policy import ACTOR, CRITICS, ArcherPolicy
-from rlrun.algorithms.archer.settings import ArcherConfig
+from rlrun.algorithms.archer.policy import ArcherPolicy
+from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.archer.utterances import last_tokens, utterances
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces

@@ -8,7 +8,7 @@ from typing_extensions import override
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.algorithms.ppo import PPOConfig
 from rlrun.algorithms.settings.offline import OfflineConfig
-from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, EpochsConfig
 from rlrun.config import ConfigModel, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, defaults, fixed
 from rlrun.nn.model_config import NO_VIEWS, ModelConfig
 
@@ -86,13 +86,13 @@ class RLHFConfig(RewardModelSettings, PPOConfig):
     Batches and minibatches count the empty steps after an episode's end too."""
 
 
-@defaults(lr=1e-3, num_envs_per_worker=16)
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @fixed("an episode's return counts, the sum of its rewards", gamma=1.0, normalize_rewards=False, clip_rewards=None)
 @fixed("observations of a reference are used as they are", normalize_observations=False)
 @fixed(WHOLE_EPISODES, microbatch_size=None, num_learners=0, num_parameter_servers=0)
-class DPOConfig(OnPolicyConfig):
+@defaults(lr=1e-3, num_envs_per_worker=16, num_epochs=2, minibatch_size=1024)
+class DPOConfig(EpochsConfig):
     """Settings of online iterative DPO (Rafailov et al., arXiv:2305.18290)."""
 
     model: DPOModelConfig = DPOModelConfig()
@@ -103,17 +103,9 @@ class DPOConfig(OnPolicyConfig):
     """Difference of two returns at which the better episode is preferred with odds of e to 1."""
     seq_len: PositiveInt = 64
     """Most steps of an episode. Two episodes are one sequence, in a batch of which empty steps after an end count."""
-    num_epochs: PositiveInt = 2
-    """Passes over each batch."""
-    minibatch_size: PositiveInt = 1024
-    """Steps of an SGD minibatch, a multiple of the two episodes of a comparison: 2 seq_len."""
 
     @model_validator(mode="after")
     def _whole_comparisons_in_a_minibatch(self) -> DPOConfig:
-        if self.minibatch_size > self.train_batch_size:
-            raise ValueError(
-                f"minibatch_size ({self.minibatch_size}) must not exceed train_batch_size ({self.train_batch_size})"
-            )
         if self.minibatch_size % (2 * self.seq_len):
             raise ValueError(
                 f"minibatch_size ({self.minibatch_size}) must be a multiple of 2 seq_len ({2 * self.seq_len}): "
@@ -125,8 +117,3 @@ class DPOConfig(OnPolicyConfig):
     @override
     def learns_values(self) -> bool:
         return False
-
-    @property
-    @override
-    def sgd_steps_per_env_step(self) -> float:
-        return self.num_epochs / self.minibatch_size

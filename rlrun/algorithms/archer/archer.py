@@ -10,9 +10,10 @@ from typing_extensions import override
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
-from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, MEAN_RATIO, TD_METRICS, td_statistics
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, KL, MEAN_RATIO, TD_METRICS, td_statistics
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
+from rlrun.flow.operators.advantages import Standardize
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.replay import StoreToReplay
@@ -46,6 +47,7 @@ class Archer(Algorithm[ArcherConfig]):
     learner_metrics = (
         Metric("policy_loss", "", "Loss of the actor"),
         ENTROPY,
+        KL,
         GRAD_NORM,
         *(metric.below("critics/") for metric in TD_METRICS),
         Metric("critics/value_error", "", "Mean absolute error of V against the target critics' Q"),
@@ -98,13 +100,21 @@ class Archer(Algorithm[ArcherConfig]):
 
     @override
     def loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """REINFORCE of tokens with their utterance's advantage, less the entropy bonus, over rows [S, L]."""
-        valid = batch["valid"].float()
+        """Clipped surrogate of tokens with their utterance's advantage, less the entropy bonus, over rows [S, L].
+
+        A batch's first gradient is that of REINFORCE. The clip (arXiv:1707.06347, eq. 7) bounds the further ones.
+        """
+        valid, advantages, clip = batch["valid"].float(), batch["advantages"], self.config.clip_param
         distribution = outputs.distribution
-        policy_loss = -masked_mean(distribution.log_prob(batch["actions"]) * batch["advantages"], valid)
+        # Masked before the exponential: that of an empty step may be infinite, and 0 times infinity is NaN.
+        log_ratios = (distribution.log_prob(batch["actions"]) - batch["logp"]) * valid
+        ratios = log_ratios.exp()
+        clipped = ratios.clamp(1 - clip, 1 + clip)
+        policy_loss = -masked_mean((ratios * advantages).minimum(clipped * advantages), valid)
         entropy = masked_mean(distribution.entropy(), valid)
         return Loss(
-            policy_loss - scheduled["entropy_coeff"] * entropy, {"policy_loss": policy_loss, "entropy": entropy}
+            policy_loss - scheduled["entropy_coeff"] * entropy,
+            {"policy_loss": policy_loss, "entropy": entropy, "kl": masked_mean(ratios - 1 - log_ratios, valid)},
         )
 
     @override
@@ -119,7 +129,16 @@ class Archer(Algorithm[ArcherConfig]):
             stored.followed_by(self.critics_updates(replay, trainee))
             .for_each(UtteranceAdvantages(trainee, config.utterance_end))
             .combine(ConcatBatches(config.train_batch_size))
-            .for_each(TrainOnBatch(trainee, seq_len=config.steps_in_row, objectives=("actor",)))
+            .for_each(Standardize("advantages"))
+            .for_each(
+                TrainOnBatch(
+                    trainee,
+                    num_epochs=config.actor_epochs,
+                    minibatch_size=config.actor_minibatch_size,
+                    seq_len=config.steps_in_row,
+                    objectives=("actor",),
+                )
+            )
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )

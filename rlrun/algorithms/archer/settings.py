@@ -57,6 +57,12 @@ class ArcherConfig(OnPolicyConfig):
     """Weight of the entropy bonus of the tokens."""
     critic_lr: Schedule = 1e-3
     """Learning rate of the critics."""
+    actor_epochs: PositiveInt = 3
+    """Passes of the actor over a batch; 3 in its authors' code."""
+    actor_minibatch_size: PositiveInt | None = None
+    """Tokens in a minibatch of the actor; null for the whole batch."""
+    clip_param: PositiveFloat = 0.2
+    """Bound on the change of a token's probability ratio in an update of the actor, as in PPO."""
     minibatch_size: PositiveInt = 32
     """Sequences of tokens per minibatch of the critics."""
     replay: UtteranceReplayConfig = UtteranceReplayConfig()

@@ -215,17 +215,28 @@ def test_each_token_has_its_utterances_advantage_and_tokens_of_cut_utterances_no
     assert found["valid"][:, 0].tolist() == flags("011111000")[0].tolist()
 
 
-def test_the_actors_loss_is_that_of_reinforce_less_the_entropy_bonus() -> None:
+def test_the_actors_first_gradient_of_a_batch_is_that_of_reinforce_less_the_entropy_bonus() -> None:
     case = Case(sequence(), Archer(**SMALL))
-    advantages = torch.arange(11.0)[None]
-    batch = SampleBatch(case.batch, advantages=advantages)
+    distribution, valid, advantages = case.outputs.distribution, case.batch["valid"], torch.arange(11.0)[None]
+    now = distribution.log_prob(case.batch["actions"])
+    batch = SampleBatch(case.batch, advantages=advantages, logp=now.detach())
     loss = case.algorithm.loss(case.outputs, batch, {"entropy_coeff": torch.tensor(0.5)})
-    distribution, valid = case.outputs.distribution, batch["valid"]
-    gains = (distribution.log_prob(batch["actions"]) * advantages)[valid].mean()
-    assert loss.total.item() == pytest.approx((-gains - 0.5 * distribution.entropy()[valid].mean()).item())
-    (gradient,) = torch.autograd.grad(loss.total, case.flat)
+    expected = -(now * advantages)[valid].mean() - 0.5 * distribution.entropy()[valid].mean()
+    (gradient,) = torch.autograd.grad(loss.total, case.flat, retain_graph=True)
+    (wanted,) = torch.autograd.grad(expected, case.flat)
+    torch.testing.assert_close(gradient, wanted)
     critics = case.outputs.policy.parameters.range_under(CRITICS)
     assert not gradient[critics[0] : sum(critics)].any()
+
+
+def test_a_token_whose_probability_has_moved_by_more_than_the_clip_has_no_gradient() -> None:
+    case = Case(sequence(), Archer(**SMALL))
+    rarer = case.outputs.distribution.log_prob(case.batch["actions"]).detach() - 1.0
+    batch = SampleBatch(case.batch, advantages=torch.ones(1, 11), logp=rarer)
+    loss = case.algorithm.loss(case.outputs, batch, {"entropy_coeff": torch.tensor(0.0)})
+    assert loss.total.item() == pytest.approx(-1.2)
+    (gradient,) = torch.autograd.grad(loss.total, case.flat)
+    assert not gradient.any()
 
 
 def test_critics_learn_from_the_replay_and_the_actor_from_each_batch_and_targets_are_the_critics() -> None:

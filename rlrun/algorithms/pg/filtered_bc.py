@@ -11,8 +11,8 @@ from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
 from rlrun.algorithms.pg.best_episodes import KeepBestEpisodes
 from rlrun.algorithms.pg.complete_episodes import JoinEpisodes
 from rlrun.algorithms.pg.pg import PG, PGConfig
-from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS
-from rlrun.config import Fraction, PositiveInt, defaults, fixed
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, EpochsConfig
+from rlrun.config import Fraction, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batches import ConcatBatches
@@ -32,16 +32,12 @@ if TYPE_CHECKING:
 @fixed("there are no values", use_baseline=False, vf_loss_coeff=0.0)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @fixed("the best episodes count alike", standardize_advantages=False)
-@defaults(gamma=1.0, lr=1e-3)
-class FilteredBCConfig(PGConfig):
+@defaults(gamma=1.0, lr=1e-3, num_epochs=3)
+class FilteredBCConfig(PGConfig, EpochsConfig):
     """Settings of filtered behavioral cloning."""
 
     best_share: Fraction = 0.1
     """Share of each batch's episodes, those with the highest discounted returns, that are cloned."""
-    num_epochs: PositiveInt = 3
-    """Epochs (passes over the best episodes)."""
-    minibatch_size: PositiveInt = 64
-    """Steps per minibatch; a multiple of seq_len for a recurrent network."""
 
     @property
     @override

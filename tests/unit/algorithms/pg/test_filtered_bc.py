@@ -68,3 +68,8 @@ def test_a_recurrent_policy_clones_its_best_episodes():
 def test_it_has_no_baseline():
     with pytest.raises(SpecError, match="'use_baseline' cannot be set here: there are no values"):
         rlrun.FilteredBC(use_baseline=True)
+
+
+def test_minibatches_of_a_recurrent_policy_are_whole_sequences():
+    with pytest.raises(SpecError, match=r"minibatch_size \(10\) must be a multiple of seq_len \(16\)"):
+        rlrun.FilteredBC(minibatch_size=10, seq_len=16, model={"core": "gru"})

@@ -33,7 +33,7 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-loggers test-kernels check docs format regress regress-quick results chaos release-check
+.PHONY: help install train test test-loggers test-kernels cuda check docs format regress regress-quick results chaos release-check
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
@@ -41,6 +41,7 @@ help:
 	@echo "make test      install everything, then run the tests that take seconds each"
 	@echo "make test-loggers  install wandb and mlflow beside it, then run the tests that need them"
 	@echo "make test-kernels  run the numerical tests with the matrix kernels of older and newer processors; ten minutes"
+	@echo "make cuda      run the tests that need a GPU; minutes"
 	@echo "make check     formatting, lint, types, layers"
 	@echo "make docs      the documentation as a site of HTML files, in build/docs/html"
 	@echo "make regress   train every spec in configs/ that says what it must reach, and hold it to that; hours"
@@ -65,6 +66,9 @@ test-loggers: $(VENV)/.installed-dev,wandb,mlflow
 
 test-kernels: $(VENV)/.installed-dev
 	$(BIN)/python -m tools.test_under_kernels
+
+cuda: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m cuda tests/cuda $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from rlrun.algorithm import Algorithm
@@ -195,6 +195,12 @@ class Policies:
             algorithms[policy] = type(algorithm)(config.replace(**own))
         return algorithms
 
+    def learning_in_process(self) -> Policies:
+        """Returns the same policies with their learners in this process and on its CPU, as suits acting."""
+        algorithms = {policy: _learning_in_process(algorithm) for policy, algorithm in self.algorithms.items()}
+        sampling = next(iter(algorithms.values())).config if self.is_alone else self.sampling
+        return replace(self, algorithms=algorithms, sampling=sampling)
+
     @property
     def data_alone(self) -> bool:
         """Whether all policies learn from recorded data alone, so that no env is stepped; see `check_input`."""
@@ -253,6 +259,13 @@ class Policies:
     def first(self) -> Algorithm[Any]:
         """Algorithm of the first policy, which is the only one in single-agent envs."""
         return next(iter(self.algorithms.values()))
+
+
+def _learning_in_process(algorithm: Algorithm[Any]) -> Algorithm[Any]:
+    config = algorithm.config
+    if not config.num_learners and not config.num_gpus:
+        return algorithm  # which may have fixed these settings
+    return type(algorithm)(config.replace(num_learners=0, num_parameter_servers=0, num_gpus=0.0))
 
 
 def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:

@@ -178,7 +178,8 @@ class Training:
             trained_by: Required class of the checkpoint's algorithms.
             trust: Whether code and files beyond the allowlist of harmless ones may be used.
             eager: Whether a run that began with compiled updates may continue without.
-            for_training: Whether the training will continue or be saved; for acting only, no episode is replayed.
+            for_training: Whether the training will continue or be saved. For acting only, no episode is replayed, and
+                the learner is in this process and on its CPU, whatever trained the policy.
             announce: Callback with a message before a slow operation.
 
         Raises:
@@ -192,7 +193,8 @@ class Training:
         if not all(isinstance(algorithm, trained_by) for algorithm in saved.policies.algorithms.values()):
             found = saved.policies.title if len(saved.policies.algorithms) > 1 else type(saved.policies.first).__name__
             raise CheckpointError(f"{path}: a checkpoint of {found}, not of {trained_by.__name__}")
-        training = cls(saved.env, saved.policies, seed=saved.seed, announce=announce)
+        policies = saved.policies if for_training else saved.policies.learning_in_process()
+        training = cls(saved.env, policies, seed=saved.seed, announce=announce)
         try:
             training.load(content, eager=eager, for_training=for_training)
         except BaseException as error:

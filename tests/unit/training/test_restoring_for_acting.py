@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,9 +12,11 @@ import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from rlrun.algorithms.ppo import PPO
+from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.cli.targets import restored
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError
+from rlrun.learner.local_learner import LocalLearner
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 
@@ -75,6 +78,21 @@ def test_a_policy_restored_for_acting_steps_no_env_and_is_evaluated_as_before(
         action = training.act(np.zeros(4, np.float32))
     assert replayed > 0
     assert action in (0, 1)
+
+
+@pytest.mark.parametrize("place", [{"num_gpus": 1}, {"num_learners": 2, "num_parameter_servers": 1}])
+def test_what_learned_on_gpus_or_in_processes_acts_where_there_are_none(
+    saved: Path, tmp_path: Path, place: dict[str, int]
+) -> None:
+    content = read_checkpoint(saved)
+    spec = {**content.spec, "config": {**content.spec["config"], **place}}
+    elsewhere = write_checkpoint(tmp_path / "elsewhere", replace(content, spec=spec))
+    with (
+        Training.restore(saved, trust=True, for_training=False) as expected,
+        Training.restore(elsewhere, trust=True, for_training=False) as training,
+    ):
+        assert training.evaluate(3, seed=4).returns == expected.evaluate(3, seed=4).returns
+        assert isinstance(training.running.trainees[0].learner, LocalLearner)
 
 
 def test_commands_restore_for_acting_alone(saved: Path, counted: type[Counted], tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""Every algorithm that takes a GPU learns there what it learns on the CPU, by the runs of `tools.golden_runs`."""
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.registry import algorithm_class
+from tools.golden_runs import DATA, chosen_runs, entry_here, learning_parts, record_data
+
+pytestmark = pytest.mark.cuda
+
+RUNS = {name: entry_here(spec) for name, spec in chosen_runs("small", None).items()}
+
+
+def takes_a_gpu(entry: dict[str, Any]) -> bool:
+    """Whether all its algorithms have the setting, and it needs no Ray."""
+    parts = learning_parts(entry)
+    needs_ray = any(part["config"].get(key) for part in parts for key in ("num_workers", "num_learners"))
+    known = all("num_gpus" not in algorithm_class(part["algorithm"]).Config.refused for part in parts)
+    return known and not needs_ray and not entry.get("config", {}).get("num_workers")
+
+
+ON_A_GPU = [name for name, entry in RUNS.items() if takes_a_gpu(entry)]
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def trained(name: str, num_gpus: float) -> Any:
+    """Trains a golden run with torch's operations, and returns its trial."""
+    entry = copy.deepcopy(RUNS[name])
+    if DATA in json.dumps(entry) and not Path(DATA).exists():
+        record_data(Path(DATA))
+    for part in learning_parts(entry):
+        part["config"] |= {"num_gpus": num_gpus}
+        if "compile" not in algorithm_class(part["algorithm"]).Config.refused:
+            part["config"]["compile"] = False
+    (trial,) = rlrun.run({f"{name}-{num_gpus:g}": entry}, executor="local")
+    return trial
+
+
+def first_learning(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Results of learning in the first row that has them."""
+    rows = [{key: value for key, value in row.items() if "learner/" in key} for row in rows]
+    return next(row for row in rows if any(isinstance(value, float) and math.isfinite(value) for value in row.values()))
+
+
+@pytest.mark.parametrize("name", ON_A_GPU)
+def test_the_first_updates_on_a_gpu_are_those_of_the_cpu(name: str) -> None:
+    cpu, gpu = trained(name, 0), trained(name, 1)
+    expected, found = first_learning(cpu.results()), first_learning(gpu.results())
+    assert found.keys() == expected.keys()
+    apart = {
+        key: (value, found[key])
+        for key, value in expected.items()
+        if isinstance(value, float) and not math.isclose(value, found[key], rel_tol=1e-2, abs_tol=1e-3)
+    }
+    assert not apart

@@ -1,0 +1,145 @@
+"""What is of the GPU alone: staged copies, compiled updates, bfloat16, learners that share it, and exact resumes."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rlrun
+from rlrun import Training
+from rlrun.algorithm import Algorithm
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.learner.staging import Staging
+from tests.results import all_numbers
+
+pytestmark = pytest.mark.cuda
+
+SMALL = {"model": {"hiddens": [32, 32]}, "lr": 1e-3, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 0}
+EPOCHS = {**SMALL, "train_batch_size": 256, "minibatch_size": 64, "num_epochs": 2, "max_grad_norm": 0.5}
+OFF_POLICY = {**SMALL, "learning_starts": 100, "minibatch_size": 32, "min_env_steps_per_iteration": 200}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def made(algorithm: str, env: str = "CartPole-v1", **config: Any) -> Training:
+    classes: dict[str, type[Algorithm[Any]]] = {
+        "ppo": rlrun.PPO,
+        "dqn": rlrun.DQN,
+        "sac": rlrun.SAC,
+    }
+    return Training(env, classes[algorithm](**copy.deepcopy(config)), seed=3)
+
+
+def learned(row: dict[str, Any]) -> dict[str, float]:
+    return {key: value for key, value in row.items() if key.startswith("learner/") and isinstance(value, float)}
+
+
+def test_staged_batches_are_equal_however_many_are_under_way() -> None:
+    staging = Staging(torch.device("cuda"))
+    rng = np.random.default_rng(0)
+    batches = [
+        SampleBatch(
+            obs={"frame": rng.integers(0, 255, (512, 1, 84, 84), np.uint8), "speed": rng.normal(size=(512, 1, 3))},
+            valid=np.ones((512, 1), bool),
+        )
+        for _ in range(8)
+    ]
+    for batch in batches:
+        batch["obs"]["frame"].flags.writeable = False
+    weights = torch.ones(4096, 4096, device="cuda")
+    staged = []
+    for batch in batches:
+        weights @ weights  # the device is busy while the next one travels
+        staged.append(staging.batch(batch, spare=3))
+    for batch, found in zip(batches, staged, strict=True):
+        for name in ("frame", "speed"):
+            np.testing.assert_array_equal(found["obs"][name][:-1].cpu().numpy(), batch["obs"][name])
+            assert not found["obs"][name][-1].any()
+        assert found["valid"].device.type == "cuda"
+
+
+def test_the_learner_is_on_the_gpu() -> None:
+    with made("ppo", **EPOCHS, num_gpus=1, compile=False) as training:
+        training.step()
+        learner = training.running.trainees[0].learner
+        assert learner.device.type == "cuda"
+        assert all(each.device.type == "cuda" for each in learner.policy.module.parameters())
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "config"),
+    [
+        ("ppo", "CartPole-v1", EPOCHS),
+        ("ppo", "CartPole-v1", {**EPOCHS, "model": {"hiddens": [32], "core": "lstm", "core_width": 16}, "seq_len": 8}),
+        ("dqn", "CartPole-v1", OFF_POLICY),
+        ("sac", "Pendulum-v1", OFF_POLICY),
+    ],
+    ids=["ppo", "ppo-lstm", "dqn", "sac"],
+)
+def test_compiled_updates_are_those_of_torchs_operations(algorithm: str, env: str, config: dict[str, Any]) -> None:
+    rows = []
+    for is_compiled in (False, True):
+        with made(algorithm, env, **config, num_gpus=1, compile=is_compiled) as training:
+            rows.append(learned(training.step()))
+    for name, value in rows[0].items():
+        assert rows[1][name] == pytest.approx(value, rel=1e-3, abs=1e-4), name
+
+
+def test_bfloat16_agrees_with_float32_to_some_percent() -> None:
+    rows = []
+    for precision in ("float32", "bfloat16"):
+        with made("ppo", **EPOCHS, num_gpus=1, compile=False, precision=precision) as training:
+            rows.append(learned(training.step()))
+    for name in ("learner/value_loss", "learner/entropy", "learner/grad_norm"):
+        assert rows[1][name] == pytest.approx(rows[0][name], rel=0.1), name
+
+
+@pytest.mark.parametrize("num_learners", [1, 2])
+def test_learners_in_processes_learn_what_one_in_the_trial_does(num_learners: int) -> None:
+    """One has the whole GPU, and NCCL; two share it, and add up by gloo."""
+    rows = []
+    for place in ({}, {"num_learners": num_learners}):
+        with made("ppo", **EPOCHS, **place, num_gpus=1, compile=False) as training:
+            rows.append(learned(training.step()))
+    for name, value in rows[0].items():
+        assert rows[1][name] == pytest.approx(value, rel=1e-3, abs=1e-4), name
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+def test_a_resumed_training_goes_on_with_the_same_numbers(algorithm: str, tmp_path: Path) -> None:
+    config = {"ppo": EPOCHS, "dqn": OFF_POLICY}[algorithm]
+    with made(algorithm, **config, num_gpus=1, compile=False) as training:
+        training.step()
+        saved = training.save(tmp_path / "saved")
+        expected = [training.step() for _ in range(2)]
+    with Training.restore(saved) as training:
+        assert all_numbers(training.step() for _ in range(2)) == all_numbers(expected)
+
+
+def test_a_policy_that_learned_on_the_gpu_acts_on_the_cpu(tmp_path: Path) -> None:
+    with made("ppo", **EPOCHS, num_gpus=1, compile=False) as training:
+        training.step()
+        saved, expected = training.save(tmp_path / "saved"), training.evaluate(5, seed=1).returns
+    with Training.restore(saved, for_training=False) as training:
+        assert training.running.trainees[0].learner.device.type == "cpu"
+        assert training.evaluate(5, seed=1).returns == expected
+
+
+def test_memory_of_the_gpu_does_not_grow() -> None:
+    with made("ppo", **EPOCHS, num_gpus=1, compile=False) as training:
+        for _ in range(5):
+            training.step()
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        for _ in range(20):
+            training.step()
+        torch.cuda.synchronize()
+        assert torch.cuda.memory_allocated() <= before + 1_000_000

@@ -86,9 +86,10 @@ class AlgorithmConfig(ConfigModel):
     always float32. bfloat16 has 8 significant bits; it suits large networks on hardware with bfloat16 units."""
     compile: Literal["auto"] | bool = "auto"
     """Execution of the learner's update as machine code. In float32 on the CPU auto takes kernels in C, or NumPy where
-    a machine of the run has no C compiler; true demands the kernels. In bfloat16 and on GPUs torch's compiler makes
-    the whole update one program, with auto if the run is long enough. false runs torch's operations eagerly. The choice
-    is fixed for a run, since the last digits of results differ."""
+    a machine of the run has no C compiler; true demands the kernels. On GPUs the update is a CUDA graph, whose
+    operations are started together. In bfloat16 on the CPU torch's compiler makes it one program, with auto if the
+    run is long enough. false runs torch's operations eagerly. The choice is fixed for a run, since the last digits of
+    results differ."""
     num_workers: NonNegativeInt = 0
     """Remote rollout workers, each in its own process; 0 collects in the trial's process, best on a small machine."""
     num_envs_per_worker: Annotated[int, Gt(0), Le(1_000_000)] = 8

@@ -46,7 +46,7 @@ def _without_users_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     sys.path[:] = import_path
     users = (f"{EXAMPLES}{os.sep}", f"{tmp_path_factory.getbasetemp()}{os.sep}")
     for name in sys.modules.keys() - modules:
-        spec = sys.modules[name].__spec__
+        spec = getattr(sys.modules[name], "__spec__", None)  # what C code puts there may have none
         places = [spec.origin or "", *(spec.submodule_search_locations or ())] if spec else []
         if any(f"{place}{os.sep}".startswith(users) for place in places):
             del sys.modules[name]

@@ -1,6 +1,6 @@
-"""Ahead-of-time compilation of updates with torch Inductor, cached on disk: on CUDA, and in bfloat16.
+"""Ahead-of-time compilation of updates with torch Inductor, cached on disk: on the CPU in bfloat16.
 
-Updates in float32 on the CPU have kernels instead (`rlrun.learner.c_update`).
+Updates in float32 on the CPU have kernels instead (`rlrun.learner.c_update`), on GPUs CUDA graphs.
 
 Tracing turns the update, its backward pass and its optimizer into one graph. The graph's code, the shapes and the
 versions are the key of a package in the cache. The first compilation of a graph takes a C++ compiler half a minute, and
@@ -78,15 +78,13 @@ def loaded(package: Path) -> CompiledUpdate:
 
 def cache_key(code: str, arguments: Sequence[Tensor]) -> str:
     """Cache file name of a computation: hash of code, shapes, versions and processor."""
-    device = arguments[0].device
     parts = [
         code,
-        *(f"{argument.dtype} {tuple(argument.shape)} {argument.device}" for argument in arguments),
+        *(f"{argument.dtype} {tuple(argument.shape)}" for argument in arguments),
         torch.__version__,
         platform.machine(),
         torch.backends.cpu.get_cpu_capability(),
         f"{torch.get_num_threads()} threads",
-        torch.cuda.get_device_name(device) if device.type == "cuda" else "",
     ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 

@@ -1,4 +1,4 @@
-"""Execution of learner computations: eager torch, NumPy or C kernels, or compiled machine code."""
+"""Execution of learner computations: eager torch, NumPy or C kernels, compiled machine code, or CUDA graphs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rlrun.learner.update_executor import UpdateExecutor
 
 
 class Execution:
-    """Executor of learner computations: eager, or translated once per minibatch shape to kernels or machine code.
+    """Executor of learner computations: eager, or translated once per minibatch shape.
 
     Args:
         update_executor: Kind of execution.
@@ -66,27 +66,35 @@ class Execution:
             function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
             if self._update_executor != "compiled":
                 num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
-                self._made[key] = self._by_kernels(function, arguments, num_kept)
+                self._made[key] = self._translated(function, arguments, num_kept)
             else:
                 self._made[key] = compiled(function, arguments, self._announce)
         made = self._made[key]
         return computation(parameters, states, batch, scheduled) if made is None else made(arguments)
 
-    def _by_kernels(
+    def _translated(
         self, function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int
-    ) -> NumpyUpdate | CUpdate | None:
-        translate = in_c if self._update_executor == "c" else in_numpy
+    ) -> CompiledUpdate | None:
+        lacking, translate = self._translation()
         try:
             if self._runs_own_code:
                 demand_same(function, arguments)
             return translate(function, arguments, num_kept)
         except NoKernel as operation:
             if str(operation) not in self._without_kernel:
-                language = "C" if self._update_executor == "c" else "NumPy"
-                fallback = f"updates run by torch's operations, not by {language}, which has no kernel for {operation}"
-                self._announce(Remark(fallback))
+                self._announce(Remark(f"updates run by torch's operations, not {lacking} {operation}"))
                 self._without_kernel.add(str(operation))
             return None
+
+    def _translation(self) -> tuple[str, Callable[..., CompiledUpdate]]:
+        """What a translation lacks, for a message, and the translation."""
+        if self._update_executor == "c":
+            return "by C, which has no kernel for", in_c
+        if self._update_executor == "numpy":
+            return "by NumPy, which has no kernel for", in_numpy
+        from rlrun.learner.cuda_graph import CapturedUpdate
+
+        return "as a CUDA graph, which cannot hold", CapturedUpdate
 
     def of_minibatches(
         self,

@@ -1,12 +1,12 @@
-"""Backends that run parameter updates, by name: eager torch, NumPy, or compiled code."""
+"""Backends that run parameter updates, by name: eager torch, NumPy, compiled code, or CUDA graphs."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-UpdateExecutor = Literal["eager", "numpy", "c", "compiled"]
-"""Executor of updates: eager torch; NumPy calls or C kernels from a traced graph; or torch's compiler.
+UpdateExecutor = Literal["eager", "numpy", "c", "compiled", "cuda_graph"]
+"""Executor of updates: eager torch; NumPy calls or C kernels from a traced graph; torch's compiler; or CUDA graphs.
 
-The executor is fixed for a run, since results differ in the last digits. With `numpy` and `c`, an update with an
-operation that has no kernel runs eagerly.
+The executor is fixed for a run, since results differ in the last digits. With all but torch's compiler, an update with
+an operation that they lack runs eagerly.
 """

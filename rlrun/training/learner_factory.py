@@ -31,8 +31,8 @@ COMPILE_PAYS_FROM_SGD_STEPS = 20_000
 That pays within the run, cold cache included.
 """
 
-PLAIN: Mapping[UpdateExecutor, UpdateExecutor] = {"compiled": "eager", "c": "numpy"}
-"""Executors without a compiler, by those whose runs they may continue."""
+PLAIN: Mapping[UpdateExecutor, UpdateExecutor] = {"compiled": "eager", "c": "numpy", "cuda_graph": "eager"}
+"""Executors without a compiler or a GPU, by those whose runs they may continue."""
 
 COMPILED_ELSEWHERE = (
     "each learner in a process of its own compiles the update, unless that was done for these settings before (about "
@@ -188,6 +188,9 @@ def chosen_update_executor(
         CompilerMissing: The settings demand compiled updates, and there is no compiler.
     """
     config = algorithm.config
+    is_refused = config.compile is False and "compile" in type(config).model_fields  # else compilers cannot do it
+    if config.num_gpus and not is_refused:
+        return "cuda_graph"
     if config.compile is False:
         return "eager"
     is_demanded = config.compile != "auto"

@@ -1,4 +1,7 @@
-"""Every algorithm that takes a GPU learns there what it learns on the CPU, by the runs of `tools.golden_runs`."""
+"""Every algorithm that takes a GPU learns there what it learns on the CPU, by the runs of `tools.golden_runs`.
+
+The first updates are equal up to rounding. After them the weights, and so the actions, may part.
+"""
 
 import copy
 import json
@@ -10,6 +13,7 @@ import pytest
 
 import rlrun
 from rlrun.registry import algorithm_class
+from tests.results import all_numbers
 from tools.golden_runs import DATA, chosen_runs, entry_here, learning_parts, record_data
 
 pytestmark = pytest.mark.cuda
@@ -33,17 +37,22 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def trained(name: str, num_gpus: float) -> Any:
-    """Trains a golden run with torch's operations, and returns its trial."""
+def trained(name: str, num_gpus: float, compiles: str | bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """Trains a golden run, and returns its results and what was remarked on the way."""
     entry = copy.deepcopy(RUNS[name])
     if DATA in json.dumps(entry) and not Path(DATA).exists():
         record_data(Path(DATA))
     for part in learning_parts(entry):
         part["config"] |= {"num_gpus": num_gpus}
         if "compile" not in algorithm_class(part["algorithm"]).Config.refused:
-            part["config"]["compile"] = False
-    (trial,) = rlrun.run({f"{name}-{num_gpus:g}": entry}, executor="local")
-    return trial
+            part["config"]["compile"] = compiles
+    remarks: list[str] = []
+    (trial,) = rlrun.run(
+        {f"{name}-{num_gpus:g}-{compiles}".lower(): entry},
+        executor="local",
+        watch=lambda event: remarks.append(repr(event)),
+    )
+    return all_numbers(trial.results()), [remark for remark in remarks if "torch's operations" in remark]
 
 
 def first_learning(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -53,9 +62,11 @@ def first_learning(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", ON_A_GPU)
-def test_the_first_updates_on_a_gpu_are_those_of_the_cpu(name: str) -> None:
-    cpu, gpu = trained(name, 0), trained(name, 1)
-    expected, found = first_learning(cpu.results()), first_learning(gpu.results())
+def test_updates_on_a_gpu_are_those_of_the_cpu_and_are_captured_to_the_last_bit(name: str) -> None:
+    cpu, _ = trained(name, 0, compiles=False)
+    eager, _ = trained(name, 1, compiles=False)
+    captured, remarks = trained(name, 1, compiles="auto")
+    expected, found = first_learning(cpu), first_learning(eager)
     assert found.keys() == expected.keys()
     apart = {
         key: (value, found[key])
@@ -63,3 +74,5 @@ def test_the_first_updates_on_a_gpu_are_those_of_the_cpu(name: str) -> None:
         if isinstance(value, float) and not math.isclose(value, found[key], rel_tol=1e-2, abs_tol=1e-3)
     }
     assert not apart
+    assert not remarks
+    assert captured == eager

@@ -350,7 +350,7 @@ def percentiles(returns: Tensor, alive: Tensor, fractions: tuple[float, ...]) ->
     # Masked returns are sorted to the end, and never looked up.
     ordered = returns.masked_fill(~counted, torch.inf).flatten().sort().values
     last = (counted.sum() - 1).clamp(min=0)
-    places = torch.tensor(fractions, device=returns.device) * last
+    places = torch.stack([fraction * last for fraction in fractions])  # on the device of `last`
     low = places.floor().long()
     high = (low + 1).minimum(last)
     lower, upper = ordered[low], ordered[high]

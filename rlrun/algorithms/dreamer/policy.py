@@ -16,7 +16,7 @@ from rlrun.algorithms.dreamer.acting import DrawnActions, WorldModelActor
 from rlrun.algorithms.dreamer.actions import dreamer_actions
 from rlrun.algorithms.dreamer.networks import DreamerNetworks
 from rlrun.algorithms.dreamer.symlog import symexp_bins
-from rlrun.algorithms.dreamer.world_model import ACTING, ACTOR, WORLD, WorldModel, WorldModelParameters
+from rlrun.algorithms.dreamer.world_model import ACTING, ACTOR, WorldModel, WorldModelParameters
 from rlrun.algorithms.dreamer.world_model_spec import NUM_CONVOLUTIONS, WorldModelSpec
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves
@@ -71,7 +71,7 @@ class DreamerPolicy(Policy):
         with seeded(seed):
             self.module = WorldModelParameters(self.spec)
         self.parameters = FlatParameters(self.module)
-        self.bins = torch.from_numpy(symexp_bins(config.num_bins))
+        self.module.register_buffer("bins", torch.from_numpy(symexp_bins(config.num_bins)))  # moves with the module
 
     @property
     @override
@@ -86,7 +86,7 @@ class DreamerPolicy(Policy):
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> DreamerNetworks:
         slow = views if target_views is None else target_views
-        bins = self.bins.to(views[f"{WORLD}gru.weight"].device)
+        bins = self.module.get_buffer("bins")
         return DreamerNetworks(WorldModel(self.spec, views), WorldModel(self.spec, slow), self.actions, bins)
 
     @override

@@ -52,14 +52,17 @@ class OnTheGpu(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Runs an operation, unless it is refused."""
-        if {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags):
+        waits = bool({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags))
+        if func is torch.ops.aten.index.Tensor:  # whose result has a known shape for indices that are numbers
+            waits = any(index.dtype == torch.bool for index in _tensors(args[1]))
+        if waits:
             raise NoKernel(str(func))
         result = func(*args, **(kwargs or {}))
         given, made = _tensors((args, kwargs)), _tensors(result)
-        places = {tensor.device.type for tensor in [*given, *made]}
-        is_copy = any(tensor.is_cpu and tensor.dim() for tensor in given) or all(tensor.is_cpu for tensor in given)
-        if len(places) > 1 and given and (is_copy or any(tensor.is_cpu for tensor in made)):
-            raise NoKernel(f"{func} between the host and the GPU")
+        if len({tensor.device.type for tensor in [*given, *made]}) > 1 and given:
+            is_read = any(tensor.is_cpu and tensor.dim() for tensor in given)  # a scalar becomes part of the launch
+            if is_read or any(all(tensor.is_cpu for tensor in side) for side in (given, made)):
+                raise NoKernel(f"{func} between the host and the GPU")
         return result
 
 

@@ -87,7 +87,7 @@ class Execution:
             return None
 
     def _translation(self) -> tuple[str, Callable[..., CompiledUpdate]]:
-        """What a translation lacks, for a message, and the translation."""
+        """Returns the translation, after words on a lacking operation for a message."""
         if self._update_executor == "c":
             return "by C, which has no kernel for", in_c
         if self._update_executor == "numpy":

@@ -249,13 +249,17 @@ def continued_executor(
     """Selects the update executor of a run that continues: the one that it began with, if this machine can.
 
     Args:
-        update_executor: The executor that it began with. Older versions had torch's compiler where kernels are now.
+        update_executor: The executor that it began with. Older versions had torch's compiler where kernels and CUDA
+            graphs are now.
         algorithms: Algorithms of the policies.
         eager: Whether a run that began with a compiler may continue without.
 
     Raises:
         CompilerMissing: The executor needs a compiler, and there is none.
     """
+    algorithms = list(algorithms)
+    if update_executor == "compiled" and any(algorithm.config.num_gpus for algorithm in algorithms):
+        update_executor = "cuda_graph"
     if update_executor == "compiled" and all(map(may_have_kernels, algorithms)):
         from rlrun.kernels.library import why_no_library
 

@@ -1,4 +1,4 @@
-"""What is of the GPU alone: staged copies, CUDA graphs, bfloat16, learners that share it, and exact resumes."""
+"""Learning on a GPU: staged copies, CUDA graphs, bfloat16, learners that share it, and exact resumes."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 import torch
@@ -78,7 +78,7 @@ class SlateNetworks:
             if self.slates is None:
                 best: Tensor = greedy_slate(values, logits, self.slate_size)[1]
                 return best
-            found: Tensor = slate_values(values, logits, self.slates.to(values.device))
+            found: Tensor = slate_values(values, logits, self.slates)
             return found.amax(-1)
 
     def _item_values(self, views: Mapping[str, Tensor], observations: Mapping[str, Any]) -> Tensor:
@@ -121,14 +121,21 @@ class SlateQPolicy(Policy):
         (self.critic,) = torch_networks(self.module, CRITICS)
         self.choice = TorchNetwork(self.module.get_submodule("choice"), prefix="choice.")
         slates = all_slates(self.action_space.num_candidates, self.action_space.slate_size)
-        self._slates = None if slates is None else torch.from_numpy(slates)
+        self.module.register_buffer("slates", None if slates is None else torch.from_numpy(slates))  # moves with it
 
     @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> SlateNetworks:
         targets = views if target_views is None else target_views
-        return SlateNetworks(self.critic, self.choice, self._slates, self.action_space.slate_size, views, targets)
+        return SlateNetworks(
+            self.critic,
+            self.choice,
+            cast("Tensor | None", self.module.slates),
+            self.action_space.slate_size,
+            views,
+            targets,
+        )
 
     @override
     def behavior(self) -> BehaviorPolicy:

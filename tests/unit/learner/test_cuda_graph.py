@@ -1,4 +1,4 @@
-"""What a CUDA graph cannot hold is refused before it is captured; graphs themselves are tested where there is a GPU."""
+"""Refusals of what a CUDA graph cannot hold, before it is captured; graphs themselves are tested on a GPU."""
 
 import pytest
 import torch
@@ -31,5 +31,6 @@ def test_what_stays_on_the_device_and_scalars_of_the_host_are_not():
     with OnTheGpu():
         found = (ELSEWHERE * torch.tensor(0.5) + 1).sum()
         ELSEWHERE.index_select(0, torch.empty(2, dtype=torch.int64, device="meta"))
+        HOST[torch.tensor([0, 2])]
         HOST.mul(2).sum()  # constants that are made on the host and stay there
     assert found.device.type == "meta"

@@ -10,6 +10,8 @@ import pytest
 import torch
 
 import rlrun
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dreamer.dreamer import Dreamer
 from rlrun.algorithms.ppo import PPO
 from rlrun.errors import CompilerMissing
 from rlrun.kernels import library as kernel_library
@@ -74,6 +76,14 @@ def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
 @needs_cpp
 def test_long_runs_without_kernels_are_compiled_and_short_ones_run_eagerly() -> None:
     assert [chosen(env_steps, precision="bfloat16") for env_steps in (19_999, 20_000)] == ["eager", "compiled"]
+
+
+@pytest.mark.parametrize("algorithm", [PPO, Dreamer])
+def test_on_a_gpu_updates_are_graphs_in_runs_of_any_length(algorithm: type[Algorithm[Any]]) -> None:
+    on_a_gpu = algorithm(num_gpus=1)
+    assert chosen_update_executor(on_a_gpu, None) == continued_executor("compiled", [on_a_gpu]) == "cuda_graph"
+    assert continued_executor("cuda_graph", [on_a_gpu], eager=True) == "eager"
+    assert chosen_update_executor(PPO(num_gpus=1, compile=False), None) == "eager"
 
 
 @pytest.fixture

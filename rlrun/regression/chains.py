@@ -16,8 +16,8 @@ from rlrun.spec.experiment import Experiment
 def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control: bool) -> list[Experiment]:
     """Experiments that gates take: their own, and those that these begin after, in the order of the specs.
 
-    Those that expect nothing have the seeds of the gates that they lead to. In a control they learn as ever, so that a
-    gate tells what its own stage adds.
+    Those that expect nothing have the seeds of the gates that they lead to. In a control they learn as ever: the
+    question is what the stage of the gate adds.
 
     Args:
         experiments: All experiments of the specs.

@@ -57,7 +57,7 @@ def frozen(experiment: Experiment) -> Experiment:
 
 
 def as_control(experiment: Experiment) -> Experiment:
-    """Copy of an experiment as a part of a control: its name, and that of the stage before, tell so; without loggers.
+    """Copy of an experiment as a part of a control, named as one, after the control of the stage before; no loggers.
 
     Args:
         experiment: The experiment.

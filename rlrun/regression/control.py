@@ -22,8 +22,8 @@ def frozen(experiment: Experiment) -> Experiment:
     """Copy of an experiment whose policies keep their initial parameters.
 
     All learning rates are 0, even searched ones; there is no scheduler and no logger. If all targets are evaluation
-    metrics, the copy runs for `CONTROL_ITERATIONS` iterations, each of which is evaluated if the experiment has
-    evaluations. Otherwise it runs as long as the experiment, so that training metrics have values.
+    metrics, the copy runs for `CONTROL_ITERATIONS` iterations. Otherwise it runs as long as the experiment, so that
+    training metrics have values.
 
     Args:
         experiment: The experiment, with `expect`.
@@ -34,14 +34,12 @@ def frozen(experiment: Experiment) -> Experiment:
         {(*place, name): value for place, own in still.items() for name, value in own.items()},
     )
     draws = any(not space.is_grid for space in find_spaces(template)[0].values())
-    stop, evaluation = experiment.stop.bounds, experiment.evaluation
+    stop = experiment.stop.bounds
     evaluated = evaluated_metrics(experiment.learns.told_apart(experiment.env)) | {
         metric.name for metric in AGAINST_METRICS
     }
     if experiment.expect is not None and experiment.expect.metrics.keys() <= evaluated:
         stop["iteration"] = min(stop.get("iteration", CONTROL_ITERATIONS), CONTROL_ITERATIONS)
-        if evaluation is not None:
-            evaluation = evaluation.replace(every=1)
     return as_control(experiment).replace(
         template=template,
         config=experiment.config.replace(**still.get(("config",), {})),
@@ -50,7 +48,6 @@ def frozen(experiment: Experiment) -> Experiment:
             for name, policy in experiment.policies.items()
         },
         stop=experiment.stop.replace(**stop),
-        evaluation=evaluation,
         num_samples=experiment.num_samples if draws else 1,
         scheduler=None,
     )

@@ -70,7 +70,7 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
         stop=experiment.stop.replace(**stop),
         checkpoint=experiment.checkpoint.replace(at_end=True),
     )
-    if control and expect.last_evaluations is not None:  # a policy that does not learn is the same in all evaluations
+    if control and expect.last_evaluations is not None:  # of 3 iterations the last one alone is surely evaluated
         expect = expect.replace(last_evaluations=1)
     return Gate(experiment.name, frozen(held) if control else held, expect, needed)
 

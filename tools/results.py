@@ -251,11 +251,11 @@ def write(records: Sequence[Record]) -> None:
     for other in sorted(DOCS.rglob("*.md")):
         if other != PAGE:
             other.write_text(with_rows(other.read_text(), rows))
-    for (spec, experiment, metric), seeds in _by_metric(records).items():
+    for (spec, experiment, _), seeds in _by_metric(records).items():
         if sum(key[:2] == (spec, experiment) for key in _by_metric(records)) > 1:
             continue  # a floor is of one metric
         found = bootstrapped(iqm, [[record["value"] for record in seeds]])
-        publish_floor(ROOT / spec, f"{found.low:.{digits_of(metric)}f}")
+        publish_floor(ROOT / spec, f"{found.low:.{digits_of(seeds[0])}f}")
 
 
 def with_rows(page: str, rows: str) -> str:
@@ -284,9 +284,11 @@ def publish_floor(spec: Path, floor: str) -> None:
         spec.write_text(EXPECT.sub(rf"\1, regression_floor: {floor}}}", text))
 
 
-def digits_of(metric: str) -> int:
-    """Returns how many digits of a metric are shown after the point."""
-    return 3 if metric.endswith(("_rate", "exploitability")) else 1
+def digits_of(record: Record) -> int:
+    """Returns how many digits of a record's metric are shown after the point."""
+    if record["metric"].endswith(("_rate", "exploitability")):
+        return 3
+    return 2 if abs(record["expected"]) < 1 else 1
 
 
 def table(records: Sequence[Record]) -> str:
@@ -310,7 +312,7 @@ def row(spec: str, seeds: Sequence[Record]) -> str:
     counter = SGD_STEPS if SGD_STEPS in seeds[0] else ENV_STEPS
     steps = max(record[counter] for record in seeds)
     metric = seeds[0]["metric"]
-    digits = digits_of(metric)
+    digits = digits_of(seeds[0])
     what = "" if metric == "episode_return_mean" else f" `{metric}`"
     verdict = "holds" if found.low >= least else "**missed**"
     interval = f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"

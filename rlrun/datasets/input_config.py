@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from annotated_types import Gt, Le
@@ -87,17 +86,15 @@ class DataSettings(ConfigModel):
         """Further columns of transitions that losses read from data; see `rlrun.datasets.transitions.Transitions`."""
         return ()
 
-    def reading_own(self, recorded: Collection[str], trial: str) -> Self:
-        """Settings whose recorded data sets are those of a trial.
+    def reading(self, places: Mapping[str, str]) -> Self:
+        """Settings whose data sets lie elsewhere.
 
         Args:
-            recorded: Paths of data sets that other trials record, relative to the current directory.
-            trial: Name of the trial, which the trial that records has too; "" if there is only one.
+            places: Where data sets lie, by the paths in these settings; the others stay where they are.
         """
-        if self.input is None or not any(part.path in recorded for part in self.input):
+        if self.input is None:
             return self
-        own = {path: str(Path(path, trial).absolute()) for path in recorded}
-        return self.replace(input=tuple(part.replace(path=own.get(part.path, part.path)) for part in self.input))
+        return self.replace(input=tuple(part.replace(path=places.get(part.path, part.path)) for part in self.input))
 
     @model_validator(mode="after")
     def _further_columns_are_recorded(self) -> Self:

@@ -40,8 +40,7 @@ def frozen(experiment: Experiment) -> Experiment:
     }
     if experiment.expect is not None and experiment.expect.metrics.keys() <= evaluated:
         stop["iteration"] = min(stop.get("iteration", CONTROL_ITERATIONS), CONTROL_ITERATIONS)
-    return experiment.replace(
-        name=f"{experiment.name}-control",
+    return as_control(experiment).replace(
         template=template,
         config=experiment.config.replace(**still.get(("config",), {})),
         policies={
@@ -51,8 +50,26 @@ def frozen(experiment: Experiment) -> Experiment:
         stop=experiment.stop.replace(**stop),
         num_samples=experiment.num_samples if draws else 1,
         scheduler=None,
+    )
+
+
+def as_control(experiment: Experiment) -> Experiment:
+    """Copy of an experiment as a part of a control, named as one, after the control of the stage before; no loggers.
+
+    Args:
+        experiment: The experiment.
+    """
+    begins = experiment.begins
+    return experiment.replace(
+        name=control_name(experiment.name),
+        begins=begins and begins.replace(after=control_name(begins.after)),
         loggers=LoggersConfig(),
     )
+
+
+def control_name(name: str) -> str:
+    """Name of an experiment in a control."""
+    return f"{name}-control"
 
 
 def _still(config: AlgorithmConfig) -> dict[str, Any]:

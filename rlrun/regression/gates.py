@@ -31,14 +31,16 @@ def gates_of(experiments: Sequence[Experiment], seeds: int | None, *, control: b
     """Creates the gates of experiments.
 
     Args:
-        experiments: The experiments, each with `expect`.
+        experiments: The experiments, each with `expect` or in a chain with one that has it.
         seeds: Number of seeds (0 to `seeds` - 1) instead of the specs' own; `passes` is scaled with it.
         control: Whether the policies are frozen.
 
     Raises:
-        UsageError: If an experiment has no `expect`, or searches.
+        UsageError: If an experiment has no `expect`, nor has any in its chain, or searches.
     """
-    silent = [experiment.name for experiment in experiments if experiment.expect is None]
+    chains = chains_of(experiments)
+    judged = {chains[experiment.name][0] for experiment in experiments if experiment.expect is not None}
+    silent = [name for name, chain in chains.items() if chain[0] not in judged]
     if silent:
         does = "expects" if len(silent) == 1 else "expect"
         raise UsageError(f"{', '.join(silent)} {does} nothing: add `expect: {{episode_return_mean: ...}}` to the spec")
@@ -68,9 +70,18 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
         stop=experiment.stop.replace(**stop),
         checkpoint=experiment.checkpoint.replace(at_end=True),
     )
-    if control:  # a policy that does not learn is the same in all evaluations
-        return Gate(experiment.name, frozen(held), expect.replace(last_evaluations=None), needed)
-    return Gate(experiment.name, held, expect, needed)
+    if control and expect.last_evaluations is not None:  # of 3 iterations the last one alone is surely evaluated
+        expect = expect.replace(last_evaluations=1)
+    return Gate(experiment.name, frozen(held) if control else held, expect, needed)
+
+
+def chains_of(experiments: Sequence[Experiment]) -> dict[str, list[str]]:
+    """Names of the experiments that each one begins after, from the first one on, and its own at the end."""
+    chains: dict[str, list[str]] = {}
+    for experiment in experiments:
+        before = [] if experiment.begins is None else chains.get(experiment.begins.after, [])
+        chains[experiment.name] = [*before, experiment.name]
+    return chains
 
 
 def _refuse_search(experiment: Experiment) -> None:

@@ -14,7 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rlrun.errors import CheckpointError, DiskFull, Interrupted, RayEnded, RlrunError, TrainingFailed
+from rlrun.launch.checks import check_chains
 from rlrun.launch.run import run
+from rlrun.regression.chains import to_run, with_own_data
 from rlrun.regression.control import metrics_of
 from rlrun.regression.gates import Gate, gates_of
 from rlrun.regression.verdicts import Case, Verdict
@@ -46,12 +48,15 @@ def regress(
     executor: Executor | None = None,
     watch: Watcher = lambda event: None,
 ) -> list[Verdict]:
-    """Runs experiments, and returns a verdict for each: whether it reaches the targets in its spec.
+    """Runs experiments, and returns a verdict for each that expects something: whether it reaches its targets.
+
+    Stages that lead to one with `expect` run before it, and are not judged. Data sets that experiments record lie in
+    the folder of runs.
 
     A failed trial is a case with its error; the others run on.
 
     Args:
-        experiments: The experiments, each with `expect`.
+        experiments: The experiments, each with `expect` or in a chain with one that has it.
         runs_dir: The folder that holds the runs.
         seeds: Number of seeds (0 to `seeds` - 1) instead of the specs' own; `passes` is scaled with it.
         control: Freeze the policies, so that every experiment must miss (see `rlrun.regression.control`).
@@ -60,48 +65,47 @@ def regress(
         watch: Called with each event of the runs.
 
     Raises:
-        UsageError: If an experiment has no `expect`, or searches; before anything runs.
+        UsageError: If no experiment of a chain has `expect`, or one searches; before anything runs.
         Interrupted: If the user interrupted.
         DiskFull: If the disk is full, which ends all trials.
         RayEnded: If Ray ended before all experiments had finished.
     """
     gates = gates_of(experiments, seeds, control=control)
-    runs, cut_short = _run_all(gates, runs_dir, executor, watch)
-    return [
-        _verdict(gate, members, cut_short, control=control, best=best)
-        for gate, members in zip(gates, runs, strict=True)
-    ]
+    held = to_run(experiments, gates, control=control)
+    check_chains(held)
+    runs, cut_short = _run_all(with_own_data(held, runs_dir), runs_dir, executor, watch)
+    return [_verdict(gate, runs[gate.experiment.name], cut_short, control=control, best=best) for gate in gates]
 
 
 def _run_all(
-    gates: Sequence[Gate], runs_dir: Path, executor: Executor | None, watch: Watcher
-) -> tuple[list[list[Member]], str]:
+    experiments: Sequence[Experiment], runs_dir: Path, executor: Executor | None, watch: Watcher
+) -> tuple[dict[str, list[Member]], str]:
     """Runs all experiments in one call, so that Ray starts only once.
 
     Specs are read as soon as a run has ended, since the directory of a run that could not start is deleted. If all
     trials of an experiment failed, nothing is raised: each case holds its error.
 
     Returns:
-        The trials of each experiment with their specs, and the reason why trials without an error of their own did not
-        end, or "".
+        The trials of each experiment with their specs, by its name, and the reason why trials without an error of
+        their own did not end, or "".
     """
-    runs: list[list[Member]] = []
+    runs: dict[str, list[Member]] = {}
 
     def collect(event: RunEvent) -> None:
         watch(event)
         if isinstance(event, RunFinished):
             directory = RunDirectory.open(event.directory)
-            runs.append([(trial, directory.trial(trial.name)) for trial in event.trials])
+            runs[directory.table.experiment] = [(trial, directory.trial(trial.name)) for trial in event.trials]
 
     try:
-        run([gate.experiment for gate in gates], runs_dir=runs_dir, executor=executor, watch=collect)
+        run(experiments, runs_dir=runs_dir, executor=executor, watch=collect)
     except Interrupted as interrupted:
         signal = str(interrupted).partition(":")[0]
         raise Interrupted(f"{signal}: stopped before anything was judged; run it again from the start") from None
     except DiskFull:
         raise
     except Exception as error:
-        if len(runs) < len(gates):
+        if len(runs) < len(experiments):
             raise
         if isinstance(error, RayEnded):  # whose trials can be resumed, but are judged by this call alone
             return runs, f"{str(error).partition('; go on with')[0]}; run it again from the start"

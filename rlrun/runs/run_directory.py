@@ -131,7 +131,7 @@ class RunDirectory:
             after: Name of the run, in the same folder, with whose final weights each seed begins, or None.
             is_taken: Whether a name is in use elsewhere, such as in the run's storage.
         """
-        path = _new_directory(runs_dir.absolute(), name, is_taken)
+        path = new_directory(runs_dir.absolute(), name, is_taken)
         table = RunTable(
             experiment=experiment.name,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -423,8 +423,13 @@ def _naming(path: Path) -> Iterator[None]:
         raise RunDamaged(f"{path}: cannot be understood: {error}") from error
 
 
-def _new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool]) -> Path:
+def new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool] = lambda name: False) -> Path:
     """Creates the first free directory of ``name``, ``name-2``, ...; creating one is atomic.
+
+    Args:
+        runs_dir: The folder of runs; created if missing.
+        name: The name to begin with.
+        is_taken: Whether a name is in use elsewhere.
 
     Raises:
         UsageError: The folder of runs is a file, or cannot be created.

@@ -614,10 +614,11 @@ class Experiment(RunSettings, Learning):
             member_name(index, total, seed, member) if is_member else trial_name(index, total, varied["params"], seed)
         )
         if self.begins is not None and isinstance(varied["config"], DataSettings):
-            varied = {**varied, "config": varied["config"].reading_own(self.begins.recorded, name if total > 1 else "")}
+            places = {path: _own_set(path, name, total) for path in self.begins.recorded}
+            varied = {**varied, "config": varied["config"].reading(places)}
         return TrialSpec(
             name=name,
-            output=self.output and str(Path(self.output, name if total > 1 else "").absolute()),
+            output=self.output and _own_set(self.output, name, total),
             index=index,
             seed=member_seed(seed, member) if is_member else seed,
             experiment=self.name,
@@ -636,6 +637,11 @@ class Experiment(RunSettings, Learning):
         algorithm = {} if self.policies else {"algorithm": self.algorithm}
         config = {"config": {**self.template["config"], **dict.fromkeys(self.auto, AUTO)}} if self.auto else {}
         return {**algorithm, **self.template, **config, **settings}
+
+
+def _own_set(path: str, trial: str, total: int) -> str:
+    """Path of a trial's own data set, in the folder that all trials name; a single trial's is the folder itself."""
+    return str(Path(path, trial if total > 1 else "").absolute())
 
 
 def setting_location(path: str) -> Location:

@@ -63,7 +63,8 @@ def _apply(documents: Sequence[Document], override: str, keys: Sequence[str]) ->
 def _targets(entry: dict[str, Any], steps: Sequence[str], place: Place) -> list[Location]:
     """Locations in an entry that an override reaches: the entry itself, or some of its stages.
 
-    Without a stage's name it reaches the stages whose algorithm has the setting, or which write the key; all if none.
+    Without a stage's name it reaches the stages whose algorithm has the setting, or which write the key; if none does,
+    those that have the section, else all.
     """
     stages = entry.get(STAGES)
     if not isinstance(stages, dict) or not all(isinstance(own, dict) for own in stages.values()):
@@ -72,7 +73,9 @@ def _targets(entry: dict[str, Any], steps: Sequence[str], place: Place) -> list[
         if len(steps) > 1 and steps[1] not in stages:
             raise SpecError([place.problem("", unknown_name(steps[1], [*stages], "there is no stage"))])
         return [()]
-    chosen = [name for name, own in stages.items() if _takes({**entry, **own}, steps)] or [*stages]
+    merged = {name: {**entry, **own} for name, own in stages.items()}
+    chosen = [name for name, stage in merged.items() if _takes(stage, steps)]
+    chosen = chosen or [name for name, stage in merged.items() if stage.get(steps[0]) is not None] or [*stages]
     if len(chosen) == len(stages) and not any(steps[0] in own for own in stages.values()):
         return [()]
     return [(STAGES, name) for name in chosen]

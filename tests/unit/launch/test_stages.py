@@ -143,7 +143,7 @@ CHAIN = {
     "stages": {
         "first": {"algorithm": "iql", "config": {"input": "nowhere", "lr": 1e-4}, "stop": {"sgd_steps": 9}},
         "second": {"algorithm": "sac", "stop": {"env_steps": 9}},
-        "third": {"algorithm": "sac", "config": {}, "stop": {"env_steps": 9}},
+        "third": {"algorithm": "sac", "config": {}, "stop": {"env_steps": 9}, "expect": {"episode_return_mean": -9}},
     },
 }
 """Stages of which one has settings that the others lack, and one takes those around it."""
@@ -159,6 +159,7 @@ CHAIN = {
         ("stop.env_steps=5", {"second.stop.env_steps": 5, "third.stop.env_steps": 5}),
         ("stop.sgd_steps=5", {"first.stop.sgd_steps": 5}),
         ("seeds=2", {f"{stage}.seeds": 2 for stage in CHAIN["stages"]}),
+        ("expect.seeds=3", {"third.expect.seeds": 3}),
         ("config.lrr=1", {f"{stage}.config.lrr": 1 for stage in CHAIN["stages"]}),  # and is refused for each
     ],
 )

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from rlrun.errors import UsageError
+from rlrun.launch.checks import check_chains
+from rlrun.regression.chains import to_run, with_own_data
 from rlrun.regression.control import CONTROL_ITERATIONS, evaluated_metrics, frozen, metrics_of
 from rlrun.regression.gates import Gate, gates_of
-from rlrun.regression.suite import leaders
+from rlrun.regression.suite import leaders, regress
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.experiment import Experiment, TrialSpec
@@ -100,10 +102,10 @@ def test_a_control_does_not_learn_whatever_the_spec_says_of_its_learning_rate() 
         assert (trial.config.lr, trial.config.compile) == (0.0, False)
 
 
-def test_a_control_is_judged_by_its_end_where_others_are_by_their_last_evaluations() -> None:
+def test_a_control_is_judged_by_its_last_evaluation_where_others_are_by_several() -> None:
     expect = {"episode_return_mean": 9, "last_evaluations": 5}
     found = [gate(expect, control=control, evaluation={"every": 2}) for control in (False, True)]
-    assert [each.expect.last_evaluations for each in found] == [5, None]
+    assert [each.expect.last_evaluations for each in found] == [5, 1]
 
 
 def test_a_control_keeps_the_other_search_spaces() -> None:
@@ -174,3 +176,92 @@ def test_a_shipped_regression_spec_is_a_gate_over_three_seeds(path: Path) -> Non
     (found,) = gates_of(load_experiments([path]), None, control=False)
     assert len(found.experiment.seeds) == 3
     assert found.expect.within_seconds is not None or found.expect.within_env_steps is not None
+
+
+IQL = {"algorithm": "iql", "config": {"input": [{"path": "swings", "share": 0.5}]}, "stop": {"env_steps": 9}}
+
+
+def chain(**stages: dict[str, Any]) -> list[Experiment]:
+    """Returns stages that record, learn from that and are judged, with changes of some of them, or more."""
+    expect = {"episode_return_mean": -200, "seeds": 2}
+    usual: dict[str, dict[str, Any]] = {
+        "recorded": {"algorithm": "sac", "output": "swings", "stop": {"env_steps": 9}},
+        "offline": {"algorithm": "iql", "config": {"input": "swings"}, "stop": {"sgd_steps": 9}},
+        "online": {**IQL, "expect": expect},
+    }
+    merged = {name: {**usual.get(name, {}), **stages.get(name, {})} for name in (*usual, *stages)}
+    return parse_experiments({"swing": {"env": "Pendulum-v1", "stages": merged}})
+
+
+def running(experiments: list[Experiment], *, of_seeds: int | None = None, control: bool = False) -> list[Experiment]:
+    return to_run(experiments, gates_of(experiments, of_seeds, control=control), control=control)
+
+
+def test_stages_before_a_judged_one_run_with_its_seeds_and_are_not_judged() -> None:
+    experiments = chain()
+    assert [gate.name for gate in gates_of(experiments, None, control=False)] == ["swing.online"]
+    for of_seeds, seeds in ((None, (0, 1)), (3, (0, 1, 2))):
+        found = running(experiments, of_seeds=of_seeds)
+        assert [(each.name, each.seeds) for each in found] == [(each.name, seeds) for each in experiments]
+
+
+def test_branches_that_lead_to_no_judged_stage_are_left_out() -> None:
+    side = {**IQL, "begins": {"after": "swing.recorded"}}
+    found = running(chain(side=side, after={**IQL, "begins": {"after": "swing.side"}}))
+    assert [each.name for each in found] == ["swing.recorded", "swing.offline", "swing.online"]
+
+
+def test_a_chain_of_which_no_stage_expects_anything_is_refused_by_the_names_of_its_stages() -> None:
+    with pytest.raises(UsageError, match=r"^swing\.recorded, swing\.offline, swing\.online expect nothing"):
+        gates_of([experiment({"episode_return_mean": 9}), *chain(online={"expect": None})], None, control=False)
+
+
+def test_a_control_freezes_the_judged_stage_and_those_before_it_learn_as_ever() -> None:
+    experiments = chain()
+    found = running(experiments, control=True)
+    check_chains(found)
+    assert [each.name for each in found] == [f"{each.name}-control" for each in experiments]
+    *before, judged = [each.first_trial().config for each in found]
+    assert [config.lr for config in before] == [each.config.lr for each in experiments[:2]]
+    assert judged.lr == 0.0
+
+
+def test_data_sets_of_a_chain_lie_in_the_folder_of_runs_under_free_names_and_readers_follow(tmp_path: Path) -> None:
+    for number in ("", "-2"):
+        place = f"{tmp_path}/swing.recorded-data{number}"
+        recorded, offline, online = with_own_data(running(chain()), tmp_path)
+        assert [trial.output for trial in recorded.trials()] == [f"{place}/00{seed}-seed={seed}" for seed in (0, 1)]
+        for reader, share in ((offline, 1.0), (online, 0.5)):
+            again = parse_experiments({reader.name: reader.to_data()})[0]  # as a resume reads it
+            for each in (reader, again):
+                read = [trial.config.to_data()["input"] for trial in each.trials()]
+                assert read == [[{"path": f"{place}/00{seed}-seed={seed}", "share": share}] for seed in (0, 1)]
+        (single, *_) = with_own_data(running(chain(), of_seeds=1), tmp_path / "alone")
+        assert single.first_trial().output == f"{tmp_path}/alone/swing.recorded-data{number}"
+
+
+def test_a_chain_is_judged_by_its_last_stage_and_leaves_nothing_outside_the_folder_of_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloned = {"input": "seen", "sgd_steps_per_iteration": 1, "minibatch_size": 8, "model": {"hiddens": [2]}}
+    stages = {
+        "recorded": {
+            "algorithm": "random",
+            "output": "seen",
+            "config": {"min_env_steps_per_iteration": 8},
+            "stop": {"env_steps": 32},
+        },
+        "cloned": {
+            "algorithm": "bc",
+            "begins": {"weights": False},
+            "config": cloned,
+            "stop": {"sgd_steps": 1},
+            "expect": {"episode_return_mean": 5, "seeds": 2},
+        },
+    }
+    monkeypatch.chdir(tmp_path)
+    experiments = parse_experiments({"pole": {"env": "CartPole-v1", "stages": stages}})
+    (verdict,) = regress(experiments, runs_dir=Path("runs"), executor="local")
+    assert (verdict.experiment, verdict.message) == ("pole.cloned", "")
+    assert [case.seed for case in verdict.cases] == [0, 1]
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]

@@ -110,6 +110,11 @@ def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch:
     assert "-0.031 [-0.031, -0.031] | holds | -0.031 |" in (tmp_path / "page.md").read_text()
 
 
+def test_what_is_expected_between_minus_one_and_one_keeps_two_digits() -> None:
+    small = [record(seed, 0.412, expected=0.3) for seed in range(2)]
+    assert "| 0.3 in 1,000 env steps | 0.41 [0.41, 0.41] | holds | 0.41 | 2 |" in results.row("a.yaml", small)
+
+
 def test_pages_of_algorithms_show_what_the_page_of_results_says() -> None:
     table = results.PAGE.read_text().partition(results.BEGIN)[2].partition(results.END)[0]
     shown = 0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import rlrun
 from rlrun.algorithms.archer.archer import Archer
-from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages
+from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages, redrawn_advantages
 from rlrun.algorithms.archer.policy import ArcherPolicy
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.archer.utterances import last_tokens, utterances
@@ -138,20 +138,20 @@ class Case:
         return loss.item(), gradient.numpy()
 
 
-def test_q_follows_the_target_critics_v_of_what_comes_next_and_v_follows_their_q() -> None:
+def test_q_follows_the_target_critics_v_of_what_comes_next_and_v_their_mean_q_of_redrawn_last_choices() -> None:
     case = Case(sequence())
     own, target = case.outputs.utterance_values(), case.outputs.target_utterance_values()
-    (q, v), (target_q, target_v) = ((each.q.detach()[:, 0], each.v.detach()[:, 0]) for each in (own, target))
+    (all_q, v), (target_q, target_v) = ((each.q.detach()[:, 0], each.v.detach()[:, 0]) for each in (own, target))
+    distribution, said = case.outputs.distribution, case.batch["actions"][0]
+    q, mean_q = all_q[:, range(11), said], (distribution.log_probs[0].detach().exp() * target_q).sum(-1)
     rewards, gamma = torch.tensor([7.0, 24.0, 32.0, 192.0]), 0.95
     follows = torch.tensor([0.0, gamma, gamma, gamma]) * target_v[:, [4, 7, 8, 11]]  # nothing after a termination
     assert (follows[:, 1:] != 0).all()
-    now = case.outputs.distribution.log_prob(case.batch["actions"])[0].detach() + 1.0
-    log_ratios = torch.stack([now[first : last + 1].sum() for first, last in zip(FIRSTS, LASTS, strict=True)])
+    now = distribution.log_prob(case.batch["actions"])[0].detach() + 1.0
+    log_ratios = torch.stack([now[first:decision].sum() for first, decision in zip(FIRSTS, DECISIONS, strict=True)])
     ratios = log_ratios.exp().clamp(max=1.0)
     assert (ratios < 1).any()
-    expected = (q[:, DECISIONS] - rewards - follows).square() + ratios * (
-        v[:, FIRSTS] - target_q[:, DECISIONS]
-    ).square()
+    expected = (q[:, DECISIONS] - rewards - follows).square() + ratios * (v[:, FIRSTS] - mean_q[:, DECISIONS]).square()
     loss = case.algorithm.critics_loss(case.outputs, case.batch, {})
     assert loss.total.item() == pytest.approx(expected.sum(0).mean().item(), rel=1e-5)
     assert loss.statistics["mean_ratio"].item() == pytest.approx(ratios.mean().item(), rel=1e-5)
@@ -193,7 +193,7 @@ def fragment() -> SampleBatch:
     )
 
 
-def test_each_token_has_its_utterances_advantage_and_tokens_of_cut_utterances_none() -> None:
+def test_each_token_of_a_last_choice_has_its_own_advantage_and_others_said_their_utterances() -> None:
     algorithm, policy = Archer(**SMALL), policy_of()
     learner = LocalLearner(
         policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=1, has_target=True
@@ -208,33 +208,60 @@ def test_each_token_has_its_utterances_advantage_and_tokens_of_cut_utterances_no
         episode_starts=np.append(item["episode_starts"][:, 0], False)[None],
         state=item["state"][0],
     ).map(torch.from_numpy)
-    values = policy.outputs(policy.parameters.views(torch.from_numpy(learner.flat())), rows).utterance_values()
+    outputs = policy.outputs(policy.parameters.views(torch.from_numpy(learner.flat())), rows)
+    values, p = outputs.utterance_values(), outputs.distribution.log_probs[0].exp().detach().numpy()
     q, v = values.q.detach().amin(0)[0].numpy(), values.v.detach().amin(0)[0].numpy()
-    first, second = q[3] - v[1], q[5] - v[4]
-    np.testing.assert_allclose(found["advantages"][1:6, 0], [first] * 3 + [second] * 2, rtol=1e-5)
+    mean_q = (p * q).sum(-1)
+    firsts, decisions = [1, 4], [3, 5]
+    redrawn = q[decisions] - mean_q[decisions, None]
+    before = mean_q[decisions] - v[firsts]
+    before -= before.mean()
+    scale = np.sqrt((before**2 + (p[decisions] * redrawn**2).sum(-1)).mean())
+    expected = np.zeros((9, 3), np.float32)
+    for step, own in ((1, before[0]), (2, before[0]), (4, before[1])):
+        said = item["actions"][step, 0]
+        expected[step, said] = own / p[step, said]
+    expected[decisions] = redrawn
     assert found["valid"][:, 0].tolist() == flags("011111000")[0].tolist()
+    np.testing.assert_allclose(found["advantages"][:, 0], expected / scale, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found["probabilities"][1:6, 0], p[1:6], rtol=1e-5)
+
+
+def test_a_batch_without_a_complete_utterance_has_no_advantages() -> None:
+    nothing = utterances(*np.zeros((4, 1, 2), np.bool_))
+    ones = np.ones((1, 2, 3), np.float32)
+    advantages, belongs = redrawn_advantages(nothing, np.zeros((1, 2), np.int64), ones, ones[..., 0], ones / 3)
+    assert not advantages.any()
+    assert not belongs.any()
 
 
 def test_the_actors_first_gradient_of_a_batch_is_that_of_reinforce_less_the_entropy_bonus() -> None:
     case = Case(sequence(), Archer(**SMALL))
-    distribution, valid, advantages = case.outputs.distribution, case.batch["valid"], torch.arange(11.0)[None]
-    now = distribution.log_prob(case.batch["actions"])
-    batch = SampleBatch(case.batch, advantages=advantages, logp=now.detach())
+    distribution, valid = case.outputs.distribution, case.batch["valid"]
+    now, p, said = distribution.log_probs, distribution.log_probs.detach().exp(), case.batch["actions"].unsqueeze(-1)
+    advantages = torch.from_numpy(np.random.default_rng(4).normal(size=(1, 11, 3)).astype(np.float32))
+    is_redrawn = torch.from_numpy(flags("01010101010")).unsqueeze(-1)
+    drawn = torch.zeros_like(p).scatter_(-1, said, advantages.gather(-1, said) / p.gather(-1, said))
+    batch = SampleBatch(case.batch, advantages=torch.where(is_redrawn, advantages, drawn), probabilities=p)
     loss = case.algorithm.loss(case.outputs, batch, {"entropy_coeff": torch.tensor(0.5)})
-    expected = -(now * advantages)[valid].mean() - 0.5 * distribution.entropy()[valid].mean()
+    redrawn = (p * advantages * now).sum(-1)  # the mean over draws
+    once = (now * advantages).gather(-1, said).squeeze(-1)
+    expected = -torch.where(is_redrawn.squeeze(-1), redrawn, once)[valid].mean()
+    expected = expected - 0.5 * distribution.entropy()[valid].mean()
     (gradient,) = torch.autograd.grad(loss.total, case.flat, retain_graph=True)
     (wanted,) = torch.autograd.grad(expected, case.flat)
     torch.testing.assert_close(gradient, wanted)
+    assert loss.statistics["kl"].item() == pytest.approx(0.0, abs=1e-6)
     critics = case.outputs.policy.parameters.range_under(CRITICS)
     assert not gradient[critics[0] : sum(critics)].any()
 
 
 def test_a_token_whose_probability_has_moved_by_more_than_the_clip_has_no_gradient() -> None:
     case = Case(sequence(), Archer(**SMALL))
-    rarer = case.outputs.distribution.log_prob(case.batch["actions"]).detach() - 1.0
-    batch = SampleBatch(case.batch, advantages=torch.ones(1, 11), logp=rarer)
+    rarer = case.outputs.distribution.log_probs.detach().exp() / 2
+    batch = SampleBatch(case.batch, advantages=torch.ones(1, 11, 3), probabilities=rarer)
     loss = case.algorithm.loss(case.outputs, batch, {"entropy_coeff": torch.tensor(0.0)})
-    assert loss.total.item() == pytest.approx(-1.2)
+    assert loss.total.item() == pytest.approx(-1.2 / 2)
     (gradient,) = torch.autograd.grad(loss.total, case.flat)
     assert not gradient.any()
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages
+from rlrun.algorithms.archer.recorded import RecordedDialogues
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, KL, MEAN_RATIO, TD_METRICS, td_statistics
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.data import AddData
 from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.data_updates import rows_of_data
+from rlrun.flow.sources.data_minibatches import DataMinibatches
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.archer.policy import ArcherOutputs
+    from rlrun.datasets.data_set import DataSet
     from rlrun.policy.policy import Policy
     from rlrun.replay.replay import Replay
 
@@ -68,7 +74,7 @@ class Archer(Algorithm[ArcherConfig]):
         Q follows r + gamma V'(s') of its own pair. V follows the mean of Q'(s, u) over the present actor's utterances:
         their last choices are redrawn, as means over all tokens. What comes before these is as it was replayed, by
         earlier actors, and weighted by min(1, pi / mu). V is then the value of a policy between both, as with V-trace's
-        truncation (arXiv:1802.01561, eq. 3).
+        truncation (arXiv:1802.01561, eq. 3). V learns nothing from data, whose mu is unknown.
         """
         ends, starts = batch["utterance_ends"].float(), batch["utterance_starts"]
         own, target = outputs.utterance_values(), outputs.target_utterance_values()
@@ -79,7 +85,7 @@ class Archer(Algorithm[ArcherConfig]):
         target_q = (outputs.distribution.log_probs.detach().exp() * target.q).sum(-1).gather(-1, at)
         q_errors = q - (batch["utterance_rewards"] + batch["utterance_discounts"] * target.v[:, :, 1:])
         v_errors = own.v[:, :, :length].gather(-1, starts.expand_as(q)) - target_q
-        ratios = self.ratios(outputs, batch)
+        ratios = self.ratios(outputs, batch) * batch["weights"]
         errors = q_errors.square() + ratios * v_errors.square()
         loss = masked_mean(errors.sum(0), ends)
         return Loss(
@@ -146,17 +152,26 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def critics_updates(self, replay: Replay, trainee: Trainee) -> Flow[Any]:
-        """Dataflow of the critics: `training_intensity` minibatches of sequences per token."""
+        """Dataflow of the critics: `training_intensity` minibatches of sequences per token, of a replay and of data."""
         config = self.config
+        own = rows_of_data(config) if config.input else 0
+        minibatches = replay_minibatches(
+            replay,
+            trainee,
+            minibatch_size=config.minibatch_size - own,
+            training_intensity=config.training_intensity,
+            learning_starts=config.learning_starts,
+        )
+        if config.input:
+            data = DataMinibatches(trainee, config.input, partial(self.recorded, trainee), own, measures=False)
+            minibatches = minibatches.for_each(AddData(data))
         return (
-            replay_minibatches(
-                replay,
-                trainee,
-                minibatch_size=config.minibatch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-            )
-            .for_each(FindUtterances(config.gamma, config.utterance_end))
+            minibatches.for_each(FindUtterances(config.gamma, config.utterance_end))
             .for_each(TrainOnMinibatch(trainee, objectives=("critics",)))
             .for_each(UpdateTargetNetwork(trainee, 1, config.tau, CRITICS))
         )
+
+    def recorded(self, trainee: Trainee, data: DataSet) -> RecordedDialogues:
+        """Reads a data set as sequences of a replay."""
+        width = trainee.policy.behavior().network.state_size
+        return RecordedDialogues(data, length=self.config.replay.length, state_size=width)

@@ -46,7 +46,7 @@ class FindUtterances(Operator):
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         found = replayed_utterances(item, self.end_tokens)
-        kept = {name: item[name] for name in (*network_columns(item), "logp", "indices")}
+        kept = {name: item[name] for name in (*network_columns(item), "logp", "weights", "indices")}
         return SampleBatch(
             kept,
             utterance_ends=found.ends,

@@ -17,12 +17,16 @@ import rlrun
 from rlrun.algorithms.archer.archer import Archer
 from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages, redrawn_advantages
 from rlrun.algorithms.archer.policy import ArcherPolicy
+from rlrun.algorithms.archer.recorded import RecordedDialogues
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.archer.utterances import last_tokens, utterances
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.data_set import DataSet
+from rlrun.datasets.writer import SetWriter
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
 from rlrun.learner.local_learner import LocalLearner
+from rlrun.toys.twenty_questions import RandomQuestioner, TwentyQuestions
 from tests.results import numbers
 
 END = 2
@@ -100,6 +104,7 @@ def sequence(**columns: Any) -> SampleBatch:
         "episode_starts": flags("000001000100"),
         "state": np.random.default_rng(1).normal(size=(1, 8)).astype(np.float32),
         "logp": np.full((1, length), -1.0, np.float32),
+        "weights": np.full((1, 1), 0.5, np.float32),
         "indices": np.zeros(1, np.int64),
     }
     return SampleBatch({**batch, **columns})
@@ -149,8 +154,8 @@ def test_q_follows_the_target_critics_v_of_what_comes_next_and_v_their_mean_q_of
     assert (follows[:, 1:] != 0).all()
     now = distribution.log_prob(case.batch["actions"])[0].detach() + 1.0
     log_ratios = torch.stack([now[first:decision].sum() for first, decision in zip(FIRSTS, DECISIONS, strict=True)])
-    ratios = log_ratios.exp().clamp(max=1.0)
-    assert (ratios < 1).any()
+    ratios = 0.5 * log_ratios.exp().clamp(max=1.0)  # times the weights
+    assert (ratios < 0.5).any()
     expected = (q[:, DECISIONS] - rewards - follows).square() + ratios * (v[:, FIRSTS] - mean_q[:, DECISIONS]).square()
     loss = case.algorithm.critics_loss(case.outputs, case.batch, {})
     assert loss.total.item() == pytest.approx(expected.sum(0).mean().item(), rel=1e-5)
@@ -302,13 +307,63 @@ def test_the_critics_begin_with_the_layers_below_the_actors_head_and_only_once()
     np.testing.assert_array_equal(learner.flat(), np.arange(len(target)))
 
 
-def test_a_resume_is_exact(tmp_path: Path) -> None:
-    training = rlrun.Training(TWENTY, Archer(**{**SMALL, "utterance_end": [5]}), seed=1)
+def written(folder: Path, ends: list[tuple[int, str]]) -> DataSet:
+    """A set in which the observation of step t of episode e is 10 e + t, its reward t and its action t % 3."""
+    with SetWriter(folder, Box(0, 99, (1,)), Discrete(3)) as writer:
+        for number, (length, end) in enumerate(ends):
+            steps, last = np.arange(length), np.arange(length) == length - 1
+            columns = {"actions": steps % 3, "rewards": 1.0 * steps}
+            flags = {f"{name}s": last & (name == end) for name in ("terminated", "truncated")}
+            seen = 10.0 * number + np.arange(length + 1, dtype=np.float32)[:, None]
+            writer.add_episode({"obs": seen, **columns, **flags})
+    return DataSet(folder)
+
+
+def test_recorded_dialogues_have_the_columns_of_a_replay_with_the_observations_after_their_ends(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(5, "terminated"), (2, "truncated"), (3, "terminated")])
+    view = RecordedDialogues(data, length=3, state_size=2)
+    found = view.gather(np.arange(len(view)))
+    assert found["obs"][..., 0].tolist() == [[0, 1, 2, 3], [3, 4, 5, 5], [10, 11, 12, 12], [20, 21, 22, 23]]
+    assert found["valid"].tolist() == [[True] * 3, [True, True, False], [True, True, False], [True] * 3]
+    assert found["actions"].tolist() == [[0, 1, 2], [0, 1, 0], [0, 1, 0], [0, 1, 2]]
+    assert found["rewards"].tolist() == [[0, 1, 2], [3, 4, 0], [0, 1, 0], [0, 1, 2]]
+    assert found["discounts"].tolist() == [[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 1, 0]]
+    assert found["episode_starts"].tolist() == [[is_first, False, False, False] for is_first in (1, 0, 1, 1)]
+    assert not found["weights"].any()  # V learns nothing from them
+    utterances_found = FindUtterances(0.9, (2,))(found)
+    assert utterances_found["utterance_ends"].tolist() == [[0, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+
+def dialogues(folder: Path) -> str:
+    """Records eight scripted dialogues of twenty questions."""
+    env, asks = TwentyQuestions(), RandomQuestioner(seed=1)
+    with SetWriter(folder, env.observation_space, env.action_space) as writer:
+        for seed in range(8):
+            seen, is_over = [env.reset(seed=seed)[0]], False
+            columns: dict[str, list[Any]] = {"actions": [], "rewards": [], "terminateds": [], "truncateds": []}
+            while not is_over:
+                action = asks(seen[-1])
+                observation, *earned, _ = env.step(action)
+                for column, entry in zip(columns.values(), (action, *earned), strict=True):
+                    column.append(entry)
+                is_over = earned[1]
+                seen.append(observation)
+            obs = {name: np.stack([each[name] for each in seen]) for name in seen[0]}
+            writer.add_episode({"obs": obs, **{name: np.array(column) for name, column in columns.items()}})
+    return str(folder)
+
+
+@pytest.mark.parametrize("with_data", [False, True])
+def test_a_resume_is_exact(with_data: bool, tmp_path: Path) -> None:
+    settings = {**SMALL, "utterance_end": [5], "replay": {"capacity": 400, "length": 28, "stride": 4}}
+    if with_data:
+        settings["input"] = [{"path": dialogues(tmp_path / "dialogues"), "share": 0.5}]
+    training = rlrun.Training(TWENTY, Archer(**settings), seed=1)
     training.step()
     training.save(tmp_path / "saved")
     expected = numbers(training.step())
     training.close()
-    resumed = rlrun.Training.restore(tmp_path / "saved")
+    resumed = rlrun.Training.restore(tmp_path / "saved", trust=with_data)
     assert numbers(resumed.step()) == expected
     resumed.close()
 
@@ -318,5 +373,8 @@ def test_actions_that_are_no_tokens_and_unknown_tokens_are_refused() -> None:
         ArcherPolicy(Spaces(SPACES.observation["token"], Box(-1, 1, (2,))), ArcherConfig(), 1)
     with pytest.raises(UsageError, match="utterance_end: there is no token 3; tokens are 0 to 2"):
         policy_of(utterance_end=[3])
+    alone = rlrun.Training(TWENTY, Archer(**{**SMALL, "input": "here"}))
+    with pytest.raises(UsageError, match="its shares are 4 of 4 rows of a minibatch"):
+        alone.start()
     with pytest.raises(SpecError, match="'burn_in' cannot be set here"):
         Archer(replay={"burn_in": 4})

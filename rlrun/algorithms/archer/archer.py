@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages
+from rlrun.algorithms.archer.recorded import RecordedDialogues
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, KL, MEAN_RATIO, TD_METRICS, td_statistics
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.advantages import Standardize
 from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.data import AddData
 from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.data_updates import rows_of_data
+from rlrun.flow.sources.data_minibatches import DataMinibatches
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.archer.policy import ArcherOutputs
+    from rlrun.datasets.data_set import DataSet
     from rlrun.policy.policy import Policy
     from rlrun.replay.replay import Replay
 
@@ -66,18 +71,21 @@ class Archer(Algorithm[ArcherConfig]):
     def critics_loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared errors of two pairs of Q and V over the utterances of sequences [S, L] (paper, section 3.3).
 
-        Q follows r + gamma V'(s') of its own pair, V follows Q'(s, u). The utterances of a replay are those of earlier
-        actors. So V's error is weighted by min(1, pi(u | s) / mu(u | s)): V is then the value of a policy between
-        both, as with V-trace's truncation (arXiv:1802.01561, eq. 3).
+        Q follows r + gamma V'(s') of its own pair. V follows the mean of Q'(s, u) over the present actor's utterances:
+        their last choices are redrawn, as means over all tokens. What comes before these is as it was replayed, by
+        earlier actors, and weighted by min(1, pi / mu). V is then the value of a policy between both, as with V-trace's
+        truncation (arXiv:1802.01561, eq. 3). V learns nothing from data, whose mu is unknown.
         """
         ends, starts = batch["utterance_ends"].float(), batch["utterance_starts"]
         own, target = outputs.utterance_values(), outputs.target_utterance_values()
         length = ends.shape[1]
-        at = batch["utterance_decisions"].expand_as(own.q)
-        q, target_q = own.q.gather(-1, at), target.q.gather(-1, at)
+        at = batch["utterance_decisions"].expand(2, -1, -1)
+        said = batch["actions"].expand(2, -1, -1).unsqueeze(-1)
+        q = own.q.gather(-1, said).squeeze(-1).gather(-1, at)
+        target_q = (outputs.distribution.log_probs.detach().exp() * target.q).sum(-1).gather(-1, at)
         q_errors = q - (batch["utterance_rewards"] + batch["utterance_discounts"] * target.v[:, :, 1:])
         v_errors = own.v[:, :, :length].gather(-1, starts.expand_as(q)) - target_q
-        ratios = self.ratios(outputs, batch)
+        ratios = self.ratios(outputs, batch) * batch["weights"]
         errors = q_errors.square() + ratios * v_errors.square()
         loss = masked_mean(errors.sum(0), ends)
         return Loss(
@@ -90,31 +98,32 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def ratios(self, outputs: ArcherOutputs, batch: SampleBatch) -> Tensor:
-        """Truncated importance ratios of utterances at their last tokens, [S, L], without a gradient."""
+        """Truncated importance ratios of utterances before their last choice, at their last tokens, [S, L]."""
         now = outputs.distribution.log_prob(batch["actions"]).detach()
         tokens = (now - batch["logp"]) * batch["valid"].float()
-        totals = tokens.cumsum(1)
-        before = (totals - tokens).gather(1, batch["utterance_starts"])
-        ratios: Tensor = (totals - before).clamp(max=0.0).exp()
+        before = tokens.cumsum(1) - tokens
+        firsts, lasts = (before.gather(1, batch[f"utterance_{name}"]) for name in ("starts", "decisions"))
+        ratios: Tensor = (lasts - firsts).clamp(max=0.0).exp()
         return ratios
 
     @override
     def loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Clipped surrogate of tokens with their utterance's advantage, less the entropy bonus, over rows [S, L].
+        """Clipped surrogate of tokens by the advantages of their utterances, less the entropy bonus, over rows [S, L].
 
-        A batch's first gradient is that of REINFORCE. The clip (arXiv:1707.06347, eq. 7) bounds the further ones.
+        It is the sum over all tokens of min(pi A, clip(pi) A), where pi is clipped to within `clip_param` times the
+        probability by the actor of the batch (arXiv:1707.06347, eq. 7, as a mean over actions). A batch's first
+        gradient is that of REINFORCE with redrawn last choices. The clip bounds the further ones.
         """
-        valid, advantages, clip = batch["valid"].float(), batch["advantages"], self.config.clip_param
-        distribution = outputs.distribution
-        # Masked before the exponential: that of an empty step may be infinite, and 0 times infinity is NaN.
-        log_ratios = (distribution.log_prob(batch["actions"]) - batch["logp"]) * valid
-        ratios = log_ratios.exp()
-        clipped = ratios.clamp(1 - clip, 1 + clip)
-        policy_loss = -masked_mean((ratios * advantages).minimum(clipped * advantages), valid)
-        entropy = masked_mean(distribution.entropy(), valid)
+        valid, advantages, before = batch["valid"].float(), batch["advantages"], batch["probabilities"]
+        now, clip = outputs.distribution, self.config.clip_param
+        probabilities = now.log_probs.exp()
+        clipped = probabilities.clamp(before * (1 - clip), before * (1 + clip))
+        policy_loss = -masked_mean((probabilities * advantages).minimum(clipped * advantages).sum(-1), valid)
+        kl = (before.xlogy(before) - before * now.log_probs).sum(-1)
+        entropy = masked_mean(now.entropy(), valid)
         return Loss(
             policy_loss - scheduled["entropy_coeff"] * entropy,
-            {"policy_loss": policy_loss, "entropy": entropy, "kl": masked_mean(ratios - 1 - log_ratios, valid)},
+            {"policy_loss": policy_loss, "entropy": entropy, "kl": masked_mean(kl, valid)},
         )
 
     @override
@@ -127,9 +136,8 @@ class Archer(Algorithm[ArcherConfig]):
         stored: Flow[Any] = begun.zip_with_worker().for_each(StoreToReplay(replay))
         return (
             stored.followed_by(self.critics_updates(replay, trainee))
-            .for_each(UtteranceAdvantages(trainee, config.utterance_end))
             .combine(ConcatBatches(config.train_batch_size))
-            .for_each(Standardize("advantages"))
+            .for_each(UtteranceAdvantages(trainee, config.utterance_end))
             .for_each(
                 TrainOnBatch(
                     trainee,
@@ -144,17 +152,26 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def critics_updates(self, replay: Replay, trainee: Trainee) -> Flow[Any]:
-        """Dataflow of the critics: `training_intensity` minibatches of sequences per token."""
+        """Dataflow of the critics: `training_intensity` minibatches of sequences per token, of a replay and of data."""
         config = self.config
+        own = rows_of_data(config) if config.input else 0
+        minibatches = replay_minibatches(
+            replay,
+            trainee,
+            minibatch_size=config.minibatch_size - own,
+            training_intensity=config.training_intensity,
+            learning_starts=config.learning_starts,
+        )
+        if config.input:
+            data = DataMinibatches(trainee, config.input, partial(self.recorded, trainee), own, measures=False)
+            minibatches = minibatches.for_each(AddData(data))
         return (
-            replay_minibatches(
-                replay,
-                trainee,
-                minibatch_size=config.minibatch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-            )
-            .for_each(FindUtterances(config.gamma, config.utterance_end))
+            minibatches.for_each(FindUtterances(config.gamma, config.utterance_end))
             .for_each(TrainOnMinibatch(trainee, objectives=("critics",)))
             .for_each(UpdateTargetNetwork(trainee, 1, config.tau, CRITICS))
         )
+
+    def recorded(self, trainee: Trainee, data: DataSet) -> RecordedDialogues:
+        """Reads a data set as sequences of a replay."""
+        width = trainee.policy.behavior().network.state_size
+        return RecordedDialogues(data, length=self.config.replay.length, state_size=width)

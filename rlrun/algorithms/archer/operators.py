@@ -6,16 +6,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS
-from rlrun.algorithms.archer.utterances import Utterances, choices, last_tokens, utterances
+from rlrun.algorithms.archer.utterances import Flags, Utterances, choices, last_tokens, utterances
 from rlrun.data.learning_rows import target_rows
 from rlrun.data.sample_batch import SampleBatch, network_columns
 from rlrun.flow.flow import Operator, StatefulOperator
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
+
+
+Floats = NDArray[np.float32]
+
+EPSILON = 1e-8
 
 
 class FindUtterances(Operator):
@@ -40,7 +46,7 @@ class FindUtterances(Operator):
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         found = replayed_utterances(item, self.end_tokens)
-        kept = {name: item[name] for name in (*network_columns(item), "logp", "indices")}
+        kept = {name: item[name] for name in (*network_columns(item), "logp", "weights", "indices")}
         return SampleBatch(
             kept,
             utterance_ends=found.ends,
@@ -69,7 +75,12 @@ def replayed_utterances(batch: SampleBatch, end_tokens: Sequence[int] | None) ->
 
 
 class UtteranceAdvantages(Operator):
-    """Adds `advantages` [T, B]: each token has those of its utterance, min Q(s, u) - min V(s) by the critics.
+    """Adds `advantages` and `probabilities` of all tokens [T, B, A], by the critics and by the actor of the batch.
+
+    An utterance's last choice is redrawn: each token there has Q(s, u) - mean Q, where Q is the smaller one of both
+    critics and the mean is over the actor's probabilities. The other tokens that were said have mean Q - V, less that
+    of the average utterance, over their probability: an unbiased estimate, where one token of many is known. The rest
+    is 0. All are divided by the standard deviation of Q - V over utterances with redrawn last choices.
 
     Tokens of utterances that are cut by the fragment's ends are not valid for the losses.
 
@@ -88,21 +99,56 @@ class UtteranceAdvantages(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        from rlrun.algorithms.archer.policy import smaller_values
+        from rlrun.algorithms.archer.policy import judged_tokens
 
         rows, packing = target_rows(item)
-        values = self.trainee.learner.evaluate(smaller_values, network_columns(rows))
+        judged = self.trainee.learner.evaluate(judged_tokens, network_columns(rows))
         lasts = last_tokens(rows["actions"], self.end_tokens) | rows["terminateds"] | rows["truncateds"]
         chosen = choices(rows["obs"], lasts.shape)
         found = utterances(lasts, rows["valid"], rows["episode_starts"], chosen)
-        q, v = (np.take_along_axis(values[name], at, 1) for name, at in (("q", found.decisions), ("v", found.starts)))
-        advantages = q - v
-        own, belongs = found.spread(advantages)
+        advantages, belongs = redrawn_advantages(found, rows["actions"], **judged)
+
+        def unpacked(column: NDArray[Any]) -> NDArray[Any]:
+            return packing.unpack(column.swapaxes(0, 1)[:-1])
+
         return SampleBatch(
             item,
-            advantages=packing.unpack(own.T[:-1]),
-            valid=item["valid"] & packing.unpack(belongs.T[:-1]),
+            advantages=unpacked(advantages),
+            probabilities=unpacked(judged["probabilities"]),
+            valid=item["valid"] & unpacked(belongs),
         )
+
+
+def redrawn_advantages(
+    found: Utterances, actions: NDArray[np.int64], q: Floats, v: Floats, probabilities: Floats
+) -> tuple[Floats, Flags]:
+    """Standardised advantages of all tokens, as in `UtteranceAdvantages`.
+
+    Args:
+        found: The utterances of rows of steps [S, L].
+        actions: The tokens that were said, [S, L].
+        q: Q of the utterance that ends with each token, [S, L, A].
+        v: V before each step, [S, L].
+        probabilities: The actor's probabilities of the tokens, [S, L, A].
+
+    Returns:
+        The advantages [S, L, A], and which steps belong to complete utterances, [S, L].
+    """
+    means = (probabilities * q).sum(-1)
+    rows, lasts = found.ends.nonzero()
+    number, decisions = max(len(rows), 1), (rows, found.decisions[rows, lasts])
+    redrawn = q[decisions] - means[decisions][:, None]
+    before = means[decisions] - v[rows, found.starts[rows, lasts]]
+    before -= before.sum() / number
+    variances = before**2 + (probabilities[decisions] * redrawn**2).sum(-1)
+    column = np.zeros_like(means)
+    column[rows, lasts] = before
+    own, belongs = found.spread(column)
+    said = np.take_along_axis(probabilities, actions[..., None], -1)
+    advantages = np.zeros_like(q)
+    np.put_along_axis(advantages, actions[..., None], own[..., None] / np.where(belongs[..., None], said, 1), -1)
+    advantages[decisions] = redrawn
+    return advantages / (np.sqrt(variances.sum() / number) + EPSILON), belongs
 
 
 class BeginAsActor(StatefulOperator):

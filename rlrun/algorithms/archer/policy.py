@@ -18,8 +18,7 @@ from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.action_masks import masked_tensor
-from rlrun.policy.action_spaces.action_space import Distribution
-from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.discrete import Categorical, DiscreteActions
 from rlrun.policy.actor_critic import ActorCriticPolicy
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class UtteranceValues:
     """Values of utterances by two critics.
 
     Attributes:
-        q: Q(s, u) of the utterance whose last choice is each step's action, [2, S, L].
+        q: Q(s, u) of the utterances whose last choice would be each of the tokens at a step, [2, S, L, A].
         v: V(s) before each step, [2, S, L], and of the observation after the last one if the rows have it,
             [2, S, L + 1].
     """
@@ -106,13 +105,13 @@ class ArcherOutputs:
     batch: SampleBatch
 
     @property
-    def distribution(self) -> Distribution:
+    def distribution(self) -> Categorical:
         """Distributions of the tokens, [S, L]."""
         length = self.batch["valid"].shape[1]
         obs = map_tree(lambda leaf: leaf[:, :length], self.batch["obs"])
         starts, state = self.batch["episode_starts"][:, :length], self.batch["state"].chunk(2, -1)[0]
         heads, _ = self.policy.actor(_under(ACTOR, self.views), {"obs": obs}, state, starts)
-        return self.policy.action_space.distribution(masked_tensor(heads["outputs"], obs))
+        return Categorical(masked_tensor(heads["outputs"], obs))
 
     @property
     def values(self) -> Tensor:
@@ -130,16 +129,19 @@ class ArcherOutputs:
 
     def _utterance_values(self, views: Views) -> UtteranceValues:
         batch, critics = self.batch, self.policy.critics
-        state, actions = batch["state"].chunk(2, -1)[1], batch["actions"].unsqueeze(-1)
+        state, length = batch["state"].chunk(2, -1)[1], batch["valid"].shape[1]
         heads, _ = critics(_under(CRITICS, views), {"obs": batch["obs"]}, state, batch["episode_starts"])
-        q = [heads[name][:, : actions.shape[1]].gather(-1, actions) for name in ("q1", "q2")]
-        return UtteranceValues(torch.stack(q).squeeze(-1), torch.stack([heads["value"], heads["value2"]]).squeeze(-1))
+        q = torch.stack([heads["q1"], heads["q2"]])[:, :, :length]
+        return UtteranceValues(q, torch.stack([heads["value"], heads["value2"]]).squeeze(-1))
 
 
-def smaller_values(outputs: ArcherOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """The smaller of both critics' Q and V at each step, [S, L], for `Learner.evaluate`."""
+def judged_tokens(outputs: ArcherOutputs, batch: SampleBatch) -> dict[str, Tensor]:
+    """For `Learner.evaluate`: the smaller of both critics' Q and V, and the actor's probabilities of tokens.
+
+    `q` and `probabilities` are of all tokens at each step, [S, L, A]; `v` is of each step, [S, L].
+    """
     values = outputs.utterance_values()
-    return {"q": values.q.amin(0), "v": values.v.amin(0)}
+    return {"q": values.q.amin(0), "v": values.v.amin(0), "probabilities": outputs.distribution.log_probs.exp()}
 
 
 def _under(prefix: str, views: Views) -> dict[str, Tensor]:

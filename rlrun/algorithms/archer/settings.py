@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
+from rlrun.datasets.input_config import DataSettings
 from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, CoreKind, ModelConfig
 from rlrun.replay.replay_config import SequenceReplayConfig
 
@@ -45,8 +46,11 @@ class UtteranceReplayConfig(SequenceReplayConfig):
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @defaults(gamma=0.95, lr=1e-3, train_batch_size=1024, max_grad_norm=1.0)
-class ArcherConfig(OnPolicyConfig):
-    """Settings of ArCHer (Zhou et al., arXiv:2402.19446); `gamma` and `tau` are those of its authors' code."""
+class ArcherConfig(DataSettings, OnPolicyConfig):
+    """Settings of ArCHer (Zhou et al., arXiv:2402.19446); `gamma` and `tau` are those of its authors' code.
+
+    The critics also learn from data sets next to the replay, if `input` names some with shares of less than 1 in all.
+    """
 
     model: ArcherModelConfig = ArcherModelConfig()
     """Network architecture of the actor and of the critics."""

@@ -15,7 +15,7 @@ from rlrun.flow.operators.data import AddData, DropDataPriorities, TrainOnData
 from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.replay import NormalizeObservations, UpdatePriorities
 from rlrun.flow.recipes.replay_updates import ReplayUpdateSettings
-from rlrun.flow.sources.data_minibatches import DataMinibatches, data_minibatches
+from rlrun.flow.sources.data_minibatches import DataMinibatches, MinibatchSettings, data_minibatches
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 
 if TYPE_CHECKING:
@@ -81,6 +81,18 @@ def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: 
     )
 
 
+def rows_of_data(config: MinibatchSettings) -> int:
+    """Rows of a minibatch that data gives next to those of a replay.
+
+    Raises:
+        UsageError: The shares leave one of the two without a row.
+    """
+    own = round(config.minibatch_size * total_share(tuple(config.input or ())))
+    if not 0 < own < config.minibatch_size:
+        raise UsageError(f"config.input: its shares are {own} of {config.minibatch_size} rows of a minibatch")
+    return own
+
+
 def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:
     """Update loop of `replay_updates` in which data gives the share of each minibatch that the settings name.
 
@@ -95,9 +107,7 @@ def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettin
     Raises:
         UsageError: The share leaves one of the two without a row.
     """
-    own = round(config.minibatch_size * total_share(tuple(config.input or ())))
-    if not 0 < own < config.minibatch_size:
-        raise UsageError(f"config.input: its shares are {own} of {config.minibatch_size} rows of a minibatch")
+    own = rows_of_data(config)
     minibatches = replay_minibatches(
         replay,
         trainee,

@@ -15,14 +15,18 @@ from hypothesis import strategies as st
 
 import rlrun
 from rlrun.algorithms.archer.archer import Archer
-from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages
+from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages, redrawn_advantages
 from rlrun.algorithms.archer.policy import ArcherPolicy
+from rlrun.algorithms.archer.recorded import RecordedDialogues
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.archer.utterances import last_tokens, utterances
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.data_set import DataSet
+from rlrun.datasets.writer import SetWriter
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
 from rlrun.learner.local_learner import LocalLearner
+from rlrun.toys.twenty_questions import RandomQuestioner, TwentyQuestions
 from tests.results import numbers
 
 END = 2
@@ -100,6 +104,7 @@ def sequence(**columns: Any) -> SampleBatch:
         "episode_starts": flags("000001000100"),
         "state": np.random.default_rng(1).normal(size=(1, 8)).astype(np.float32),
         "logp": np.full((1, length), -1.0, np.float32),
+        "weights": np.full((1, 1), 0.5, np.float32),
         "indices": np.zeros(1, np.int64),
     }
     return SampleBatch({**batch, **columns})
@@ -138,20 +143,20 @@ class Case:
         return loss.item(), gradient.numpy()
 
 
-def test_q_follows_the_target_critics_v_of_what_comes_next_and_v_follows_their_q() -> None:
+def test_q_follows_the_target_critics_v_of_what_comes_next_and_v_their_mean_q_of_redrawn_last_choices() -> None:
     case = Case(sequence())
     own, target = case.outputs.utterance_values(), case.outputs.target_utterance_values()
-    (q, v), (target_q, target_v) = ((each.q.detach()[:, 0], each.v.detach()[:, 0]) for each in (own, target))
+    (all_q, v), (target_q, target_v) = ((each.q.detach()[:, 0], each.v.detach()[:, 0]) for each in (own, target))
+    distribution, said = case.outputs.distribution, case.batch["actions"][0]
+    q, mean_q = all_q[:, range(11), said], (distribution.log_probs[0].detach().exp() * target_q).sum(-1)
     rewards, gamma = torch.tensor([7.0, 24.0, 32.0, 192.0]), 0.95
     follows = torch.tensor([0.0, gamma, gamma, gamma]) * target_v[:, [4, 7, 8, 11]]  # nothing after a termination
     assert (follows[:, 1:] != 0).all()
-    now = case.outputs.distribution.log_prob(case.batch["actions"])[0].detach() + 1.0
-    log_ratios = torch.stack([now[first : last + 1].sum() for first, last in zip(FIRSTS, LASTS, strict=True)])
-    ratios = log_ratios.exp().clamp(max=1.0)
-    assert (ratios < 1).any()
-    expected = (q[:, DECISIONS] - rewards - follows).square() + ratios * (
-        v[:, FIRSTS] - target_q[:, DECISIONS]
-    ).square()
+    now = distribution.log_prob(case.batch["actions"])[0].detach() + 1.0
+    log_ratios = torch.stack([now[first:decision].sum() for first, decision in zip(FIRSTS, DECISIONS, strict=True)])
+    ratios = 0.5 * log_ratios.exp().clamp(max=1.0)  # times the weights
+    assert (ratios < 0.5).any()
+    expected = (q[:, DECISIONS] - rewards - follows).square() + ratios * (v[:, FIRSTS] - mean_q[:, DECISIONS]).square()
     loss = case.algorithm.critics_loss(case.outputs, case.batch, {})
     assert loss.total.item() == pytest.approx(expected.sum(0).mean().item(), rel=1e-5)
     assert loss.statistics["mean_ratio"].item() == pytest.approx(ratios.mean().item(), rel=1e-5)
@@ -193,7 +198,7 @@ def fragment() -> SampleBatch:
     )
 
 
-def test_each_token_has_its_utterances_advantage_and_tokens_of_cut_utterances_none() -> None:
+def test_each_token_of_a_last_choice_has_its_own_advantage_and_others_said_their_utterances() -> None:
     algorithm, policy = Archer(**SMALL), policy_of()
     learner = LocalLearner(
         policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=1, has_target=True
@@ -208,33 +213,60 @@ def test_each_token_has_its_utterances_advantage_and_tokens_of_cut_utterances_no
         episode_starts=np.append(item["episode_starts"][:, 0], False)[None],
         state=item["state"][0],
     ).map(torch.from_numpy)
-    values = policy.outputs(policy.parameters.views(torch.from_numpy(learner.flat())), rows).utterance_values()
+    outputs = policy.outputs(policy.parameters.views(torch.from_numpy(learner.flat())), rows)
+    values, p = outputs.utterance_values(), outputs.distribution.log_probs[0].exp().detach().numpy()
     q, v = values.q.detach().amin(0)[0].numpy(), values.v.detach().amin(0)[0].numpy()
-    first, second = q[3] - v[1], q[5] - v[4]
-    np.testing.assert_allclose(found["advantages"][1:6, 0], [first] * 3 + [second] * 2, rtol=1e-5)
+    mean_q = (p * q).sum(-1)
+    firsts, decisions = [1, 4], [3, 5]
+    redrawn = q[decisions] - mean_q[decisions, None]
+    before = mean_q[decisions] - v[firsts]
+    before -= before.mean()
+    scale = np.sqrt((before**2 + (p[decisions] * redrawn**2).sum(-1)).mean())
+    expected = np.zeros((9, 3), np.float32)
+    for step, own in ((1, before[0]), (2, before[0]), (4, before[1])):
+        said = item["actions"][step, 0]
+        expected[step, said] = own / p[step, said]
+    expected[decisions] = redrawn
     assert found["valid"][:, 0].tolist() == flags("011111000")[0].tolist()
+    np.testing.assert_allclose(found["advantages"][:, 0], expected / scale, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found["probabilities"][1:6, 0], p[1:6], rtol=1e-5)
+
+
+def test_a_batch_without_a_complete_utterance_has_no_advantages() -> None:
+    nothing = utterances(*np.zeros((4, 1, 2), np.bool_))
+    ones = np.ones((1, 2, 3), np.float32)
+    advantages, belongs = redrawn_advantages(nothing, np.zeros((1, 2), np.int64), ones, ones[..., 0], ones / 3)
+    assert not advantages.any()
+    assert not belongs.any()
 
 
 def test_the_actors_first_gradient_of_a_batch_is_that_of_reinforce_less_the_entropy_bonus() -> None:
     case = Case(sequence(), Archer(**SMALL))
-    distribution, valid, advantages = case.outputs.distribution, case.batch["valid"], torch.arange(11.0)[None]
-    now = distribution.log_prob(case.batch["actions"])
-    batch = SampleBatch(case.batch, advantages=advantages, logp=now.detach())
+    distribution, valid = case.outputs.distribution, case.batch["valid"]
+    now, p, said = distribution.log_probs, distribution.log_probs.detach().exp(), case.batch["actions"].unsqueeze(-1)
+    advantages = torch.from_numpy(np.random.default_rng(4).normal(size=(1, 11, 3)).astype(np.float32))
+    is_redrawn = torch.from_numpy(flags("01010101010")).unsqueeze(-1)
+    drawn = torch.zeros_like(p).scatter_(-1, said, advantages.gather(-1, said) / p.gather(-1, said))
+    batch = SampleBatch(case.batch, advantages=torch.where(is_redrawn, advantages, drawn), probabilities=p)
     loss = case.algorithm.loss(case.outputs, batch, {"entropy_coeff": torch.tensor(0.5)})
-    expected = -(now * advantages)[valid].mean() - 0.5 * distribution.entropy()[valid].mean()
+    redrawn = (p * advantages * now).sum(-1)  # the mean over draws
+    once = (now * advantages).gather(-1, said).squeeze(-1)
+    expected = -torch.where(is_redrawn.squeeze(-1), redrawn, once)[valid].mean()
+    expected = expected - 0.5 * distribution.entropy()[valid].mean()
     (gradient,) = torch.autograd.grad(loss.total, case.flat, retain_graph=True)
     (wanted,) = torch.autograd.grad(expected, case.flat)
     torch.testing.assert_close(gradient, wanted)
+    assert loss.statistics["kl"].item() == pytest.approx(0.0, abs=1e-6)
     critics = case.outputs.policy.parameters.range_under(CRITICS)
     assert not gradient[critics[0] : sum(critics)].any()
 
 
 def test_a_token_whose_probability_has_moved_by_more_than_the_clip_has_no_gradient() -> None:
     case = Case(sequence(), Archer(**SMALL))
-    rarer = case.outputs.distribution.log_prob(case.batch["actions"]).detach() - 1.0
-    batch = SampleBatch(case.batch, advantages=torch.ones(1, 11), logp=rarer)
+    rarer = case.outputs.distribution.log_probs.detach().exp() / 2
+    batch = SampleBatch(case.batch, advantages=torch.ones(1, 11, 3), probabilities=rarer)
     loss = case.algorithm.loss(case.outputs, batch, {"entropy_coeff": torch.tensor(0.0)})
-    assert loss.total.item() == pytest.approx(-1.2)
+    assert loss.total.item() == pytest.approx(-1.2 / 2)
     (gradient,) = torch.autograd.grad(loss.total, case.flat)
     assert not gradient.any()
 
@@ -275,13 +307,63 @@ def test_the_critics_begin_with_the_layers_below_the_actors_head_and_only_once()
     np.testing.assert_array_equal(learner.flat(), np.arange(len(target)))
 
 
-def test_a_resume_is_exact(tmp_path: Path) -> None:
-    training = rlrun.Training(TWENTY, Archer(**{**SMALL, "utterance_end": [5]}), seed=1)
+def written(folder: Path, ends: list[tuple[int, str]]) -> DataSet:
+    """A set in which the observation of step t of episode e is 10 e + t, its reward t and its action t % 3."""
+    with SetWriter(folder, Box(0, 99, (1,)), Discrete(3)) as writer:
+        for number, (length, end) in enumerate(ends):
+            steps, last = np.arange(length), np.arange(length) == length - 1
+            columns = {"actions": steps % 3, "rewards": 1.0 * steps}
+            flags = {f"{name}s": last & (name == end) for name in ("terminated", "truncated")}
+            seen = 10.0 * number + np.arange(length + 1, dtype=np.float32)[:, None]
+            writer.add_episode({"obs": seen, **columns, **flags})
+    return DataSet(folder)
+
+
+def test_recorded_dialogues_have_the_columns_of_a_replay_with_the_observations_after_their_ends(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(5, "terminated"), (2, "truncated"), (3, "terminated")])
+    view = RecordedDialogues(data, length=3, state_size=2)
+    found = view.gather(np.arange(len(view)))
+    assert found["obs"][..., 0].tolist() == [[0, 1, 2, 3], [3, 4, 5, 5], [10, 11, 12, 12], [20, 21, 22, 23]]
+    assert found["valid"].tolist() == [[True] * 3, [True, True, False], [True, True, False], [True] * 3]
+    assert found["actions"].tolist() == [[0, 1, 2], [0, 1, 0], [0, 1, 0], [0, 1, 2]]
+    assert found["rewards"].tolist() == [[0, 1, 2], [3, 4, 0], [0, 1, 0], [0, 1, 2]]
+    assert found["discounts"].tolist() == [[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 1, 0]]
+    assert found["episode_starts"].tolist() == [[is_first, False, False, False] for is_first in (1, 0, 1, 1)]
+    assert not found["weights"].any()  # V learns nothing from them
+    utterances_found = FindUtterances(0.9, (2,))(found)
+    assert utterances_found["utterance_ends"].tolist() == [[0, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+
+def dialogues(folder: Path) -> str:
+    """Records eight scripted dialogues of twenty questions."""
+    env, asks = TwentyQuestions(), RandomQuestioner(seed=1)
+    with SetWriter(folder, env.observation_space, env.action_space) as writer:
+        for seed in range(8):
+            seen, is_over = [env.reset(seed=seed)[0]], False
+            columns: dict[str, list[Any]] = {"actions": [], "rewards": [], "terminateds": [], "truncateds": []}
+            while not is_over:
+                action = asks(seen[-1])
+                observation, *earned, _ = env.step(action)
+                for column, entry in zip(columns.values(), (action, *earned), strict=True):
+                    column.append(entry)
+                is_over = earned[1]
+                seen.append(observation)
+            obs = {name: np.stack([each[name] for each in seen]) for name in seen[0]}
+            writer.add_episode({"obs": obs, **{name: np.array(column) for name, column in columns.items()}})
+    return str(folder)
+
+
+@pytest.mark.parametrize("with_data", [False, True])
+def test_a_resume_is_exact(with_data: bool, tmp_path: Path) -> None:
+    settings = {**SMALL, "utterance_end": [5], "replay": {"capacity": 400, "length": 28, "stride": 4}}
+    if with_data:
+        settings["input"] = [{"path": dialogues(tmp_path / "dialogues"), "share": 0.5}]
+    training = rlrun.Training(TWENTY, Archer(**settings), seed=1)
     training.step()
     training.save(tmp_path / "saved")
     expected = numbers(training.step())
     training.close()
-    resumed = rlrun.Training.restore(tmp_path / "saved")
+    resumed = rlrun.Training.restore(tmp_path / "saved", trust=with_data)
     assert numbers(resumed.step()) == expected
     resumed.close()
 
@@ -291,5 +373,8 @@ def test_actions_that_are_no_tokens_and_unknown_tokens_are_refused() -> None:
         ArcherPolicy(Spaces(SPACES.observation["token"], Box(-1, 1, (2,))), ArcherConfig(), 1)
     with pytest.raises(UsageError, match="utterance_end: there is no token 3; tokens are 0 to 2"):
         policy_of(utterance_end=[3])
+    alone = rlrun.Training(TWENTY, Archer(**{**SMALL, "input": "here"}))
+    with pytest.raises(UsageError, match="its shares are 4 of 4 rows of a minibatch"):
+        alone.start()
     with pytest.raises(SpecError, match="'burn_in' cannot be set here"):
         Archer(replay={"burn_in": 4})

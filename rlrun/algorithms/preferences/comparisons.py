@@ -63,7 +63,7 @@ def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_
 class Comparisons:
     """Comparisons of the episodes of a data set, in pairs that are drawn once; preferences follow their returns.
 
-    Where the episodes are too few for so many pairs, each is in several, with other partners and preferences drawn
+    Where the episodes are too few for all pairs, each is in several, with other partners and preferences drawn
     again. Those of pairs that are held out are in no others. Rows are [S, 2 L]; see `compared`.
 
     Args:

@@ -80,18 +80,29 @@ class TwentyQuestions(gymnasium.Env[Observation, int]):  # type: ignore[misc]  #
         max_questions: Number of questions after which the agent must guess.
         question_cost: Reward that a question costs.
         render_mode: "ansi" for `render` to return the dialogue as text.
+        pays_chance: Whether a guess pays the chance that it is right, by the answers, in place of 1 or 0. Expected
+            returns stay the same; luck counts no longer.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}
 
-    def __init__(self, max_questions: int = 6, question_cost: float = 0.05, render_mode: str | None = None) -> None:
+    def __init__(
+        self,
+        max_questions: int = 6,
+        question_cost: float = 0.05,
+        render_mode: str | None = None,
+        *,
+        pays_chance: bool = False,
+    ) -> None:
         size = len(VOCABULARY)
         self.observation_space = spaces.Dict({"token": spaces.Discrete(size), ACTION_MASK: spaces.MultiBinary(size)})
         self.action_space = spaces.Discrete(size)
         self.render_mode = render_mode
         self._max_questions = max_questions
         self._question_cost = question_cost
+        self._pays_chance = pays_chance
         self._item = 0
+        self._fitting = _ALL
         self._questions = 0
         self._dialogue: list[int] = []
         self._utterance: tuple[int, ...] = ()
@@ -103,6 +114,7 @@ class TwentyQuestions(gymnasium.Env[Observation, int]):  # type: ignore[misc]  #
     ) -> tuple[Observation, dict[str, Any]]:
         super().reset(seed=seed)
         self._item = int(self.np_random.integers(len(ITEMS)))
+        self._fitting = _ALL
         self._questions = 0
         self._dialogue = [START]
         self._utterance = ()
@@ -129,9 +141,13 @@ class TwentyQuestions(gymnasium.Env[Observation, int]):  # type: ignore[misc]  #
             self._is_over = True
             is_right = word - FIRST_ITEM == self._item
             self._dialogue.append(YES if is_right else NO)
-            return float(is_right), {"questions": float(self._questions), "right": float(is_right)}
+            chance = (self._fitting >> (word - FIRST_ITEM) & 1) / self._fitting.bit_count()
+            reward = chance if self._pays_chance else float(is_right)
+            return reward, {"questions": float(self._questions), "right": float(is_right)}
         self._questions += 1
-        self._dialogue.append(YES if has_attribute(self._item, word) else NO)
+        is_so, items = has_attribute(self._item, word), _WITH[word - FIRST_ATTRIBUTE]
+        self._fitting &= items if is_so else ~items
+        self._dialogue.append(YES if is_so else NO)
         return -self._question_cost, {}
 
     def _allowed(self) -> Sequence[int]:

@@ -63,7 +63,8 @@ def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_
 class Comparisons:
     """Comparisons of the episodes of a data set, in pairs that are drawn once; preferences follow their returns.
 
-    Each episode is in one pair at most. Rows are [S, 2 L]; see `compared`.
+    Where the episodes are too few for all pairs, each is in several, with other partners and preferences drawn
+    again. Those of pairs that are held out are in no others. Rows are [S, 2 L]; see `compared`.
 
     Args:
         data: The data set.
@@ -89,19 +90,26 @@ class Comparisons:
         seed: int,
         is_held_out: bool = False,
     ) -> None:
-        bounds, number = data.episodes, pairs + held_out
-        if len(bounds.lengths) < 2 * number:
+        bounds = data.episodes
+        own = min(pairs, len(bounds.lengths) // 2 - held_out)  # pairs in which an episode is at most once
+        if own < 1:
             raise UsageError(
-                f"{data.folder} has {len(bounds.lengths):,} episodes, and {number:,} pairs need {2 * number:,}: record "
-                "more, or lower config.pairs"
+                f"{data.folder} has {len(bounds.lengths):,} episodes, and {held_out:,} pairs held out and one to learn "
+                f"from need {2 * (held_out + 1):,}: record more, or lower config.held_out_pairs"
             )
         check_length(int(bounds.lengths.max()), length)
         generator = np.random.Generator(np.random.Philox(seed))
-        first, second = generator.permutation(len(bounds.lengths))[: 2 * number].reshape(2, number)
         returns = returns_to_go(data, 1.0)[bounds.starts]
-        is_first = preferred(returns[first], returns[second], temperature, generator)
-        own = slice(pairs, None) if is_held_out else slice(pairs)
-        self._first, self._second, self._is_first = first[own], second[own], is_first[own]
+
+        def drawn(episodes: Indices, number: int) -> tuple[Indices, Indices, NDArray[np.bool_]]:
+            first, second = generator.permutation(episodes)[: 2 * number].reshape(2, number)
+            return first, second, preferred(returns[first], returns[second], temperature, generator)
+
+        kept = slice(own, None) if is_held_out else slice(own)
+        rounds = [tuple(part[kept] for part in drawn(np.arange(len(returns)), own + held_out))]
+        for begun in () if is_held_out else range(own, pairs, own):
+            rounds.append(drawn(np.concatenate(rounds[0][:2]), min(own, pairs - begun)))
+        self._first, self._second, self._is_first = map(np.concatenate, zip(*rounds, strict=True))
         self._episodes = Sequences(data, length=length)
 
     def __len__(self) -> int:

@@ -59,7 +59,7 @@ class RewardModelConfig(RewardModelSettings, OfflineConfig):
     seq_len: PositiveInt = 64
     """Most steps of an episode, which the reward model reads as a whole."""
     pairs: PositiveInt = 1000
-    """Number of pairs of episodes to learn from. They are drawn once, each episode for one pair at most."""
+    """Number of pairs of episodes to learn from, drawn once. Where the episodes are too few, each is in several."""
     held_out_pairs: NonNegativeInt = 500
     """Number of further pairs, on which `held_out_accuracy` is measured."""
     temperature: PositiveFloat = 0.1

@@ -29,8 +29,8 @@ def question(attribute: str) -> Question:
     return IS, IT, VOCABULARY.index(attribute), END
 
 
-def of_item(item: str) -> TwentyQuestions:
-    env = TwentyQuestions(render_mode="ansi")
+def of_item(item: str, *, pays_chance: bool = False) -> TwentyQuestions:
+    env = TwentyQuestions(pays_chance=pays_chance, render_mode="ansi")
     env.reset(seed=0)
     env._item = list(ITEMS).index(item)
     return env
@@ -46,6 +46,18 @@ def test_a_dialogue_of_questions_and_a_right_guess_is_rewarded_by_one_less_the_c
     assert steps[-1][4] == {"questions": 2.0, "right": 1.0}
     assert not steps[-1][0][ACTION_MASK].any()
     assert env.render() == "is it alive? - yes, is it furry? - no, it is owl? - yes (owl)"
+
+
+def test_a_guess_pays_the_chance_that_it_is_right_by_the_answers_whether_or_not_it_is() -> None:
+    asked = [*question("alive"), *question("big")]  # the alive and small: dog, cat, owl, eagle, trout
+
+    def paid(item: str, guess: str) -> float:
+        env = of_item(item, pays_chance=True)
+        return [float(env.step(token)[1]) for token in (*asked, IT, IS, VOCABULARY.index(guess), END)][-1]
+
+    assert paid("dog", "dog") == paid("dog", "cat") == paid("owl", "cat") == 1 / 5
+    assert paid("dog", "cow") == 0.0
+    assert paid("cow", "cow") == 1 / 3
 
 
 def test_the_grammar_allows_a_question_or_a_guess_and_after_the_last_question_a_guess_alone() -> None:

@@ -93,10 +93,28 @@ def test_each_episode_of_a_data_set_is_in_one_pair_at_most_and_pairs_held_out_ar
         assert all(better > worse for better, worse in steps)
 
 
+def test_episodes_that_are_too_few_are_in_several_pairs_each_and_those_held_out_in_no_others(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [1, 2, 3, 4, 5, 6, 7, 8])
+    kept, held_out = (
+        Comparisons(data, pairs=8, held_out=1, length=8, temperature=1e-6, seed=0, is_held_out=is_held_out)
+        for is_held_out in (False, True)
+    )
+    batches = [pairs.gather(np.arange(len(pairs))) for pairs in (kept, held_out)]
+    seen = [batch["obs"][..., 0][batch["episode_starts"]].astype(int).reshape(-1, 2) for batch in batches]
+    once = np.setdiff1d(np.arange(1, 9), seen[1])
+    assert (len(kept), len(held_out)) == (8, 1)
+    assert [sorted(seen[0][begin : begin + 3].ravel()) for begin in (0, 3)] == [once.tolist()] * 2
+    assert set(seen[0][6:].ravel()) <= set(once)
+    assert len({tuple(sorted(pair)) for pair in seen[0]}) > 3
+    for batch in batches:
+        steps = [[(row == sign).sum() for sign in (1, -1)] for row in batch[PREFERENCE]]
+        assert all(better > worse for better, worse in steps)
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"pairs": 2}, "has 4 episodes, and 3 pairs need 6"),
+        ({"held_out": 2}, "has 4 episodes, and 2 pairs held out and one to learn from need 6"),
         ({"length": 3}, r"of 5 steps is longer than .*seq_len \(3\)"),
     ],
 )

@@ -188,11 +188,17 @@ def load_policy(trainee: Trainee, content: Content) -> None:
     parameters = trainee.policy.parameters
     try:
         flat = parameters.from_named(finite_tensors(content, f"policies/{trainee.name}"))
+        target = f"targets/{trainee.name}"
         if trainee.learner.target() is None:
-            if f"targets/{trainee.name}" in content.tensors:
+            if target in content.tensors:
                 raise ValueError(f"it has a target network of {trainee.name}, and the algorithm has none")
+        elif target not in content.tensors:
+            raise ValueError(
+                f"it has no target network of {trainee.name}, and the algorithm keeps one; a stage that begins after "
+                "another takes over what both have"
+            )
         else:
-            trainee.learner.load_target(parameters.from_named(finite_tensors(content, f"targets/{trainee.name}")))
+            trainee.learner.load_target(parameters.from_named(finite_tensors(content, target)))
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
     trainee.learner.load_flat(flat)

@@ -12,7 +12,7 @@ import pytest
 import rlrun
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.datasets.input_config import DataSettings
-from rlrun.errors import SpecError, UsageError
+from rlrun.errors import CheckpointError, SpecError, UsageError
 from rlrun.launch.run import resume, run
 from rlrun.report.reading import EVALUATION_METRIC, read_run
 from rlrun.report.switch import Switch, switches
@@ -284,6 +284,14 @@ def test_a_seed_that_failed_in_a_stage_fails_in_the_next_one_too(tmp_path: Path)
     assert trial.status == "ERROR"
     assert "it begins with the end of" in trial.error
     assert "pole.first" in trial.error
+
+
+def test_a_policy_without_a_target_network_is_refused_where_one_is_kept(tmp_path: Path) -> None:
+    with Training("CartPole-v1", rlrun.DQN(model={"hiddens": [4]}, compile=False)) as training:
+        saved = read_checkpoint(training.save(tmp_path / "saved"))
+        del saved.tensors["targets/default"]
+        with pytest.raises(CheckpointError, match="no target network of default, and the algorithm keeps one"):
+            saved_state.load_weights(training.running, saved)
 
 
 def test_a_policy_without_values_becomes_the_policy_of_an_actor_critic(tmp_path: Path) -> None:

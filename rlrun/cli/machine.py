@@ -221,7 +221,7 @@ def _compiled_updates() -> Finding:
 
     found = compiler()
     if found is None:
-        advice = "install g++ or clang++ for faster updates in bfloat16 and on GPUs, which run eagerly else"
+        advice = "install g++ or clang++ for faster updates in bfloat16, which run eagerly else"
         return Finding("compiled updates", "note", "no C++ compiler", advice)
     problem = _problem_of(TRY_COMPILATION, COMPILATION_TIMEOUT_S)
     if problem == NOT_FINISHED:

@@ -68,7 +68,7 @@ test-kernels: $(VENV)/.installed-dev
 	$(BIN)/python -m tools.test_under_kernels
 
 cuda: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m cuda tests/cuda $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/cuda $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

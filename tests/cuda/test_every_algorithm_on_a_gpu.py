@@ -16,8 +16,6 @@ from rlrun.registry import algorithm_class
 from tests.results import all_numbers
 from tools.golden_runs import DATA, chosen_runs, entry_here, learning_parts, record_data
 
-pytestmark = pytest.mark.cuda
-
 RUNS = {name: entry_here(spec) for name, spec in chosen_runs("small", None).items()}
 
 

@@ -18,8 +18,6 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.learner.staging import Staging
 from tests.results import all_numbers, numbers
 
-pytestmark = pytest.mark.cuda
-
 SMALL = {"model": {"hiddens": [32, 32]}, "lr": 1e-3, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 0}
 EPOCHS = {**SMALL, "train_batch_size": 256, "minibatch_size": 64, "num_epochs": 2, "max_grad_norm": 0.5}
 OFF_POLICY = {**SMALL, "learning_starts": 100, "minibatch_size": 32, "min_env_steps_per_iteration": 200}

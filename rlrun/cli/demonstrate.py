@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,11 @@ from rlrun.cli.terminal import echo
 
 @click.command()
 @click.argument("target", metavar="[CHECKPOINT|RUN]", required=False, shell_complete=complete_trials)
-@click.option("--policy", metavar="MODULE:FUNCTION", help="A function from an observation to an action, instead.")
+@click.option(
+    "--policy",
+    metavar="MODULE:FUNCTION",
+    help="A function from an observation to an action, or a class of such, instead.",
+)
 @click.option("--env", help="The env that the function acts in; a saved policy acts in its own.")
 @click.option(
     "-o",
@@ -58,7 +63,7 @@ def demonstrate(
         raise UsageError("--env goes with --policy: a saved policy acts in its own env")
     with ExitStack() as opened:
         if policy is not None and env is not None:
-            acts, world = _function(policy, env)
+            acts, world = _function(policy, env, seed)
         else:
             acts, world = _saved(str(target), runs_dir, opened, best=best, stochastic=stochastic, trust=trust)
         if world.has_many_agents:
@@ -75,8 +80,8 @@ def demonstrate(
     )
 
 
-def _function(policy: str, env: str) -> tuple[Any, Any]:
-    """Imports the user's function as a demonstrator, with its env."""
+def _function(policy: str, env: str, seed: int) -> tuple[Any, Any]:
+    """Imports the user's function, or class of functions, as a demonstrator, with its env."""
     from rlrun.cli.targets import env_written
     from rlrun.envs.env_config import EnvConfig
     from rlrun.errors import UsageError
@@ -88,7 +93,15 @@ def _function(policy: str, env: str) -> tuple[Any, Any]:
     if not callable(function):
         raise UsageError(f"the policy '{policy}' is no function but {type(function).__name__}")
     world = EnvConfig.parse(env_written(env), path="--env")
-    return (lambda observation, starts, prev_reward: (function(observation), None)), world
+    seeds, script = count(seed), function
+
+    def acts(observation: Any, starts: bool, prev_reward: float) -> tuple[Any, None]:
+        nonlocal script
+        if starts and isinstance(function, type):  # whose instances may remember an episode
+            script = function(next(seeds))
+        return script(observation), None
+
+    return acts, world
 
 
 def _saved(

@@ -167,7 +167,8 @@ class RandomQuestioner:
     """Scripted policy with memory: asks for random attributes, each once, and guesses an item that fits the answers.
 
     It guesses when one item alone fits, and otherwise after each question with probability `guess_probability`. It asks
-    useless questions as often as good ones, so its return is far below the best.
+    useless questions as often as good ones, so its return is far below the best. It is an `expert` of `dagger`, and a
+    policy for `rlrun demonstrate`.
 
     Args:
         seed: Seed of its choices.
@@ -201,10 +202,6 @@ class RandomQuestioner:
             return FIRST_ITEM + int(self._generator.choice(fitting))
         is_known = self._fitting.bit_count() == 1
         return IT if is_known or self._generator.random() < self._guess_probability else IS
-
-
-asks_at_random = RandomQuestioner(seed=0)
-"""Scripted policy for `rlrun demonstrate`, which takes it for one dialogue after the other."""
 
 
 def has_attribute(item: int, token: int) -> bool:

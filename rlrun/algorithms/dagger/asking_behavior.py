@@ -105,7 +105,7 @@ class AskingBehavior(BehaviorPolicy):
             TrainingFailed: The expert raises.
         """
         super().act(observations, np.ascontiguousarray(noise[:, :-1]), record, t, episode_starts, acts, rows)
-        labels = self.action_space.from_env(self.asked(observations, record, t, episode_starts))
+        labels = self.action_space.from_env(self.asked(observations, record, t, episode_starts, noise[:, -1]))
         by_expert = noise[:, -1] < self.beta
         record[EXPERT_ACTIONS][t] = labels
         record["actions"][t][by_expert] = labels[by_expert]
@@ -113,9 +113,11 @@ class AskingBehavior(BehaviorPolicy):
         self.take_actions(taken)
         return taken
 
-    def asked(self, observations: Any, record: SampleBatch, t: int, episode_starts: NDArray[np.bool_]) -> Any:
+    def asked(
+        self, observations: Any, record: SampleBatch, t: int, episode_starts: NDArray[np.bool_], draws: Floats
+    ) -> Any:
         """Actions of the env that the expert would take; a subclass may record more of it in row t."""
-        return self.expert()(observations, episode_starts)
+        return self.expert()(observations, episode_starts, draws)
 
     @override
     def take_actions(self, actions: Any) -> None:

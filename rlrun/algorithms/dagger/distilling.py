@@ -15,6 +15,7 @@ from rlrun.algorithms.dagger.expert import Expert, SavedExpert
 from rlrun.algorithms.dagger.policy import DAggerPolicy
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
+from rlrun.policy.action_spaces.action_space import Floats
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
 
@@ -29,7 +30,9 @@ class DistillingBehavior(AskingBehavior):
         return batch
 
     @override
-    def asked(self, observations: Any, record: SampleBatch, t: int, episode_starts: NDArray[np.bool_]) -> Any:
+    def asked(
+        self, observations: Any, record: SampleBatch, t: int, episode_starts: NDArray[np.bool_], draws: Floats
+    ) -> Any:
         expert = self.expert()
         assert isinstance(expert, SavedExpert)
         record[EXPERT_OUTPUTS][t], actions = expert.distribution(observations, episode_starts)

@@ -1,9 +1,10 @@
-"""Experts that DAgger asks: a function, or the policy of a checkpoint (NumPy)."""
+"""Experts that DAgger asks: a function, a class of functions with a memory, or the policy of a checkpoint (NumPy)."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from rlrun.data.space_kinds import batched
 from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import TrainingFailed, UsageError
+from rlrun.league.scripted_opponent import SEEDS
 from rlrun.policy.action_spaces.action_space import Floats
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.registry import load_object
@@ -21,8 +23,14 @@ from rlrun.registry import load_object
 class Expert(Protocol):
     """Expert: maps observations [B, ...] to the env's actions [B, ...]."""
 
-    def __call__(self, observations: Any, episode_starts: NDArray[np.bool_]) -> Any:
-        """Actions for observations of consecutive steps; `episode_starts` [B] marks those that start an episode."""
+    def __call__(self, observations: Any, episode_starts: NDArray[np.bool_], draws: Floats) -> Any:
+        """Actions for observations of consecutive steps.
+
+        Args:
+            observations: Observations, [B, ...].
+            episode_starts: Mask of those that start an episode, [B].
+            draws: A number from 0 to 1 for each, [B]; all that is random follows from those at episode starts.
+        """
 
     def take_actions(self, actions: Any) -> None:
         """Receives the actions of the env [B, ...] that were executed in the last step."""
@@ -37,25 +45,52 @@ class Expert(Protocol):
         """Restores `memory()`."""
 
 
+Script = Callable[[Any], Any]
+"""Type of a function from an observation to an action of the env."""
+
+
+@dataclass
+class ScriptedEpisode:
+    """Running episode of a script with a memory, which checkpoints hold as what it has seen.
+
+    Attributes:
+        seed: Seed of the script.
+        script: The script.
+        seen: Observations so far, in order.
+    """
+
+    seed: int
+    script: Script
+    seen: list[Any] = field(default_factory=list)
+
+    def act(self, observation: Any) -> Any:
+        """Returns the script's action."""
+        self.seen.append(map_tree(np.copy, observation))  # the env may write over it
+        return self.script(observation)
+
+
 class ScriptedExpert:
-    """Function from an observation to an action of the env.
+    """Function from an observation to an action of the env, or a class whose instances are such functions.
+
+    A class has an instance for each episode, which may remember the episode. It is made with a seed.
 
     Args:
-        path: `package.module:function`.
+        path: `package.module:Name`.
         spaces: Observation and action space.
 
     Raises:
-        UsageError: There is no such function.
+        UsageError: There is no such function or class.
     """
 
     def __init__(self, path: str, spaces: Spaces) -> None:
         self._path = path
         self._spaces = spaces
-        self._function: Callable[[Any], Any] = load_object(path, "expert")
-        if not callable(self._function):
-            raise UsageError(f"the expert '{path}' is no function but {type(self._function).__name__}")
+        self._named: Any = load_object(path, "expert")
+        self._episodes: list[ScriptedEpisode] = []  # of a class, by slot
+        if not callable(self._named):
+            raise UsageError(f"the expert '{path}' is no function but {type(self._named).__name__}")
 
-    def __call__(self, observations: Any, episode_starts: NDArray[np.bool_]) -> Any:
+    def __call__(self, observations: Any, episode_starts: NDArray[np.bool_], draws: Floats) -> Any:
         """Actions for observations [B, ...].
 
         Raises:
@@ -64,7 +99,8 @@ class ScriptedExpert:
         slots = range(len(leaves(observations)[0]))
         seen = [map_tree(lambda leaf, slot=slot: leaf[slot], observations) for slot in slots]
         try:
-            actions = [self._function(observation) for observation in seen]
+            scripts = self._scripts(episode_starts, draws)
+            actions = [script(observation) for script, observation in zip(scripts, seen, strict=True)]
         except (Exception, SystemExit) as error:
             text = "".join(traceback.format_exception(error)).rstrip()
             raise TrainingFailed(f"the expert {self._path} raised:\n{text}") from error
@@ -75,18 +111,38 @@ class ScriptedExpert:
                 )
         return batched(self._spaces.action, *actions)
 
+    def _scripts(self, episode_starts: NDArray[np.bool_], draws: Floats) -> Sequence[Script]:
+        """The script of each slot, made anew where an episode starts."""
+        if not isinstance(self._named, type):
+            return [self._named] * len(episode_starts)
+        begun = [
+            self._begun(int(draw * SEEDS)) if starts or not self._episodes else self._episodes[slot]
+            for slot, (starts, draw) in enumerate(zip(episode_starts, draws, strict=True))
+        ]
+        self._episodes = begun
+        return [episode.act for episode in begun]
+
+    def _begun(self, seed: int) -> ScriptedEpisode:
+        return ScriptedEpisode(seed, self._named(seed))
+
     def take_actions(self, actions: Any) -> None:
-        """Ignores what was executed: a function has no memory."""
+        """Ignores what was executed: a script sees observations alone."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Ignores rewards: a function has no memory."""
+        """Ignores rewards: a script sees observations alone."""
 
     def memory(self) -> dict[str, Any]:
-        """No memory."""
-        return {}
+        """Seeds and observations of the running episodes of a class; empty for a function."""
+        return {
+            str(slot): {"seed": episode.seed, "seen": list(episode.seen)} for slot, episode in enumerate(self._episodes)
+        }
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
-        """Ignores the memory, which is empty."""
+        """Makes the scripts of running episodes again, and shows them what they had seen."""
+        self._episodes = [self._begun(int(memory[str(slot)]["seed"])) for slot in range(len(memory))]
+        for slot, episode in enumerate(self._episodes):
+            for observation in memory[str(slot)]["seen"]:
+                episode.act(observation)
 
 
 class SavedExpert:
@@ -116,8 +172,8 @@ class SavedExpert:
         """The policy as it acts."""
         return self._behavior
 
-    def __call__(self, observations: Any, episode_starts: NDArray[np.bool_]) -> Any:
-        """Actions for observations [B, ...]."""
+    def __call__(self, observations: Any, episode_starts: NDArray[np.bool_], draws: Floats) -> Any:
+        """Likeliest actions for observations [B, ...]; the draws are ignored."""
         self._behavior.begin_episodes(episode_starts)
         return self._behavior.actions(observations, None)
 
@@ -148,7 +204,7 @@ class SavedExpert:
 
 
 def expert_at(path: str, spaces: Spaces) -> Expert:
-    """Loads the expert that a setting names: a function by its import path, or a checkpoint.
+    """Loads the expert that a setting names: a function or class by its import path, or a checkpoint.
 
     Raises:
         CheckpointError: There is no such checkpoint, or it cannot be used.

@@ -140,6 +140,28 @@ def test_an_expert_with_memory_sees_what_was_executed_and_remembers_it_over_a_re
         assert numbers(other.step()) == expected
 
 
+QUESTIONER = "rlrun.toys.twenty_questions:RandomQuestioner"
+
+
+def test_a_class_is_made_for_each_episode_so_that_runs_and_resumes_have_the_same_numbers(tmp_path: Path) -> None:
+    config = {**SMALL, "expert": QUESTIONER, "beta": 1.0, "num_envs_per_worker": 3, "rollout_fragment_length": 17}
+    env = "rlrun.toys.twenty_questions:TwentyQuestions"
+
+    def steps(training: Training, number: int) -> list[Any]:
+        return [numbers(training.step()) for _ in range(number)]
+
+    with Training(env, rlrun.DAgger(**config), seed=1) as training:
+        expected = steps(training, 2)
+        saved = training.save(tmp_path / "saved")  # in the middle of dialogues
+        expected += steps(training, 2)
+    with Training(env, rlrun.DAgger(**config), seed=1) as training:
+        assert steps(training, 4) == expected
+    with Training(env, rlrun.DAgger(**config), seed=2) as training:
+        assert steps(training, 4) != expected
+    with Training.restore(saved) as training:
+        assert steps(training, 2) == expected[2:]
+
+
 @pytest.mark.parametrize(
     ("expert", "error", "words"),
     [

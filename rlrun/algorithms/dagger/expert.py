@@ -112,7 +112,7 @@ class ScriptedExpert:
         return batched(self._spaces.action, *actions)
 
     def _scripts(self, episode_starts: NDArray[np.bool_], draws: Floats) -> Sequence[Script]:
-        """The script of each slot, made anew where an episode starts."""
+        """The script of each slot, a new one where an episode starts."""
         if not isinstance(self._named, type):
             return [self._named] * len(episode_starts)
         begun = [

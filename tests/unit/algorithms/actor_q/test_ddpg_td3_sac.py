@@ -352,7 +352,7 @@ def test_each_learning_rate_moves_its_own_part(algorithm):
 )
 def test_traced_and_eager_updates_agree(algorithm, env, changes):
     learning = made(algorithm, env, hiddens=(8,), **changes)
-    learners = [factory_of(learning, compiled)() for compiled in (False, True)]
+    learners = [factory_of(learning, executor)() for executor in ("eager", "compiled")]
     start = learners[0].flat()
     for seed in range(6):
         _, batch = batch_of(learning, rows=32, seed=seed)

@@ -16,13 +16,11 @@ from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, KL, MEAN_RATIO, TD
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.data import AddData
 from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.data_updates import rows_of_data
-from rlrun.flow.sources.data_minibatches import DataMinibatches
+from rlrun.flow.recipes.data_updates import minibatches_with_data
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
@@ -154,17 +152,16 @@ class Archer(Algorithm[ArcherConfig]):
     def critics_updates(self, replay: Replay, trainee: Trainee) -> Flow[Any]:
         """Dataflow of the critics: `training_intensity` minibatches of sequences per token, of a replay and of data."""
         config = self.config
-        own = rows_of_data(config) if config.input else 0
-        minibatches = replay_minibatches(
-            replay,
-            trainee,
-            minibatch_size=config.minibatch_size - own,
-            training_intensity=config.training_intensity,
-            learning_starts=config.learning_starts,
-        )
         if config.input:
-            data = DataMinibatches(trainee, config.input, partial(self.recorded, trainee), own, measures=False)
-            minibatches = minibatches.for_each(AddData(data))
+            minibatches = minibatches_with_data(replay, trainee, config, partial(self.recorded, trainee))
+        else:
+            minibatches = replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+            )
         return (
             minibatches.for_each(FindUtterances(config.gamma, config.utterance_end))
             .for_each(TrainOnMinibatch(trainee, objectives=("critics",)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import InputConfig, total_share
+from rlrun.datasets.shuffle_window import ViewFactory
 from rlrun.datasets.transitions import Transitions
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
@@ -21,6 +22,18 @@ from rlrun.flow.sources.replay_minibatches import replay_minibatches
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
     from rlrun.replay.replay import Replay
+
+
+class ReplayAndDataSettings(MinibatchSettings, Protocol):
+    """Protocol of settings of minibatches from a replay and from data sets."""
+
+    @property
+    def training_intensity(self) -> float:
+        """Minibatches per env step after learning starts."""
+
+    @property
+    def learning_starts(self) -> int:
+        """Env steps that are stored before the first minibatch."""
 
 
 class DataUpdateSettings(ReplayUpdateSettings, Protocol):
@@ -93,6 +106,30 @@ def rows_of_data(config: MinibatchSettings) -> int:
     return own
 
 
+def minibatches_with_data(
+    replay: Replay, trainee: Trainee, config: ReplayAndDataSettings, view: ViewFactory
+) -> Flow[SampleBatch]:
+    """Flow of minibatches from a replay, of which data gives the last rows: the share that the settings name.
+
+    Args:
+        replay: Replay of experience from the env.
+        trainee: The policy in training.
+        config: Settings: data sets with shares, minibatch size and replay ratio.
+        view: How the data sets are read.
+
+    Raises:
+        UsageError: The shares leave one of the two without a row.
+    """
+    own = rows_of_data(config)
+    return replay_minibatches(
+        replay,
+        trainee,
+        minibatch_size=config.minibatch_size - own,
+        training_intensity=config.training_intensity,
+        learning_starts=config.learning_starts,
+    ).for_each(AddData(DataMinibatches(trainee, config.input, view, own, measures=False)))
+
+
 def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:
     """Update loop of `replay_updates` in which data gives the share of each minibatch that the settings name.
 
@@ -107,14 +144,7 @@ def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettin
     Raises:
         UsageError: The share leaves one of the two without a row.
     """
-    own = rows_of_data(config)
-    minibatches = replay_minibatches(
-        replay,
-        trainee,
-        minibatch_size=config.minibatch_size - own,
-        training_intensity=config.training_intensity,
-        learning_starts=config.learning_starts,
-    ).for_each(AddData(DataMinibatches(trainee, config.input, transitions(config), own, measures=False)))
+    minibatches = minibatches_with_data(replay, trainee, config, transitions(config))
     if config.normalize_observations:
         minibatches = minibatches.for_each(NormalizeObservations(trainee))
     return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -160,9 +161,10 @@ def _export(training: Training, checkpoint: Path, folder: Path) -> None:
     for name in policies:
         file = "policy.onnx" if len(policies) == 1 else f"{name}.onnx"
         try:
-            stream = of_env(training, name, evaluation_env(checkpoint, training), 0)
+            env = evaluation_env(checkpoint, training)
             metadata = metadata_of(training, name, checkpoint, stochastic=False)
-            found = export(training, name, stream, metadata, to="onnx", stochastic=False, seed=0)
+            observations = partial(of_env, training, name, env, 0)
+            found = export(training, name, observations, metadata, to="onnx", stochastic=False, seed=0)
         except (UsageError, ExportDiffers) as error:
             echo(f"left out: {file}: {error}", err=True)
         else:

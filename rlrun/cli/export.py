@@ -57,9 +57,16 @@ def export(
     _demand_suffix(output, to)
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     with restored(checkpoint, runs_dir, trust=trust) as training:
-        stream = _stream(training, policy, checkpoint, data, seed)
         metadata = metadata_of(training, policy, checkpoint, stochastic=stochastic)
-        found = exported(training, policy, stream, metadata, to=to, stochastic=stochastic, seed=seed)
+        found = exported(
+            training,
+            policy,
+            lambda: _stream(training, policy, checkpoint, data, seed),
+            metadata,
+            to=to,
+            stochastic=stochastic,
+            seed=seed,
+        )
     write_file(output, found.content)
     print_result(_document(output, found, metadata), _text(output, found))
 

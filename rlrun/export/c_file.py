@@ -60,6 +60,7 @@ UNARY = {
     "Exp": "exp{f}({a})",
     "Log": "log{f}({a})",
     "Tanh": "tanh{f}({a})",
+    "Sigmoid": "1 / (1 + exp{f}(-{a}))",
     "Cast": "{a}",
     "Identity": "{a}",
 }
@@ -86,9 +87,7 @@ class _Code:
         """Lines that compute a call of an operator."""
         if node.operator in BINARY or node.operator in UNARY:
             return self._entries(node)
-        if node.operator in WRITERS:
-            return WRITERS[node.operator](self, node)
-        raise Untraceable(f"ONNX's operator {node.operator} in C")
+        return WRITERS[node.operator](self, node)
 
     def _entries(self, node: Node) -> list[str]:
         """A loop over the entries of the result; entries of smaller arrays are found by their strides."""
@@ -243,6 +242,8 @@ def c_source(policy: PolicyGraph, metadata: Mapping[str, str]) -> str:
     """
     graph = policy.graph
     nodes, _ = needed(graph)
+    if unwritten := sorted({node.operator for node in nodes} - {*BINARY, *UNARY, *WRITERS}):
+        raise Untraceable(f"ONNX operators that C files do not have ({', '.join(unwritten)}): use --to onnx")
     arrays = {node.output: node.array for node in graph.nodes} | graph.constants | graph.inputs
     code = _Code(graph, arrays)
     steps = [line for node in nodes for line in code.lines(node)]

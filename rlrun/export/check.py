@@ -65,7 +65,7 @@ class Comparison:
 
 
 def compare(behavior: BehaviorPolicy, policy: PolicyGraph, runner: Runner, stream: Stream, *, seed: int) -> Comparison:
-    """Compares an exported policy with the policy, in batches of `SLOTS` rows and of one.
+    """Compares an exported policy with the policy, in batches of `SLOTS` rows, and the first slot alone.
 
     Args:
         behavior: The behavior policy, with its weights loaded.
@@ -79,16 +79,15 @@ def compare(behavior: BehaviorPolicy, policy: PolicyGraph, runner: Runner, strea
     """
     found = Comparison()
     draws = _Draws(seed, list(policy.noise))
-    by_slots = [_Exported(policy, runner, SLOTS), *(_Exported(policy, runner, 1) for _ in range(SLOTS))]
+    by_rows = {rows: _Exported(policy, runner, rows) for rows in (SLOTS, 1)}
     for t in range(len(stream.starts)):
         observations = map_tree(lambda leaf, t=t: np.ascontiguousarray(leaf[t]), stream.observations)
         expected = _expected(behavior, policy, observations, stream.rewards[t], stream.starts[t], draws)
         given = dict(leaf_names(OBS, observations)) | draws.latest
         given |= {PREV_REWARD: stream.rewards[t].astype(np.float32), EPISODE_START: stream.starts[t]}
-        for number, exported in enumerate(by_slots):
-            rows = slice(None) if number == 0 else slice(number - 1, number)
-            got = exported.step({name: np.ascontiguousarray(array[rows]) for name, array in given.items()})
-            _check(behavior, policy, {name: array[rows] for name, array in expected.items()}, got, t, found)
+        for rows, exported in by_rows.items():
+            got = exported.step({name: np.ascontiguousarray(array[:rows]) for name, array in given.items()})
+            _check(behavior, policy, {name: array[:rows] for name, array in expected.items()}, got, t, found)
         found.observations += SLOTS
         found.episodes += int(stream.starts[t].sum())
     return found
@@ -145,17 +144,13 @@ def _expected(
     behavior.take_rewards(rewards)
     behavior.begin_episodes(starts)
     draws.begin()
-    memory = behavior.memory()
     if policy.noise:
         own, scores = behavior.sampled(observations, draws.as_generator)
-        behavior.remember(own, None)
-        actions = behavior.env_actions(own)
     else:
-        actions = behavior.actions(observations, None)
-        after = behavior.memory()
-        behavior.load_memory(memory)
         scores = behavior.outputs(observations)
-        behavior.load_memory(after)
+        own = behavior.action_space.mode(scores)
+    behavior.remember(own, None)
+    actions = behavior.env_actions(own)
     return {policy.scores: scores} | {name: np.asarray(leaf) for name, leaf in leaf_names(ACTION, actions)}
 
 

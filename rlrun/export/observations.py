@@ -25,11 +25,11 @@ STEPS = -(-1_000 // SLOTS)
 """Observations of each slot, 1,000 in all."""
 
 MOST_STEPS = 10 * STEPS
-"""Observations of each slot after which no further episode is waited for."""
+"""Env steps after which no further observation is waited for, where agents act seldom."""
 
 
 def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> Stream:
-    """Observations of a policy that acts in its env or world, at least until every slot has begun a second episode.
+    """Observations of a policy that acts in its env or world.
 
     Args:
         training: The training, with all policies of the world.
@@ -59,7 +59,7 @@ def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> Stream
                 behavior.take_rewards(rows.policies[name].rewards)
             for slot, reward in zip(watched, rows.policies[policy].rewards, strict=True):
                 slot.reward += float(reward)
-            if _is_enough(watched):
+            if sum(len(slot.rows) for slot in watched) >= STEPS * SLOTS:
                 break
     finally:
         worlds.close()
@@ -102,14 +102,11 @@ def _watch(watched: list[_Slot], shown: SlotRows) -> None:
         slot.reward = 0.0
 
 
-def _is_enough(watched: list[_Slot]) -> bool:
-    if sum(len(slot.rows) for slot in watched) < STEPS * SLOTS:
-        return False
-    return all(sum(starts for _, _, starts in slot.rows) > 1 for slot in watched if slot.rows)
-
-
 def _stream(rows: list[tuple[Any, float, bool]], origin: str) -> Stream:
-    """Distributes rows over the slots, each of which begins with an episode's start."""
+    """Distributes rows over the slots, each of which begins an episode at the start and another one later on.
+
+    Episodes that are too long for this are taken as two, so that memory is reset.
+    """
     length = len(rows) // SLOTS
     if not length:
         raise UsageError(f"{origin} has {len(rows)} observations of the policy, too few to compare it with")
@@ -122,4 +119,5 @@ def _stream(rows: list[tuple[Any, float, bool]], origin: str) -> Stream:
     whole = map_tree(lambda *parts: by_slot(np.stack(parts)), *observations)
     begins = by_slot(np.array(starts, np.bool_)).copy()
     begins[0] = True
+    begins[length // 2, begins.sum(0) == 1] = True
     return Stream(whole, by_slot(np.array(rewards)), begins)

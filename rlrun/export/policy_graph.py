@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from rlrun.data.action_masks import mask_of
 from rlrun.data.space_kinds import batched
-from rlrun.data.tree import leaves, map_tree, named_leaves
+from rlrun.data.tree import map_tree, named_leaves
 from rlrun.data.views import VIEW_FRAMES, VIEW_OBS, VIEW_PREV_ACTIONS, VIEW_PREV_REWARDS, split
 from rlrun.export.functions import FUNCTIONS
 from rlrun.export.graph import Array, Graph, Untraceable
@@ -22,11 +23,7 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.nn.torch_network import TorchActingNetwork, TorchModule
     from rlrun.policy.behavior import BehaviorPolicy
-    from rlrun.policy.flat_parameters import FlatParameters
     from rlrun.training.privileged_parts import PrivilegedParts
-
-BATCH_SIZES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
-"""Numbers of rows of the examples; prime, so that one of them divides no dimension of a network."""
 
 OBS, ACTION, EPISODE_START, PREV_REWARD = "obs", "action", "episode_start", "prev_reward"
 
@@ -53,35 +50,37 @@ class PolicyGraph:
 def policy_graph(
     behavior: BehaviorPolicy,
     spaces: Spaces,
-    parameters: FlatParameters,
     privileged: PrivilegedParts,
     *,
     stochastic: bool,
     scores: str,
-    batch: int | None = None,
+    any_batch: bool = True,
 ) -> PolicyGraph:
     """Records a policy's step.
 
     Args:
         behavior: The behavior policy, with its weights loaded.
         spaces: Observation and action space.
-        parameters: Layout of the policy's parameters.
         privileged: The parts of an observation that only critics see, which are no inputs of the graph.
         stochastic: Whether actions are drawn, by noise as a further input, instead of the likeliest ones.
         scores: Name of the output of the network.
-        batch: Number of rows for which the graph is written; None for any number.
+        any_batch: Whether the graph is that of any number of rows, instead of one row.
 
     Raises:
         Untraceable: The policy does something that no graph can do.
     """
-    rows = batch or _batch_of_examples(behavior, spaces, parameters)
-    recording = _Recording(behavior, Graph(rows, FUNCTIONS), privileged)
     seen = privileged.left_out_of(spaces.observation)
-    seen.seed(0)
-    examples = batched(seen, *(seen.sample() for _ in range(rows)))
-    with np.errstate(all="ignore"):  # examples are any numbers
-        recording.step(examples, stochastic=stochastic, scores=scores)
-    return PolicyGraph(recording.graph, tuple(recording.memory), recording.draws.distributions, scores)
+
+    def recorded(rows: int) -> PolicyGraph:
+        recording = _Recording(behavior, Graph(rows, FUNCTIONS), privileged)
+        seen.seed(0)
+        examples = batched(seen, *(seen.sample() for _ in range(rows)))
+        with np.errstate(all="ignore"):  # examples are any numbers
+            recording.step(examples, stochastic=stochastic, scores=scores)
+        return PolicyGraph(recording.graph, tuple(recording.memory), recording.draws.distributions, scores)
+
+    of_one = recorded(1)
+    return recorded(_unmistakable_batch(of_one.graph)) if any_batch else of_one
 
 
 def leaf_names(root: str, tree: Any) -> list[tuple[str, Any]]:
@@ -254,13 +253,14 @@ class NoiseInputs:
         return given.reshape(*shape)
 
 
-def _batch_of_examples(behavior: BehaviorPolicy, spaces: Spaces, parameters: FlatParameters) -> int:
-    """A number of rows that divides no dimension of what a policy computes with."""
-    observation = batched(spaces.observation, spaces.observation.sample())
-    sizes = {size for slot in parameters.slots for size in slot.shape}
-    sizes |= {size for leaf in leaves(observation) for size in leaf.shape}
-    sizes |= {behavior.network.state_size or 1, behavior.action_space.num_outputs, *behavior.action_space.action_shape}
-    return next(prime for prime in BATCH_SIZES if all(size % prime for size in sizes))
+def _unmistakable_batch(of_one: Graph) -> int:
+    """The smallest number of rows that divides no dimension of a graph of one row.
+
+    In a graph of so many rows, the dimensions that it divides are exactly those that grow with the batch.
+    """
+    arrays = [*of_one.inputs.values(), *of_one.constants.values(), *(node.array for node in of_one.nodes)]
+    sizes = {size for array in arrays for size in array.shape} - {0}
+    return next(rows for rows in itertools.count(2) if all(size % rows for size in sizes))
 
 
 def in_graph(network: Any, graph: Graph) -> Any:

@@ -58,14 +58,21 @@ class Export:
 
 
 def export(
-    training: Training, name: str, stream: Stream, metadata: dict[str, str], *, to: Format, stochastic: bool, seed: int
+    training: Training,
+    name: str,
+    observations: Callable[[], Stream],
+    metadata: dict[str, str],
+    *,
+    to: Format,
+    stochastic: bool,
+    seed: int,
 ) -> Export:
     """Exports a policy of a training, and compares it with the policy.
 
     Args:
         training: The training.
         name: Name of the policy; "" for the first one.
-        stream: Observations for the comparison.
+        observations: Makes the observations for the comparison, once it is clear that the policy can be exported.
         metadata: What the file says of the policy.
         to: Kind of file.
         stochastic: Whether actions are drawn.
@@ -82,13 +89,11 @@ def export(
         recorded = recorded_policy(
             trainee.policy, behavior, trainee.spaces, acting.privileged, to=to, stochastic=stochastic
         )
-    except UsageError as error:
-        raise UsageError(f"{found}: {error}") from None
+        content, runner = WRITERS[to](recorded, metadata)
     except Untraceable as error:
         raise UsageError(f"{found} cannot be exported, because of {error}") from error
-    content, runner = WRITERS[to](recorded, metadata)
     try:
-        return Export(content, recorded, compare(behavior, recorded, runner, stream, seed=seed))
+        return Export(content, recorded, compare(behavior, recorded, runner, observations(), seed=seed))
     except ExportDiffers as error:
         raise ExportDiffers(f"{found} is not exported, since the file would act otherwise: {error}") from None
 
@@ -105,19 +110,16 @@ def recorded_policy(
     """Records a policy's step.
 
     Raises:
-        UsageError: The policy plans its actions, or chooses them by code of its own.
-        Untraceable: The policy does something that no graph can do.
+        Untraceable: The policy plans its actions, chooses them by code of its own, or does something that no graph can
+            do.
     """
     kind = type(behavior)
     if kind.search is not BehaviorPolicy.search:
-        raise UsageError("a policy that plans its actions by tree search cannot be exported")
+        raise Untraceable("actions that are planned by tree search")
     if any(getattr(kind, method) is not getattr(BehaviorPolicy, method) for method in ACTS_OTHERWISE):
-        raise UsageError(f"a policy that acts by code of its own ({kind.__name__}) cannot be exported")
-    batch = 1 if to == "c" else None
+        raise Untraceable(f"code of its own that chooses actions ({kind.__name__})")
     scores = _scores(policy, spaces)
-    return policy_graph(
-        behavior, spaces, policy.parameters, privileged, stochastic=stochastic, scores=scores, batch=batch
-    )
+    return policy_graph(behavior, spaces, privileged, stochastic=stochastic, scores=scores, any_batch=to != "c")
 
 
 def _scores(policy: Policy, spaces: Spaces) -> str:

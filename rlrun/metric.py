@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Mode = Literal["max", "min"]
+"""Direction in which a metric improves: to higher values (max) or to lower ones (min)."""
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,7 @@ class Metric:
         name: Name of the metric; `<...>` in the name is a placeholder for any text, such as a worker's index.
         unit: Unit of the metric, "" for a plain number.
         meaning: Meaning of the metric, as a phrase or sentence.
+        mode: Direction in which the metric improves; None if neither is better in general, as for an entropy.
 
     Examples:
         >>> share = Metric("gradient_share/worker_<index>", "", "Part of the gradients that a worker delivered")
@@ -25,6 +29,7 @@ class Metric:
     name: str
     unit: str
     meaning: str
+    mode: Mode | None = None
 
     @property
     def is_pattern(self) -> bool:
@@ -41,7 +46,7 @@ class Metric:
 
     def below(self, prefix: str) -> Metric:
         """Copy of the metric with a prefix before the name, such as `learner/`."""
-        return dataclasses.replace(self, name=f"{prefix}{self.name}")
+        return replace(self, name=f"{prefix}{self.name}")
 
 
 def of_policy(policy: str, name: str = "") -> str:

@@ -19,15 +19,15 @@ MEAN_RATIO = Metric("mean_ratio", "", "Mean importance ratio of the learner's po
 
 POLICY_GRADIENT_METRICS = (
     Metric("policy_loss", "", "Loss of the policy"),
-    Metric("value_loss", "", "Mean squared error of the values"),
+    Metric("value_loss", "", "Mean squared error of the values", mode="min"),
     ENTROPY,
     GRAD_NORM,
 )
 
 TD_METRICS = (
-    Metric("loss", "", "Loss of the TD errors, weighted by importance where the replay is prioritized"),
+    Metric("loss", "", "Loss of the TD errors, weighted by importance where the replay is prioritized", mode="min"),
     Metric("q_mean", "", "Mean value of the actions that were taken"),
-    Metric("td_error", "", "Mean absolute TD error"),
+    Metric("td_error", "", "Mean absolute TD error", mode="min"),
     GRAD_NORM,
 )
 

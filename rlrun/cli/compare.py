@@ -16,11 +16,11 @@ from rlrun.cli.tables import cell_text, stdout_width, table
 from rlrun.report.step_axis import STEP_NAMES
 
 if TYPE_CHECKING:
+    from rlrun.metric import Mode
     from rlrun.report.comparison import Comparison, Side
     from rlrun.report.configurations import Group
     from rlrun.report.reading import RunView
     from rlrun.report.statistics import Estimate
-    from rlrun.spec.tuning import Mode
 
 MOST_PAIRS = 12
 

@@ -34,6 +34,7 @@ def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     in_world = training.env.has_many_agents
     trained, measured = reported_metrics(training.policies, in_world=in_world, hooks=training.hooks)
     reported = [*trained, *measured]
-    rows = [[metric.name, metric.unit, metric.meaning] for metric in reported]
-    listed = table(["metric", "unit", "meaning"], rows, stdout_width())
+    better = {"max": "higher", "min": "lower", None: ""}
+    rows = [[metric.name, metric.unit, better[metric.mode], metric.meaning] for metric in reported]
+    listed = table(["metric", "unit", "better", "meaning"], rows, stdout_width())
     print_result({"metrics": [dataclasses.asdict(metric) for metric in reported]}, listed)

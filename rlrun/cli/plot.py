@@ -18,8 +18,8 @@ from rlrun.cli.terminal import echo
 from rlrun.report.step_axis import STEP_NAMES
 
 if TYPE_CHECKING:
+    from rlrun.metric import Mode
     from rlrun.report.curves import Curve
-    from rlrun.spec.tuning import Mode
 
 MOST_LINES = 8
 OTHER_LINES = 8  # lines that a terminal needs for axes, legend and the prompt

@@ -12,7 +12,7 @@ from rlrun.cli.options import mode_option, runs_dir_option
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.spec.tuning import Mode
+    from rlrun.metric import Mode
 
 
 @click.command()

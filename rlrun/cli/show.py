@@ -20,10 +20,10 @@ from rlrun.report.plain_json import fields_of
 from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
+    from rlrun.metric import Mode
     from rlrun.report.reading import RunView
     from rlrun.report.summary import BestTrial, GroupSummary
     from rlrun.runs.trial_result import TrialResult
-    from rlrun.spec.tuning import Mode
 
 LONGEST_ERROR = 300
 

@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 LEAGUE_METRICS = (
     Metric("league/members", "members", "Past selves in the pool"),
     Metric(
-        "league/elo_<policy>", "Elo", "Rating of a policy's newest snapshot; the first policy's first weights have 0"
+        "league/elo_<policy>",
+        "Elo",
+        "Rating of a policy's newest snapshot; the first policy's first weights have 0",
+        mode="max",
     ),
     Metric(
         "league/win_rate_<policy>",
         "",
         "Mean win rate of a policy's newest snapshot against the past selves that it meets; a draw counts half",
+        mode="max",
     ),
 )
 """Metrics of a training with a league."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from rlrun.errors import CheckpointError, DiskFull, Interrupted, RayEnded, RlrunError, TrainingFailed
 from rlrun.launch.checks import check_chains
 from rlrun.launch.run import run
+from rlrun.metric import Mode
 from rlrun.regression.chains import to_run, with_own_data
 from rlrun.regression.control import metrics_of
 from rlrun.regression.gates import Gate, gates_of
@@ -26,7 +27,6 @@ from rlrun.runs.run_directory import Executor, RunDirectory
 from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_complete
 from rlrun.spec.experiment import ExpectConfig, Experiment, TrialSpec
-from rlrun.spec.tuning import Mode
 from rlrun.training.training import Training
 from rlrun.trial.results import read_results
 from rlrun.trial.user_code import exits_as_failures

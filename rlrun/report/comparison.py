@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.errors import UsageError
+from rlrun.metric import Mode
 from rlrun.report.configurations import Group
 from rlrun.report.curves import Points, sample_points
 from rlrun.report.reading import RunView
@@ -28,7 +29,6 @@ from rlrun.report.statistics import (
     rank_test,
     smallest_p,
 )
-from rlrun.spec.tuning import Mode
 
 Floats = NDArray[np.float64]
 

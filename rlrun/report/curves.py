@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.metric import Mode
 from rlrun.report.configurations import Group, Sample
-from rlrun.spec.tuning import Mode
 
 Floats = NDArray[np.float64]
 Points = tuple[Floats, Floats]

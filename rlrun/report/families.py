@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rlrun.metric import Mode
 from rlrun.report.reading import RunView
 from rlrun.report.step_axis import counted_metric
 from rlrun.runs.trial_result import TrialResult
 from rlrun.search.lineage import Generation, MemberRecord
-from rlrun.spec.tuning import Mode
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from rlrun.metric import Mode
 from rlrun.report.configurations import Group
 from rlrun.report.curves import Curve, curve_of
 from rlrun.report.expectation import expectation_of
 from rlrun.report.metric_grid import CLOCK, MetricGrid
 from rlrun.report.plain_json import fields_of
 from rlrun.report.reading import AXES, RunView
-from rlrun.spec.tuning import Mode
 
 FEATURED = 8
 """Number of the best curves with a band and a fine grid."""

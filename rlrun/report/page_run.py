@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rlrun.metric import Mode
 from rlrun.report.configurations import Group, groups_of
 from rlrun.report.expectation import expectation_of, expectation_text, reached_by
 from rlrun.report.families import families
@@ -21,7 +22,7 @@ from rlrun.report.summary import best_trial, shape_text, status_text, varied_tex
 from rlrun.report.switch import switches
 from rlrun.report.timeline import timeline
 from rlrun.runs.trial_status import is_over
-from rlrun.spec.tuning import Mode, kind_of, kind_settings
+from rlrun.spec.tuning import kind_of, kind_settings
 from rlrun.trial.trial_directory import EPISODES_FILE, PICTURES
 
 VIDEOS = {".mp4": "video/mp4", ".gif": "image/gif"}

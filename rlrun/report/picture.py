@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rlrun.errors import EnvironmentUnusable, UsageError
+from rlrun.metric import Mode
 from rlrun.report.curves import Curve, ranked
-from rlrun.spec.tuning import Mode
 
 COLORS = ("#2563a8", "#c2571a", "#2f7d4f", "#8a3f8f", "#a8323e", "#0f7f8c", "#8c6d1f", "#4b4b8f")
 GREY = "#b4b4b4"

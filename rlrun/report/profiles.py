@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.metric import Mode
 from rlrun.report.configurations import Group, params_text
 from rlrun.report.curves import sample_points
 from rlrun.report.reading import RunView, axis_of
@@ -25,7 +26,6 @@ from rlrun.report.statistics import (
     median,
     probability_of_improvement,
 )
-from rlrun.spec.tuning import Mode
 
 Floats = NDArray[np.float64]
 Scores = dict[str, dict[str, Floats]]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlrun.errors import RunDamaged, UsageError, did_you_mean
+from rlrun.metric import Mode
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, common_axis, counted_metric
 from rlrun.runs.labels import Labels, read_labels
 from rlrun.runs.run_directory import RunDirectory, RunTable
@@ -22,7 +23,7 @@ from rlrun.search.decisions import StopDecision, read_stops
 from rlrun.search.lineage import Generation, read_generations
 from rlrun.spec.experiment import judged_by
 from rlrun.spec.titles import algorithm_title, env_title
-from rlrun.spec.tuning import Mode, kind_settings
+from rlrun.spec.tuning import kind_settings
 from rlrun.trial.results import RETURN
 
 DEFAULT_METRIC = RETURN

@@ -9,10 +9,10 @@ from datetime import datetime
 from rlrun.checkpoint.manifest import read_manifest
 from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import CheckpointError
+from rlrun.metric import Mode
 from rlrun.report.configurations import Group
 from rlrun.report.reading import RunView
 from rlrun.runs.trial_result import TrialResult
-from rlrun.spec.tuning import Mode
 from rlrun.trial.trial_directory import TrialDirectory
 
 COPIED_AFTER_S = 60.0

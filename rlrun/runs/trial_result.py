@@ -22,8 +22,9 @@ from rlrun.checkpoint.own_digest import read_unaltered
 from rlrun.checkpoint.store import CheckpointStore, Scan
 from rlrun.envs.step_marks import stepped_env
 from rlrun.errors import RlrunError, RunDamaged
+from rlrun.metric import Mode
 from rlrun.runs.trial_status import Status, is_complete, status_of
-from rlrun.spec.tuning import Mode, SchedulerConfig
+from rlrun.spec.tuning import SchedulerConfig
 from rlrun.trial.checked_results import CheckedResults, check_results
 from rlrun.trial.results import (
     RESULT_FILE,

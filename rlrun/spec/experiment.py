@@ -20,7 +20,7 @@ from rlrun.errors import SpecError
 from rlrun.explain import Location, shown
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.learner.update_executor import UpdateExecutor
-from rlrun.metric import Metric, of_policy
+from rlrun.metric import Metric, Mode, of_policy
 from rlrun.registry import algorithm_class
 from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.spec.expansion import (
@@ -44,10 +44,10 @@ from rlrun.training.policies import Policies
 from rlrun.training.policy_spec import PolicySpec
 
 EVALUATION_METRICS = (
-    Metric("evaluation/episode_return_mean", "", "Mean raw return of an evaluation's episodes"),
+    Metric("evaluation/episode_return_mean", "", "Mean raw return of an evaluation's episodes", mode="max"),
     Metric("evaluation/episode_return_std", "", "Standard deviation of those returns"),
-    Metric("evaluation/episode_return_min", "", "Lowest of those returns"),
-    Metric("evaluation/episode_return_max", "", "Highest of those returns"),
+    Metric("evaluation/episode_return_min", "", "Lowest of those returns", mode="max"),
+    Metric("evaluation/episode_return_max", "", "Highest of those returns", mode="max"),
     Metric("evaluation/episode_len_mean", "env steps", "Mean length of an evaluation's episodes"),
 )
 """Metrics of every periodic evaluation."""
@@ -69,16 +69,25 @@ _AS = {
     "second/": "against it as the other side",
 }
 
+_MODES: dict[str, Mode | None] = {"draw_rate": None, "loss_rate": "min"}
+
 AGAINST_METRICS = tuple(
-    Metric(f"evaluation/against/{side}{rate}", "", f"Part of the games {which} that were {ending}")
+    Metric(
+        f"evaluation/against/{side}{rate}", "", f"Part of the games {which} that were {ending}", _MODES.get(rate, "max")
+    )
     for side, which in _AS.items()
     for rate, ending in _ENDINGS.items()
 )
 """Evaluation metrics of games against a scripted opponent; null for a side that no learning policy plays."""
 
 ORACLE_METRICS = (
-    Metric("evaluation/oracle/value_gap", "", "Mean distance of estimated values from those of the optimal policy"),
-    Metric("evaluation/oracle/policy_gap", "", "Optimality gap of the greedy policy at the initial states"),
+    Metric(
+        "evaluation/oracle/value_gap",
+        "",
+        "Mean distance of estimated values from those of the optimal policy",
+        mode="min",
+    ),
+    Metric("evaluation/oracle/policy_gap", "", "Optimality gap of the greedy policy at the initial states", mode="min"),
 )
 """Evaluation metrics of `evaluation.oracle`: errors relative to the optimal values."""
 
@@ -87,11 +96,13 @@ GAME_ORACLE_METRICS = (
         "evaluation/oracle/exploitability",
         "",
         "Mean gain of a player by a best response (NashConv / 2) to the average policy of the league, or the policies",
+        mode="min",
     ),
     Metric(
         "evaluation/oracle/negative_exploitability",
         "",
         "Exploitability with a minus sign, for `expect`, which sets lower bounds of metrics",
+        mode="max",
     ),
 )
 """Evaluation metrics of `evaluation.oracle` in a game of two players."""

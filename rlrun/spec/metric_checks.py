@@ -73,9 +73,16 @@ def check_metrics(
     used: list[tuple[Location, str]] = [
         ((key, metric), metric) for key, section in sections.items() for metric in section if metric != PLATEAU
     ]
+    directionless: list[Mistake] = []
     plateau = sections.get("stop", {}).get(PLATEAU)
     if isinstance(plateau, Mapping) and isinstance(plateau.get("metric"), str):
         used.append((("stop", PLATEAU, "metric"), plateau["metric"]))
+        found = next((each for each in known if each.matches(plateau["metric"])), None)
+        if found is not None and found.mode is None and plateau.get("mode") is None:
+            message = (
+                f"higher values of {plateau['metric']} are not always better, nor lower ones: add mode: max or min"
+            )
+            directionless = [Mistake(("stop", PLATEAU), message)]
     checkpoint = data.get("checkpoint")
     if isinstance(checkpoint, Mapping) and isinstance(checkpoint.get("best"), str):
         used.append((("checkpoint", "best"), checkpoint["best"]))
@@ -91,11 +98,15 @@ def check_metrics(
     ]
     further = {"expect": ExpectConfig.model_fields, "stop": StopConfig.model_fields}
     allowed = {key: [*known, *(Metric(name, "", "") for name in names)] for key, names in further.items()}
-    return zeros + [
-        Mistake(location, message, at_key=location[0] in sections and len(location) == 2)
-        for location, metric in used
-        if (message := _unknown_metric(metric, allowed.get(str(location[0]), known), measured))
-    ]
+    return (
+        zeros
+        + directionless
+        + [
+            Mistake(location, message, at_key=location[0] in sections and len(location) == 2)
+            for location, metric in used
+            if (message := _unknown_metric(metric, allowed.get(str(location[0]), known), measured))
+        ]
+    )
 
 
 def check_metrics_of_any(data: Mapping[str, Any], candidates: Iterable[Policies]) -> list[Mistake]:

@@ -7,6 +7,7 @@ from typing import Any, Self
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveInt
+from rlrun.metric import Mode
 
 PLATEAU = "plateau"
 """Key of a plateau among the bounds, and the beginning of its reason to stop."""
@@ -16,12 +17,14 @@ class PlateauConfig(ConfigModel):
     """Settings of stopping at a plateau: a metric that no longer improves."""
 
     metric: NonEmptyText
-    """Metric that should grow, such as evaluation/episode_return_mean."""
+    """Metric that should improve, such as evaluation/episode_return_mean."""
+    mode: Mode | None = None
+    """Whether higher values of the metric are better (max) or lower ones (min); null for what the metric declares."""
     patience: PositiveInt = 5
     """Number of evaluations in a row without improvement after which the trial stops; of results in a trial without
     evaluations."""
     min_delta: NonNegativeFloat = 0.0
-    """Least increase over the best value that counts as an improvement."""
+    """Least change beyond the best value that counts as an improvement."""
 
 
 class StopConfig(ConfigModel):

@@ -11,10 +11,10 @@ from pydantic import AfterValidator, PlainSerializer, PlainValidator, model_vali
 from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.explain import shown
 from rlrun.flow.clock import ClockUnit
+from rlrun.metric import Mode
 from rlrun.spec.one_of import OneOf
 from rlrun.spec.search_space import KINDS, SearchSpace, find_spaces, is_search_space, nearly_a_space
 
-Mode = Literal["max", "min"]
 TimeAttr = Literal["env_steps", "agent_steps", "sgd_steps", "iteration", "episodes", "time_total_s"]
 Quantile = Annotated[float, Gt(0), Le(0.5)]
 """Type of a fraction of a population, above 0 and at most 0.5."""

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 EPISODE_METRICS = (
     Metric("episodes", "episodes", "Episodes finished so far"),
-    Metric("episode_return_mean", "", "Mean raw return of the last 100 finished episodes; null before the first"),
-    Metric("episode_return_min", "", "Lowest raw return among them"),
-    Metric("episode_return_max", "", "Highest raw return among them"),
+    Metric("episode_return_mean", "", "Mean raw return of the last 100 finished episodes; null before any", mode="max"),
+    Metric("episode_return_min", "", "Lowest raw return among them", mode="max"),
+    Metric("episode_return_max", "", "Highest raw return among them", mode="max"),
     Metric("episode_len_mean", "env steps", "Mean length of the last 100 finished episodes"),
     Metric("episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over the last 100 episodes"),
     Metric("info/<name>", "", "Mean of a number in the info of an episode's last step, over the last 100 episodes"),
@@ -51,7 +51,7 @@ WORLD_METRICS = (
     Metric("agent_steps", "agent steps", "Steps of all agents so far"),
     Metric("missing_final_observations", "agents", "Agents so far that were cut off without a final observation"),
     Metric("dropped_rewards", "rewards", "Rewards so far that no return has: their agent had ended, or was never born"),
-    Metric("agents/<agent>/episode_return_mean", "", "Mean return of the last 100 episodes of each of up to 32 agents"),
+    Metric("agents/<agent>/episode_return_mean", "", "Mean return of each of up to 32 agents over 100 episodes", "max"),
 )
 """Metrics of a training in a multi-agent world as a whole; a world's return is the sum over all agents."""
 

@@ -152,8 +152,8 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
     policy_family = "rlrun.algorithms.alphazero.policy:SearchingPolicy"
     worker_factory = "rlrun.algorithms.alphazero.self_play_worker:SelfPlayWorker"
     learner_metrics = (
-        Metric("policy_loss", "nats", "Cross-entropy of the policy to the visits of searches"),
-        Metric("value_loss", "", "Mean squared error of the values to the results of games"),
+        Metric("policy_loss", "nats", "Cross-entropy of the policy to the visits of searches", mode="min"),
+        Metric("value_loss", "", "Mean squared error of the values to the results of games", mode="min"),
         ENTROPY,
         Metric("visits_entropy", "nats", "Mean entropy of the visits, which the cross-entropy cannot fall below"),
         GRAD_NORM,

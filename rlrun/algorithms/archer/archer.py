@@ -53,7 +53,7 @@ class Archer(Algorithm[ArcherConfig]):
         KL,
         GRAD_NORM,
         *(metric.below("critics/") for metric in TD_METRICS),
-        Metric("critics/value_error", "", "Mean absolute error of V against the target critics' Q"),
+        Metric("critics/value_error", "", "Mean absolute error of V against the target critics' Q", mode="min"),
         MEAN_RATIO.below("critics/"),
     )
 

@@ -39,7 +39,10 @@ class DAgger(Algorithm[DAggerConfig]):
     Config = DAggerConfig
     policy_family = "rlrun.algorithms.dagger.policy:DAggerPolicy"
     learns_in_worlds = False
-    learner_metrics = (Metric("log_prob", "nats", "Mean log-probability of the expert's actions"), GRAD_NORM)
+    learner_metrics = (
+        Metric("log_prob", "nats", "Mean log-probability of the expert's actions", mode="max"),
+        GRAD_NORM,
+    )
 
     @override
     def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

@@ -71,7 +71,7 @@ class Distill(Algorithm[DistillConfig]):
     policy_family = "rlrun.algorithms.dagger.distilling:DistillPolicy"
     learns_in_worlds = False
     learner_metrics = (
-        Metric("kl", "nats", "Mean KL divergence of the student's action distributions from the teacher's"),
+        Metric("kl", "nats", "Mean KL divergence of the student's action distributions from the teacher's", mode="min"),
         GRAD_NORM,
     )
 

@@ -90,7 +90,7 @@ class DT(Algorithm[DTConfig]):
     policy_family = "rlrun.algorithms.decision_transformer.policy:DTPolicy"
     clock_unit = "sgd_steps"
     learns_in_worlds = False
-    learner_metrics = (Metric("log_prob", "nats", "Mean log-probability of the data's actions"), GRAD_NORM)
+    learner_metrics = (Metric("log_prob", "nats", "Mean log-probability of the data's actions", mode="max"), GRAD_NORM)
 
     @override
     def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

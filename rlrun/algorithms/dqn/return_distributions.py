@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 
 def huber(errors: Tensor) -> Tensor:
-    """Huber loss: e^2 / 2 for |e| <= 1, else |e| - 1/2, of any shape.
-
-    Source:
-        Huber, "Robust estimation of a location parameter", 1964; with bound 1 the clipped error of Mnih et al.,
-        "Human-level control through deep reinforcement learning", 2015.
-    """
+    """Huber loss, of any shape: e^2 / 2 for |e| <= 1, else |e| - 1/2 (Huber, 1964; Mnih et al., 2015)."""
     distance = errors.abs()
     return errors.square().clamp(max=1.0) * 0.5 + (distance - 1.0).clamp(min=0.0)
 

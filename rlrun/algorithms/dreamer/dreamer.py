@@ -127,11 +127,16 @@ class Dreamer(Algorithm[DreamerConfig]):
     policy_family = "rlrun.algorithms.dreamer.policy:DreamerPolicy"
     has_target_network = True
     learner_metrics = (
-        Metric("world_model/loss", "", "Loss of the world model, the sum of what follows with its weights"),
-        Metric("world_model/reconstruction", "", "Squared error of decoded observations, summed over their numbers"),
-        Metric("world_model/reward_loss", "nats", "Cross-entropy of the rewards' two-hot distributions"),
-        Metric("world_model/reward_error", "", "Mean absolute error of expected rewards"),
-        Metric("world_model/continue_loss", "nats", "Cross-entropy of the continuation of episodes"),
+        Metric("world_model/loss", "", "Loss of the world model, the sum of what follows with its weights", mode="min"),
+        Metric(
+            "world_model/reconstruction",
+            "",
+            "Squared error of decoded observations, summed over their numbers",
+            mode="min",
+        ),
+        Metric("world_model/reward_loss", "nats", "Cross-entropy of the rewards' two-hot distributions", mode="min"),
+        Metric("world_model/reward_error", "", "Mean absolute error of expected rewards", mode="min"),
+        Metric("world_model/continue_loss", "nats", "Cross-entropy of the continuation of episodes", mode="min"),
         Metric("world_model/kl", "nats", "Mean KL divergence of the prior from the posterior"),
         GRAD_NORM.below("world_model/"),
         Metric("actor/loss", "", "Loss of the actor"),
@@ -141,7 +146,12 @@ class Dreamer(Algorithm[DreamerConfig]):
         Metric("actor/value_mean", "", "Mean value of imagined states"),
         Metric("actor/return_range", "", "Moving range of imagined returns, from the 5th to the 95th percentile"),
         GRAD_NORM.below("actor/"),
-        Metric("critic/loss", "nats", "Cross-entropy of imagined returns' and of the slow critic's distributions"),
+        Metric(
+            "critic/loss",
+            "nats",
+            "Cross-entropy of imagined returns' and of the slow critic's distributions",
+            mode="min",
+        ),
         GRAD_NORM.below("critic/"),
     )
 

@@ -18,8 +18,8 @@ from rlrun.flow.trainee import Trainee
 from rlrun.metric import Metric
 
 RETURN_METRICS = (
-    Metric("generation/return_mean", "", "Mean return of the candidates of the latest generation"),
-    Metric("generation/return_max", "", "Return of the best of them"),
+    Metric("generation/return_mean", "", "Mean return of the candidates of the latest generation", mode="max"),
+    Metric("generation/return_max", "", "Return of the best of them", mode="max"),
 )
 
 

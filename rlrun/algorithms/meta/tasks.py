@@ -72,8 +72,13 @@ class TrainOnTasks(Operator):
         return item
 
     declared_metrics = (
-        Metric("adaptation/return_before", "", "Mean return of a task's episodes before adaptation"),
-        Metric("adaptation/return_after", "", "Mean return of a task's episodes after the last step of adaptation"),
+        Metric("adaptation/return_before", "", "Mean return of a task's episodes before adaptation", mode="max"),
+        Metric(
+            "adaptation/return_after",
+            "",
+            "Mean return of a task's episodes after the last step of adaptation",
+            mode="max",
+        ),
     )
 
     @override

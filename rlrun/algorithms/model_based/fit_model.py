@@ -94,7 +94,12 @@ class FitModel(StatefulOperator):
         return {"every": self.config.fit_interval, "patience": self.config.patience}
 
     declared_metrics = (
-        Metric("dynamics/holdout_error", "", "Mean squared error of the elites, targets in units of their spread"),
+        Metric(
+            "dynamics/holdout_error",
+            "",
+            "Mean squared error of the elites, targets in units of their spread",
+            mode="min",
+        ),
         Metric("dynamics/epochs", "epochs", "Passes over the collected transitions in this iteration's fits"),
     )
 

@@ -18,8 +18,10 @@ class TransitionReplayConfig(SequenceReplayConfig):
 
 
 DYNAMICS_METRICS = (
-    Metric("dynamics/loss", "", "Negative log-likelihood of all networks of the model, and its regularisation"),
-    Metric("dynamics/mse", "", "Their mean squared error, targets in units of their spread"),
+    Metric(
+        "dynamics/loss", "", "Negative log-likelihood of all networks of the model, and its regularisation", mode="min"
+    ),
+    Metric("dynamics/mse", "", "Their mean squared error, targets in units of their spread", mode="min"),
     GRAD_NORM.below("dynamics/"),
 )
 """Metrics of the dynamics ensemble's loss."""

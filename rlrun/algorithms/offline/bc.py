@@ -60,7 +60,11 @@ class BC(Algorithm[BCConfig]):
     Config = BCConfig
     policy_family = "stochastic_actor"
     clock_unit = "sgd_steps"
-    learner_metrics = (Metric("log_prob", "nats", "Mean log-probability of the data's actions"), ENTROPY, GRAD_NORM)
+    learner_metrics = (
+        Metric("log_prob", "nats", "Mean log-probability of the data's actions", mode="max"),
+        ENTROPY,
+        GRAD_NORM,
+    )
 
     @override
     def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

@@ -60,7 +60,12 @@ class BCQ(ReplayOrData):
     has_target_network = True
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),
-        Metric("behavior/loss", "nats", "Negative log-likelihood of the recorded actions by the behaviour policy"),
+        Metric(
+            "behavior/loss",
+            "nats",
+            "Negative log-likelihood of the recorded actions by the behaviour policy",
+            mode="min",
+        ),
         GRAD_NORM.below("behavior/"),
     )
 

@@ -44,7 +44,7 @@ class IQL(WeightedRegression):
     config: IQLConfig
     learner_metrics = (
         *WeightedRegression.learner_metrics,
-        Metric("value/loss", "", "Expectile loss of the state values"),
+        Metric("value/loss", "", "Expectile loss of the state values", mode="min"),
         Metric("value/value_mean", "", "Mean state value"),
         GRAD_NORM.below("value/"),
     )

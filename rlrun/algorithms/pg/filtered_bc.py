@@ -51,7 +51,7 @@ class FilteredBC(PG):
     Config: ClassVar[type[FilteredBCConfig]] = FilteredBCConfig
     config: FilteredBCConfig
     learner_metrics = (
-        Metric("log_prob", "nats", "Mean log-probability of the best episodes' actions"),
+        Metric("log_prob", "nats", "Mean log-probability of the best episodes' actions", mode="max"),
         ENTROPY,
         GRAD_NORM,
     )

@@ -68,8 +68,8 @@ class PPG(PPO):
     policy_family = "rlrun.algorithms.ppg.policy:PhasicPolicy"
     learner_metrics = (
         *PPO.learner_metrics,
-        Metric("auxiliary/auxiliary_value_loss", "", "Mean squared error of the policy network's values"),
-        Metric("auxiliary/value_loss", "", "Mean squared error of the value network in auxiliary phases"),
+        Metric("auxiliary/auxiliary_value_loss", "", "Mean squared error of the policy network's values", mode="min"),
+        Metric("auxiliary/value_loss", "", "Mean squared error of the value network in auxiliary phases", mode="min"),
         Metric("auxiliary/kl", "nats", "Mean KL divergence of the policy from the one before the auxiliary phase"),
         Metric("auxiliary/grad_norm", "", "Norm of the auxiliary phase's gradient before it is clipped"),
     )

@@ -82,7 +82,7 @@ class ModelRewards(Operator):
         return SampleBatch(item, rewards=(scores - self.kl_coeff * log_ratios).astype(np.float32))
 
     declared_metrics = (
-        Metric("model_return_mean", "", "Mean score of an episode by the reward model"),
+        Metric("model_return_mean", "", "Mean score of an episode by the reward model", mode="max"),
         KL_TO_REFERENCE.below("learner/"),
     )
 

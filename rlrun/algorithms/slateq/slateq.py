@@ -38,7 +38,7 @@ class SlateQ(Algorithm[SlateQConfig]):
     learns_in_worlds = False
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),
-        Metric("choice/loss", "nats", "Mean negative log-probability of clicks by the choice model"),
+        Metric("choice/loss", "nats", "Mean negative log-probability of clicks by the choice model", mode="min"),
         GRAD_NORM.below("choice/"),
     )
 

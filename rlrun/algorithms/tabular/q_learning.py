@@ -107,7 +107,7 @@ class UpdateTable(Operator):
     @property
     @override
     def declared_metrics(self) -> Sequence[Metric]:
-        return (Metric("table/td_error", "", "Mean absolute TD error of this iteration's steps"),)
+        return (Metric("table/td_error", "", "Mean absolute TD error of this iteration's steps", mode="min"),)
 
     @override
     def metrics(self) -> dict[str, float]:

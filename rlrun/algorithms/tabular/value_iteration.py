@@ -86,7 +86,11 @@ class LoadTable(Operator):
     @property
     @override
     def declared_metrics(self) -> Sequence[Metric]:
-        return (Metric("table/change", "", "By how much the value of a state changed in the last sweep at most"),)
+        return (
+            Metric(
+                "table/change", "", "By how much the value of a state changed in the last sweep at most", mode="min"
+            ),
+        )
 
     @override
     def metrics(self) -> dict[str, float]:

@@ -43,7 +43,7 @@ class TRPO(Algorithm[TRPOConfig]):
         KL,
         Metric("step_length", "", "Part of the natural gradient step that was taken; 0 if the line search failed"),
         ENTROPY,
-        Metric("value_loss", "", "Mean squared error of the values"),
+        Metric("value_loss", "", "Mean squared error of the values", mode="min"),
         GRAD_NORM,
     )
 

@@ -43,7 +43,7 @@ class LagrangianAdvantages(StatefulOperator):
 
     declared_metrics = (
         Metric("lagrange_multiplier", "", "Weight of the costs' advantages relative to those of rewards"),
-        Metric("learner/cost_value_loss", "", "Mean squared error of the values of costs"),
+        Metric("learner/cost_value_loss", "", "Mean squared error of the values of costs", mode="min"),
     )
 
     @override

@@ -61,13 +61,13 @@ class IntrinsicRewards(StatefulOperator):
         """Metrics of the intrinsic rewards, and of the loss of curiosity's networks."""
         always = (
             Metric("intrinsic_reward_mean", "", "Mean intrinsic reward of the steps of this iteration"),
-            Metric("learner/intrinsic_value_loss", "", "Mean squared error of the values of intrinsic rewards"),
+            Metric("learner/intrinsic_value_loss", "", "Squared error of the values of intrinsic rewards", mode="min"),
         )
         if self.config.kind == "re3":
             return always
         return (
             *always,
-            Metric("learner/curiosity/loss", "", "Loss of the networks that learn what was seen"),
+            Metric("learner/curiosity/loss", "", "Loss of the networks that learn what was seen", mode="min"),
             Metric("learner/curiosity/grad_norm", "", "Norm of its gradient before it is clipped"),
         )
 

@@ -13,12 +13,7 @@ from rlrun.metric import Metric
 
 VALUE_METRICS = (
     Metric("value_mean", "", "Mean value of the observations learned from, before the update"),
-    Metric(
-        "explained_variance",
-        "",
-        "1 - Var(targets - values) / Var(targets) over the steps learned from, with the values before the update: "
-        "1 is perfect, 0 no better than a constant; 0 too if the targets are constant",
-    ),
+    Metric("explained_variance", "", "1 - Var(targets - values) / Var(targets); 0 as good as a constant", mode="max"),
 )
 """Metrics of value estimates, reported below `learner/`."""
 

@@ -20,8 +20,9 @@ def test_a_table_names_each_metric_with_its_unit_and_meaning() -> None:
     done = metrics("apex")
     assert done.exit_code == 0, done.stderr
     head, *lines = done.stdout.splitlines()
-    assert head.split() == ["metric", "unit", "meaning"]
+    assert head.split() == ["metric", "unit", "better", "meaning"]
     units = {line.split()[0]: line.split()[1] for line in lines}
+    assert "lower" in next(line for line in lines if line.startswith("learner/td_error"))
     assert units["env_steps"] == "env"
     assert units["minibatches_per_env_step"] == "minibatches"
     assert {"learner/td_error", "replay/gigabytes", "evaluation/episode_return_mean"} <= set(units)
@@ -29,7 +30,7 @@ def test_a_table_names_each_metric_with_its_unit_and_meaning() -> None:
 
 def test_scripts_read_the_same_as_json() -> None:
     found = json.loads(metrics("a3c", "--json").stdout)["metrics"]
-    assert all(set(metric) == {"name", "unit", "meaning"} for metric in found)
+    assert all(set(metric) == {"name", "unit", "meaning", "mode"} for metric in found)
     names = [metric["name"] for metric in found]
     assert len(set(names)) == len(names)
     assert "gradient_share/worker_<index>" in names

@@ -11,9 +11,10 @@ import pytest
 
 from rlrun.cli.compare import comparison_text
 from rlrun.errors import UsageError
+from rlrun.metric import Mode
 from rlrun.report.comparison import Comparison, Side, _worse_than_the_others, compare, mean_height
 from rlrun.report.configurations import groups_of
-from rlrun.report.reading import Mode, read_run
+from rlrun.report.reading import read_run
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 
 MakeRun = Callable[..., Path]

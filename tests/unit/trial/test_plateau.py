@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
+from rlrun.registry import algorithm_class
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
+from rlrun.training.description import Description
+from rlrun.training.policies import Policies
 from rlrun.trial.plateau import Plateau
 from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory
@@ -44,6 +49,31 @@ def test_a_plateau_is_reached_after_so_many_values_without_growth(
 ) -> None:
     trial = small_trial(stop={"plateau": {"metric": RETURN, **settings}})
     assert stops_after(Plateau(trial), RETURN, values) == after
+
+
+def test_a_plateau_of_a_loss_waits_for_it_to_fall_and_ignores_what_is_no_number(small_trial: MakeTrial) -> None:
+    falling = [math.nan, 5.0, 4.0, 3.0, math.inf, 2.0, 2.0, 2.5, 1.0]
+    stop = {"plateau": {"metric": "learner/value_loss", "patience": 2}}
+    plateau = Plateau(small_trial(stop=stop))
+    assert stops_after(plateau, "learner/value_loss", falling) == 8
+    assert plateau.reason == "plateau: learner/value_loss was 2 and has not fallen in 2 results"
+    as_told = Plateau(small_trial(stop={"plateau": {**stop["plateau"], "mode": "max"}}))
+    assert stops_after(as_told, "learner/value_loss", falling) == 4  # 5 was the largest
+    near = Plateau(small_trial(stop={"plateau": {**stop["plateau"], "min_delta": 1.0}}))
+    assert stops_after(near, "learner/value_loss", [5.0, 4.0, 4.1]) == 3  # 4 is no more than 1 below 5
+
+
+def test_an_error_declares_that_lower_is_better_and_a_return_that_higher_is() -> None:
+    modes = {
+        metric.name: metric.mode
+        for algorithm in ("ppo", "dqn", "dreamer", "alphazero", "cql")
+        for metric in Description(EnvConfig(id="CartPole-v1"), Policies.alone(algorithm_class(algorithm)())).metrics()
+    }
+    errors = {name for name in modes if name.endswith(("value_loss", "_error")) or name == "learner/loss"}
+    assert errors >= {"learner/value_loss", "learner/td_error", "learner/world_model/reward_error"}
+    assert {modes[name] for name in errors} == {"min"}
+    assert {mode for name, mode in modes.items() if "episode_return_" in name or name.endswith("variance")} == {"max"}
+    assert {modes[name] for name in ("learner/entropy", "learner/q_mean", "time_total_s", "info/<name>")} == {None}
 
 
 def test_patience_counts_evaluations_where_there_are_any(small_trial: MakeTrial) -> None:
@@ -88,7 +118,7 @@ ENTRY = {"algorithm": "ppo", "env": "CartPole-v1"}
 
 
 def test_a_plateau_is_part_of_the_resolved_spec_and_of_each_trial() -> None:
-    stop = {"env_steps": 1000.0, "plateau": {"metric": RETURN, "patience": 4, "min_delta": 0.0}}
+    stop = {"env_steps": 1000.0, "plateau": {"metric": RETURN, "mode": None, "patience": 4, "min_delta": 0.0}}
     (experiment,) = parse_experiments({"a": {**ENTRY, "stop": stop, "seeds": 2}})
     assert experiment.to_data()["stop"] == stop
     assert [TrialSpec.from_data(trial.to_data()).stop for trial in experiment.trials()] == [experiment.stop] * 2
@@ -103,6 +133,8 @@ def test_a_plateau_is_part_of_the_resolved_spec_and_of_each_trial() -> None:
         ({"plateau": {"metric": SCORE}}, "stop.plateau.metric: .*is reported only with an evaluation"),
         ({"plateau": {}}, "stop.plateau.metric: is missing"),
         ({"plateau": {"metric": RETURN, "patients": 3}}, "stop.plateau.patients: .*did you mean 'patience'"),
+        ({"plateau": {"metric": RETURN, "mode": "maximum"}}, "stop.plateau.mode: .*max.*min"),
+        ({"plateau": {"metric": "learner/entropy"}}, "stop.plateau: higher values of .* add mode: max or min"),
         ({"platau": 3}, "no metric 'platau' is reported; did you mean 'plateau'"),
         ({"plateau": None}, "stop: needs at least one metric"),
     ],

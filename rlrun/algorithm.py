@@ -46,7 +46,7 @@ class Algorithm(Generic[C]):
 
     Args:
         config: Parsed settings; None to parse `settings`.
-        former: Unused; arguments of a former API, for which the error names the present one.
+        others: Not accepted; the error shows how to train for those who pass a policy and an env as in other libraries.
         settings: Settings by name, as in a spec; omitted settings have their defaults.
 
     Raises:
@@ -73,10 +73,10 @@ class Algorithm(Generic[C]):
     learns_in_worlds: ClassVar[bool] = True
     collect_settings: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, config: C | None = None, /, *former: Any, **settings: Any) -> None:
-        if config is None and not former:
+    def __init__(self, config: C | None = None, /, *others: Any, **settings: Any) -> None:
+        if config is None and not others:
             config = cast("C", self.Config.parse(settings, path="config"))
-        elif former or settings or not isinstance(config, AlgorithmConfig):
+        elif others or settings or not isinstance(config, AlgorithmConfig):
             name = type(self).__name__
             raise UsageError(
                 f"{name} takes its settings by name: {name}(lr=1e-3), or {name}(**settings); to train it, write "

@@ -38,7 +38,6 @@ from typing_extensions import override
 from rlrun.errors import SpecError
 from rlrun.explain import Mistake, annotation_at, mistakes_of, problems_of, shown
 from rlrun.foreign_names import ours_for, unknown_key
-from rlrun.renamed_settings import RENAMED_SETTINGS
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -178,11 +177,9 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def why_gone(cls, name: str) -> str:
-        """Reason why a name cannot be set: fixed here, a former name, or another library's name; "" if unknown."""
+        """Reason why a name cannot be set: fixed here, or another library's name; "" if unknown."""
         if name in cls.refused:
             return f"{shown(name)} cannot be set here: {cls.refused[name]}"
-        if name not in cls.model_fields and RENAMED_SETTINGS.get(name) in cls.model_fields:
-            return f"{shown(name)} is called {shown(RENAMED_SETTINGS[name])} here"
         return "" if name in cls.model_fields else ours_for(name, [cls.has_setting], cls.model_fields)
 
     @classmethod
@@ -193,15 +190,6 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
             return first in cls.model_fields
         section = cls.model_fields[first].annotation
         return is_config(section) and section.has_setting(rest)
-
-    @classmethod
-    def parse_earlier(cls, data: Mapping[str, Any], *, path: str = "") -> Self:
-        """Creates a config from `to_data` of an earlier version: former names are translated, fixed settings dropped.
-
-        Raises:
-            SpecError: The data is invalid; the error lists all mistakes.
-        """
-        return cls.parse(_in_present_names(cls, data), path=path)
 
     def replace(self, **changes: Any) -> Self:
         """Copy of this config with some fields changed, validated again.
@@ -301,18 +289,6 @@ def _take_away(model: type[ConfigModel], names: Iterable[str]) -> None:
     taken = {name: model.model_fields.pop(name) for name in there}
     model.fixed_fields = {**taken, **model.fixed_fields}  # found again in a derived class it lacks its constraints
     model.model_rebuild(force=True)
-
-
-def _in_present_names(model: type[ConfigModel], data: Mapping[str, Any]) -> dict[str, Any]:
-    result = {}
-    for name, value in data.items():
-        if name in model.refused:
-            continue
-        if name not in model.model_fields:
-            name = RENAMED_SETTINGS.get(name, name)
-        section = model.model_fields[name].annotation if name in model.model_fields else None
-        result[name] = _in_present_names(section, value) if is_config(section) and isinstance(value, Mapping) else value
-    return result
 
 
 def _converted(field: FieldInfo, value: Any) -> Any:

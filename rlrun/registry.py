@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 import pkgutil
-import re
 import sys
 import sysconfig
 import traceback
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import Any
 
 from rlrun.errors import TrainingFailed, UsageError, did_you_mean
@@ -60,8 +58,6 @@ _PATHS = [(name, f"rlrun.algorithms.{family}{path}") for family, own in _FAMILIE
 BUILT_IN = dict(sorted(_PATHS))
 """Import paths of the built-in algorithms, by name."""
 
-_OWN_PATH = re.compile(r"(rlrun(?:\.\w+)+):(\w+)")
-
 ENTRY_POINT_GROUP = "rlrun.algorithms"
 """Entry point group through which installed packages provide algorithms by name."""
 
@@ -85,45 +81,14 @@ def load_object(path: str, what: str = "object") -> Any:
     words = [*module_name.split("."), *name.split(".")]
     if not colon or not all(word.isidentifier() for word in words):
         raise UsageError(f"the {what} '{path}' is no import path: write package.module:Name")
-    found: Any = _import(module_name, what, name)
+    found: Any = _import(module_name, what)
     for word in name.split("."):
         try:
             found = getattr(found, word)
         except AttributeError:
-            _refuse_moved(module_name, what, name)
             near = did_you_mean(word, [known for known in dir(found) if not known.startswith("_")])
             raise UsageError(f"the {what} '{path}' does not exist: {module_name} has no '{word}'{near}") from None
     return found
-
-
-def moved_to(module_name: str, name: str = "") -> str:
-    """Present module of a moved name or module of rlrun; "" if it has not moved.
-
-    Examples:
-        >>> moved_to("rlrun.worlds.world", "WorldView"), moved_to("rlrun.worlds.world", "World")
-        ('rlrun.worlds.world_view', '')
-    """
-    if not module_name.startswith("rlrun."):
-        return ""
-    return moved_names().get(f"{module_name}:{name}") or moved_names().get(module_name, "")
-
-
-def with_present_paths(data: Any) -> Any:
-    """Copy of plain data with import paths of moved rlrun objects updated.
-
-    This applies to resolved specs of earlier versions; in specs that users write, a former path is an error.
-
-    Examples:
-        >>> with_present_paths({"env": "rlrun.worlds.scripted:RandomLegal"})
-        {'env': 'rlrun.toys.scripted_players:RandomLegal'}
-    """
-    if isinstance(data, dict):
-        return {with_present_paths(key): with_present_paths(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [with_present_paths(value) for value in data]
-    path = _OWN_PATH.match(data) if isinstance(data, str) else None
-    present = moved_to(path[1], path[2]) if path else ""
-    return present + data[path.end(1) :] if path and present else data
 
 
 def algorithm_class(name: str) -> type[Any]:
@@ -203,28 +168,12 @@ def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
 
 
-@cache
-def moved_names() -> Mapping[str, str]:
-    """Loads the table of moved modules and names: former `module` or `module:Name` -> present module."""
-    import yaml
-
-    found: Mapping[str, str] = yaml.safe_load(Path(__file__).with_name("moved_names.yaml").read_text("utf-8"))
-    return found
-
-
-def _refuse_moved(module_name: str, what: str, name: str) -> None:
-    """Raises an error that names the present module, if a name of rlrun has moved."""
-    if new := moved_to(module_name, name):
-        raise UsageError(f"the {what} '{module_name}:{name}' is {new}:{name} now") from None
-
-
-def _import(module_name: str, what: str, name: str) -> types.ModuleType:
+def _import(module_name: str, what: str) -> types.ModuleType:
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise UserCodeError(_import_failure(module_name, what, error)) from error
-        _refuse_moved(module_name, what, name)
         near = did_you_mean(error.name.rpartition(".")[2], _sibling_modules(error.name))
         if not near and "." not in error.name:
             near = f"; run from the folder of {error.name}.py, or put the spec file there"
@@ -243,17 +192,7 @@ def _import_failure(module_name: str, what: str, error: BaseException) -> str:
         [frame for frame in trace.stack if frame.filename not in ours and not frame.filename.startswith("<frozen ")]
     )
     text = "".join(trace.format(chain=False)).rstrip()
-    return f"the {what}'s module '{module_name}' failed while it was imported:\n{text}{_moved_since(error)}"
-
-
-def _moved_since(error: BaseException) -> str:
-    """Message with the present module of a moved name that a user's module failed to import; "" otherwise."""
-    if not isinstance(error, ImportError) or error.name is None:
-        return ""
-    named = re.match(r"cannot import name '(\w+)' from ", error.msg)
-    name = named[1] if named else ""
-    new = moved_to(error.name, name)
-    return f"\n{error.name}{name and ':' + name} is in {new} now" if new else ""
+    return f"the {what}'s module '{module_name}' failed while it was imported:\n{text}"
 
 
 def _sibling_modules(module_name: str) -> Iterable[str]:

@@ -13,7 +13,7 @@ documents or tests only is recorded already. Numbers differ between machines and
 records of another machine are refused.
 
 A later revision may have renamed settings and results: `SETTINGS` and `RESULTS` hold their present names. Objects that
-a spec names by `module:Name` are looked up in `rlrun/moved_names.yaml`.
+a spec names by `module:Name` are looked up in `golden_names.yaml`.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ def moved_modules() -> Mapping[str, str]:
     """Returns former modules of the package with the present ones."""
     import yaml
 
-    return dict(yaml.safe_load((ROOT / "rlrun" / "moved_names.yaml").read_text()))
+    return dict(yaml.safe_load(Path(__file__).with_name("golden_names.yaml").read_text()))
 
 
 def _exists(module: str) -> bool:

@@ -66,7 +66,6 @@ NO_NUMBERS = {
     "errors.py",
     "explain.py",
     "foreign_names.py",
-    "renamed_settings.py",
 }
 """What lies above the training of one trial, or only words messages: no number of a curve is made there."""
 

@@ -28,7 +28,6 @@ import numpy as np
 
 from rlrun.checkpoint.durable import explained_full_disk, megabytes, partial_name, put_directory
 from rlrun.checkpoint.manifest import (
-    FORMAT_VERSION,
     MANIFEST_FILE,
     FileEntry,
     Manifest,
@@ -63,14 +62,12 @@ class Content:
         spec: The resolved spec as plain data.
         tensors: Named arrays by the stem of their file, such as ``policies/default``.
         state: Everything else, nested: dicts with string keys, lists, tuples, strings, numbers, booleans, None, arrays.
-        format_version: The version of the format in which it was stored.
     """
 
     manifest: dict[str, Any]
     spec: dict[str, Any]
     tensors: dict[str, dict[str, np.ndarray[Any, Any]]] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
-    format_version: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True)
@@ -179,7 +176,7 @@ def read_checkpoint(directory: Path) -> Content:
                     tensors[name.removesuffix(TENSORS_SUFFIX)] = _read_tensors(files[name])
         except Exception as error:  # the digests are right: a bug, or a crafted file
             raise CheckpointCorrupt(f"{directory}: {name} cannot be understood: {error}") from error
-    return Content(manifest.about, spec, tensors, state, manifest.format_version)
+    return Content(manifest.about, spec, tensors, state)
 
 
 def verify_checkpoint(directory: Path) -> Manifest:

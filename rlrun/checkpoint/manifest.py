@@ -24,10 +24,8 @@ from rlrun.errors import CheckpointCorrupt, CheckpointError
 
 MANIFEST_FILE = "manifest.json"
 FORMAT = "rlrun checkpoint"
-FORMAT_VERSION = 2
-"""Version of the checkpoint format that is written; version 1 had no sections in its state."""
-READ_VERSIONS = (1, 2)
-"""Versions of the checkpoint format that can be read."""
+FORMAT_VERSION = 1
+"""Version of the checkpoint format."""
 OWN_KEYS = ("manifest_sha256", "format", "format_version", "rlrun_version", "created", "files")
 """Manifest keys that the format reserves; metadata of the training must have other keys."""
 
@@ -60,7 +58,6 @@ class Manifest:
         rlrun_version: Version of rlrun that wrote the checkpoint.
         created: Time of writing in UTC, as ISO 8601.
         digest: SHA-256 digest of the manifest, which holds those of all other files.
-        format_version: Version of the checkpoint format.
     """
 
     about: dict[str, Any]
@@ -68,7 +65,6 @@ class Manifest:
     rlrun_version: str
     created: str
     digest: str
-    format_version: int = FORMAT_VERSION
 
 
 def manifest_bytes(about: dict[str, Any], files: dict[str, FileEntry]) -> bytes:
@@ -156,10 +152,10 @@ def _looks_like_checkpoint(directory: Path) -> bool:
 def _parsed(directory: Path, data: dict[str, Any]) -> Manifest:
     if data["format"] != FORMAT:
         raise CheckpointError(f"{directory}: not a checkpoint: {MANIFEST_FILE} has the format {data['format']!r:.80}")
-    if data["format_version"] not in READ_VERSIONS:
+    if data["format_version"] != FORMAT_VERSION:
         raise CheckpointError(
             f"{directory}: was written by rlrun {data['rlrun_version']} in format version {data['format_version']}; "
-            f"this is rlrun {rlrun_version()}, which reads versions up to {FORMAT_VERSION}"
+            f"this is rlrun {rlrun_version()}, which reads format version {FORMAT_VERSION}"
         )
     files = {}
     for name, entry in data["files"].items():
@@ -175,5 +171,4 @@ def _parsed(directory: Path, data: dict[str, Any]) -> Manifest:
         rlrun_version=str(data["rlrun_version"]),
         created=str(data["created"]),
         digest=str(data["manifest_sha256"]),
-        format_version=data["format_version"],
     )

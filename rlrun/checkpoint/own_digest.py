@@ -35,7 +35,7 @@ def without_digest(text: str) -> str:
 
 
 def read_unaltered(path: Path) -> bytes:
-    """Loads a text file of a run, after verification of its digest; files of earlier versions have none.
+    """Loads a text file of a run, after verification of its digest.
 
     Raises:
         ValueError: The file was altered since rlrun wrote it, is a directory, or is too long.

@@ -13,8 +13,6 @@ import yaml
 from typing_extensions import override
 from yaml.emitter import ScalarAnalysis
 
-from rlrun.registry import with_present_paths
-
 MAX_BYTES = 4_000_000
 MAX_DEPTH = 60
 MAX_SCALARS = 300_000
@@ -71,7 +69,7 @@ def dump_plain_yaml(data: Any) -> str:
 
 
 def load_plain_yaml(text: str) -> Any:
-    """Parses YAML of `dump_plain_yaml`; former import paths of rlrun's objects are updated.
+    """Parses YAML of `dump_plain_yaml`.
 
     Raises:
         ValueError: The text is no YAML, has references (which can expand without bound) or tags, or is too large.
@@ -89,7 +87,7 @@ def load_plain_yaml(text: str) -> Any:
             scalars += isinstance(token, yaml.ScalarToken)
             if scalars > MAX_SCALARS:
                 raise ValueError(_TOO_MANY)
-        return with_present_paths(yaml.safe_load(text))
+        return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
 

@@ -87,7 +87,7 @@ def _in_file(entry: FileEntry, columns: Columns, manifest: Manifest) -> Iterator
             yield Finding(f"{entry.name}: episode {columns['episode'][row]}, row {row}", f"{text}{others}")
     if int(valid.sum()) != entry.steps:
         yield Finding(entry.name, f"it has {valid.sum():,} steps, and by the manifest {entry.steps:,}")
-    if entry.lengths is not None and not np.array_equal(entry.lengths, lengths_of(valid)):
+    if not np.array_equal(entry.lengths, lengths_of(valid)):
         yield Finding(entry.name, "its episodes have other lengths than by the manifest")
     ends = columns["terminateds"] | columns["truncateds"]
     cut = int((valid[:-1] & ~valid[1:] & ~ends[:-1]).sum())

@@ -184,14 +184,9 @@ class DataSet:
 
     @cached_property
     def episodes(self) -> EpisodeBounds:
-        """Bounds of all episodes; of sets of earlier versions, the first access reads one byte of each row."""
-        lengths = [self._lengths(number) for number in range(len(self.manifest.files))]
-        all_lengths = np.concatenate([np.zeros(0, np.int64), *lengths])
+        """Bounds of all episodes."""
+        all_lengths = np.concatenate([np.zeros(0, np.int64), *(file.lengths for file in self.manifest.files)])
         return EpisodeBounds(np.cumsum(all_lengths + 1) - all_lengths - 1, all_lengths)
-
-    def _lengths(self, number: int) -> Indices:
-        lengths = self.manifest.files[number].lengths
-        return self._file(number).lengths if lengths is None else lengths
 
     @cached_property
     def _steps_before(self) -> Indices:

@@ -48,7 +48,7 @@ class FileEntry:
         size: Size of the file in bytes.
         sha256: SHA-256 digest of the file, hexadecimal.
         moments: Moments of observations (of all rows), and of other numbers (of steps), by column.
-        lengths: Number of steps of each episode, in order; None in sets of earlier versions.
+        lengths: Number of steps of each episode, in order.
     """
 
     name: str
@@ -57,7 +57,7 @@ class FileEntry:
     size: int
     sha256: str
     moments: Mapping[str, Moments]
-    lengths: NDArray[np.int64] | None = None
+    lengths: NDArray[np.int64]
 
     @property
     def episodes(self) -> int:
@@ -194,7 +194,6 @@ def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
         name: {"count": own.count, "mean": own.mean.tolist(), "squares": own.squares.tolist()}
         for name, own in entry.moments.items()
     }
-    lengths = {} if entry.lengths is None else {"lengths": entry.lengths.tolist()}
     return {
         "name": entry.name,
         "rows": entry.rows,
@@ -202,7 +201,7 @@ def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
         "bytes": entry.size,
         "sha256": entry.sha256,
         "moments": moments,
-        **lengths,
+        "lengths": entry.lengths.tolist(),
     }
 
 
@@ -214,8 +213,8 @@ def _entry_from_json(data: Mapping[str, Any]) -> FileEntry:
     if not rows or steps >= rows:
         raise ValueError(f"{name} cannot have {steps} steps in {rows} rows")
     moments = {str(column): Moments.from_state(own) for column, own in data["moments"].items()}
-    lengths = None if "lengths" not in data else np.array([as_count(length) for length in data["lengths"]], np.int64)
-    if lengths is not None and (len(lengths), int(lengths.sum())) != (rows - steps, steps):
+    lengths = np.array([as_count(length) for length in data["lengths"]], np.int64)
+    if (len(lengths), int(lengths.sum())) != (rows - steps, steps):
         raise ValueError(f"{name} has {steps} steps in {rows - steps} episodes, and its lengths are not of these")
     return FileEntry(name, rows, steps, size, digest, moments, lengths)
 

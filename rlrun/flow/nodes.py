@@ -437,7 +437,7 @@ def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
             "worker": item.worker,
             "batch": isinstance(item.value, SampleBatch),
             "item": dict(item.value) if isinstance(item.value, SampleBatch) else item.value,
-            **({"batches": inside} if (inside := list(_batches_inside(item.value))) else {}),
+            "batches": list(_batches_inside(item.value)),
         }
         for item in items
     ]
@@ -447,7 +447,7 @@ def loaded_items(data: Iterable[Mapping[str, Any]]) -> list[Delivered]:
     """Deserializes queued items; the inverse of `saved_items`."""
     return [
         Delivered(
-            SampleBatch(saved["item"]) if saved["batch"] else _with_batches(saved["item"], saved.get("batches", ())),
+            SampleBatch(saved["item"]) if saved["batch"] else _with_batches(saved["item"], saved["batches"]),
             saved["worker"],
         )
         for saved in data
@@ -468,7 +468,7 @@ def _batches_inside(value: Any, path: _Path = ()) -> Iterator[_Path]:
 
 
 def _with_batches(value: Any, batches: Collection[_Path], path: _Path = ()) -> Any:
-    """Converts the nested dicts at the given paths back to batches; older checkpoints have no such paths."""
+    """Converts the nested dicts at the given paths back to batches."""
     if path in batches:
         return SampleBatch(value)
     if not batches or not isinstance(value, dict | list | tuple):

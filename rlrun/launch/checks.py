@@ -156,7 +156,7 @@ def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None
     Raises:
         CompilerMissing: If a trial has compiled updates, and there is no compiler.
     """
-    algorithms = {trial.name: trial.learns.algorithms.values() for trial in trials}
+    names = {trial.name for trial in trials}
     for trial in directory.results():
-        if trial.name in algorithms and trial.checkpoint:
-            continued_executor(update_executor_of(read_manifest(trial.checkpoint).about), algorithms[trial.name])
+        if trial.name in names and trial.checkpoint:
+            continued_executor(update_executor_of(read_manifest(trial.checkpoint).about))

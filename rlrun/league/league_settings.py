@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from rlrun.config import ConfigModel, NonNegativeFloat, NonNegativeInt, PositiveInt
-
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
-"""Fraction of the episodes, from 0 to 1."""
+from rlrun.config import ConfigModel, Fraction, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 Matchmaking = Literal["uniform", "prioritized"]
 """Sampling rule for past selves from the pool: uniform, or prioritized fictitious self-play."""
@@ -25,16 +22,16 @@ class SeatSettings(ConfigModel):
     """Trained policies whose present and past selves are opponents in this seat; by default the one in `plays_against`
     (self-play). An exploiter of `main` plays against a seat with the selves of `main`."""
 
-    self_play_share: Share = 0.5
+    self_play_share: Fraction = 0.5
     """Fraction of the episodes against present selves, which have the weights of the last iteration."""
 
-    scripted: dict[str, Share] = Field(default_factory=dict)
+    scripted: dict[str, Fraction] = Field(default_factory=dict)
     """Fractions of the episodes against scripted opponents: random, one_ply, minimax, mcts, or package.module:Name. A
     custom opponent is a function from an observation to an action, or a class of such functions that takes a seed. A
     class is instantiated for each decision, so it has no memory, and may have settings: minimax(depth=5). All other
     episodes are against the pool."""
 
-    checkpoints: dict[str, Share] = Field(default_factory=dict)
+    checkpoints: dict[str, Fraction] = Field(default_factory=dict)
     """Fractions of the episodes against policies of other runs, by checkpoint directory: PATH, or PATH:policy for a
     checkpoint of several policies. Such a policy samples its actions, and uses its saved observation filter."""
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.functional.saved_numbers import as_count
-from rlrun.registry import with_present_paths
 
 ELO = 400.0 / math.log(10.0)
 """Elo points per unit of log odds."""
@@ -112,9 +111,9 @@ class Payoffs:
         ]
 
     def load_state(self, state: Sequence[Any]) -> None:
-        """Restores the payoff matrix from `state()`, with current import paths of scripted players."""
+        """Restores the payoff matrix from `state()`."""
         self._outcomes, self.names = {}, []
-        for first, second, *counts in with_present_paths(list(map(list, state))):
+        for first, second, *counts in state:
             self.record(str(first), str(second), Outcomes(*(as_count(count) for count in counts)))
 
 

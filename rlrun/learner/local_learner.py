@@ -429,9 +429,7 @@ class LocalLearner:
     def adopt_state(self, state: Mapping[str, Any]) -> None:
         """Copies the counters from another learner's `state()`, but not its random state."""
         self.sgd_steps = as_count(state["sgd_steps"])
-        # Older checkpoints lack the counts of some or all objectives; these ran at every minibatch.
-        every_one = dict.fromkeys(self._counts.state(), self.sgd_steps)
-        self._counts.load_state({**every_one, **state.get("objectives", {})})
+        self._counts.load_state(state["objectives"])
 
     def close(self) -> None:
         """No-op: an in-process learner owns no processes."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlrun.envs.step_marks import MarksPlace, keep_marks_at
-from rlrun.errors import UsageError
 
 if TYPE_CHECKING:
     from rlrun.data.sample_batch import SampleBatch
@@ -142,17 +141,7 @@ class Sampler:
 
 
 def _worker(factory: str, config: Any) -> Worker:
-    """Instantiates a worker from the import path of its class.
-
-    Raises:
-        UsageError: The class has no method `follow`, as workers written for earlier versions.
-    """
+    """Instantiates a worker from the import path of its class."""
     module, _, name = factory.partition(":")
     made: Worker = getattr(importlib.import_module(module), name)(config)
-    if not callable(getattr(made, "follow", None)):
-        raise UsageError(
-            f"the worker {factory} lacks follow(self, orders: Orders) -> None, which takes the place of set_weights, "
-            "set_env_kwargs and measure_phases: orders.weights holds new weights by policy (none if they stay), "
-            "orders.env_kwargs the env arguments of a curriculum; see rlrun.rollout.worker and docs/upgrading.md"
-        )
     return made

@@ -65,7 +65,7 @@ _LABELS = TypeAdapter(Labels)
 
 
 def read_labels(run: Path) -> Labels:
-    """Loads the labels of a run; none without the file, as in runs of earlier versions.
+    """Loads the labels of a run; none without the file.
 
     Raises:
         RunDamaged: The file is not valid.

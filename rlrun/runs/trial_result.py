@@ -321,7 +321,7 @@ def _best(path: Path, record: TrialRecord, row: Row, metric: str, recorded: floa
     """Best value of a metric: that in trial.json, or of rows written later."""
     is_running = record.status == "RUNNING"
     is_long = is_running and _size(path / RESULT_FILE) > SMALL_BYTES
-    if recorded is None and not record.results_sha256:  # there is none, or an earlier version did not record it
+    if recorded is None and not record.results_sha256:  # no row has been recorded yet
         return best_value([row] if is_long else iterate_results(path), metric)
     rows = iterate_results(path) if is_running and not is_long else [row]
     later = [row for row in rows if isinstance(row.get("iteration"), int) and row["iteration"] > record.iteration]

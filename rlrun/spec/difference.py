@@ -13,7 +13,7 @@ from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
 from rlrun.explain import Location, dotted
-from rlrun.registry import algorithm_class, is_installed_algorithm, with_present_paths
+from rlrun.registry import algorithm_class, is_installed_algorithm
 from rlrun.spec.expansion import fill, filled
 from rlrun.spec.experiment import RunSettings
 from rlrun.spec.search_space import find_spaces, is_search_space
@@ -89,7 +89,7 @@ def entry_of_trial(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _resolved(entry: Mapping[str, Any]) -> tuple[_Flat, _Flat]:
     """Values of all settings of an entry, and their defaults."""
-    entry = {key: value for key, value in with_present_paths(dict(entry)).items() if value is not None}
+    entry = {key: value for key, value in entry.items() if value is not None}
     if isinstance(entry.get("env"), str):
         entry["env"] = {"id": entry["env"]}
     usual: dict[str, Any] = {**_defaults(RunSettings), "env": _defaults(EnvConfig)}
@@ -112,7 +112,7 @@ def _resolved_config(algorithm: Any, config: Mapping[str, Any]) -> tuple[dict[st
     spaces = find_spaces(config)[0]
     first = {place: next(value for _, value in space.probes()) for place, space in spaces.items()}
     try:
-        resolved = model.parse_earlier(fill(config, first)).to_data()
+        resolved = model.parse(fill(config, first)).to_data()
     except SpecError:  # of another version, or with values that are measured before the run
         return dict(config), _defaults(model)
     return filled(resolved, {place: space.to_data() for place, space in spaces.items()}), _defaults(model)

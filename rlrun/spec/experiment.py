@@ -446,19 +446,19 @@ class TrialSpec(Learning):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Restores a trial from `to_data()`, also of earlier versions; the algorithm determines the config class.
+        """Restores a trial from `to_data()`; the algorithm determines the config class.
 
         Raises:
             SpecError: The data is not valid.
             UsageError: There is no such algorithm.
         """
         if not data.get("policies"):
-            config = algorithm_class(str(data["algorithm"])).Config.parse_earlier(data["config"], path="config")
+            config = algorithm_class(str(data["algorithm"])).Config.parse(data["config"], path="config")
             return cls.parse({**data, "config": config})
         policies = {
             name: PolicySpec.from_data(policy, path=f"policies.{name}") for name, policy in data["policies"].items()
         }
-        sampling = WorldSamplingSettings.parse_earlier(data["config"], path="config")
+        sampling = WorldSamplingSettings.parse(data["config"], path="config")
         return cls.parse({**data, "config": sampling, "policies": policies})
 
     def with_learning(self, learns: Policies) -> Self:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from rlrun.checkpoint.format import Content
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.learner.update_executor import UpdateExecutor
-from rlrun.training import former_flows
 from rlrun.training.policies import Policies
 from rlrun.trust import refuse_demands, spec_demands
 
@@ -41,7 +40,7 @@ SECTION_VERSIONS = {
     "workers": 1,
     "learner": 1,
     "filters": 1,
-    "flow": 2,
+    "flow": 1,
     "league": 1,
     "output": 1,
     "hooks": 1,
@@ -72,7 +71,7 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
             f"the checkpoint's section of its {owner} has version {version}, and this rlrun reads up to "
             f"{SECTION_VERSIONS[owner]}; install a newer one"
         )
-    return former_flows.from_version_1(state) if owner == "flow" and version == 1 else dict(state)
+    return dict(state)
 
 
 def league_table(content: Content) -> dict[str, Any] | None:
@@ -143,19 +142,15 @@ def has_other_kernels(manifest: Mapping[str, Any], update_executor: UpdateExecut
 
 
 def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
-    """Returns the update executor recorded in a checkpoint's manifest, translated from older manifests.
+    """Returns the update executor recorded in a checkpoint's manifest.
 
     Raises:
-        CheckpointError: The executor is unknown.
+        CheckpointError: The executor is missing or unknown.
     """
-    if "update_executor" not in manifest:
-        return "compiled" if manifest.get("compiled") else "eager"
-    update_executor: UpdateExecutor = manifest["update_executor"]
-    if update_executor not in get_args(UpdateExecutor):
-        raise CheckpointError(
-            f"the checkpoint's updates are computed by {update_executor!r:.80}, which is unknown here"
-        )
-    return update_executor
+    recorded = manifest.get("update_executor")
+    if recorded not in get_args(UpdateExecutor):
+        raise CheckpointError(f"the checkpoint's updates are computed by {recorded!r:.80}, which is unknown here")
+    return cast("UpdateExecutor", recorded)
 
 
 def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:
@@ -297,37 +292,13 @@ def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
     return tensor
 
 
-def as_version_2(content: Content) -> Content:
-    """Returns a checkpoint's content in version 2 (with sections), converted from version 1 if necessary."""
-    if content.format_version > 1:
-        return content
-    state = content.state
-    try:
-        learner = dict(state["learner"])
-        filters = learner.pop("filters")
-        counted = {name: state["workers"][name] for name in ("env_steps", "worker_restarts")}
-        sections = {
-            "training": section(
-                "training",
-                {"iteration": state["iteration"], "time_total_s": state["time_total_s"], "episodes": state["metrics"]},
-            ),
-            "workers": section("workers", counted),
-            "trainees": {
-                "default": {"learner": section("learner", learner), "filters": section("filters", filters)},
-            },
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"its state is not one of a checkpoint: {error}") from error
-    return Content(content.manifest, content.spec, content.tensors, sections)
-
-
 def sections_of(content: Content) -> dict[str, Any]:
-    """Returns a checkpoint's sections, converted from version 1 of the format if necessary.
+    """Returns a checkpoint's sections.
 
     Raises:
         CheckpointError: The state is malformed, or tensors belong to none of the trainees.
     """
-    sections = as_version_2(content).state
+    sections = content.state
     trainees = sections.get("trainees")
     if not isinstance(trainees, dict):
         raise CheckpointError("the checkpoint has no sections of its trainees")

@@ -243,27 +243,16 @@ def runs_own_code(algorithm: Algorithm[Any]) -> bool:
     return any(":" in name and not name.startswith("rlrun.") for name in named)
 
 
-def continued_executor(
-    update_executor: UpdateExecutor, algorithms: Iterable[Algorithm[Any]], *, eager: bool = False
-) -> UpdateExecutor:
+def continued_executor(update_executor: UpdateExecutor, *, eager: bool = False) -> UpdateExecutor:
     """Selects the update executor of a run that continues: the one that it began with, if this machine can.
 
     Args:
-        update_executor: The executor that it began with. Older versions had torch's compiler where kernels and CUDA
-            graphs are now.
-        algorithms: Algorithms of the policies.
+        update_executor: The executor that it began with.
         eager: Whether a run that began with a compiler may continue without.
 
     Raises:
         CompilerMissing: The executor needs a compiler, and there is none.
     """
-    algorithms = list(algorithms)
-    if update_executor == "compiled" and any(algorithm.config.num_gpus for algorithm in algorithms):
-        update_executor = "cuda_graph"
-    if update_executor == "compiled" and all(map(may_have_kernels, algorithms)):
-        from rlrun.kernels.library import why_no_library
-
-        update_executor = "numpy" if why_no_library() else "c"
     if eager:
         update_executor = PLAIN.get(update_executor, update_executor)
     if update_executor == "compiled":

@@ -95,7 +95,7 @@ class Policies:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Deserializes policies from `to_data`, including data of earlier versions, or from a trial's spec.
+        """Deserializes policies from `to_data`, or from a trial's spec.
 
         Raises:
             KeyError: A key is missing in the data.
@@ -104,11 +104,11 @@ class Policies:
         """
         if not data.get("policies"):
             found = algorithm_class(data["algorithm"])
-            return cls.alone(found(found.Config.parse_earlier(data["config"])))
+            return cls.alone(found(found.Config.parse(data["config"])))
         specs = {
             name: PolicySpec.from_data(each, path=f"policies.{name}") for name, each in dict(data["policies"]).items()
         }
-        sampling = WorldSamplingSettings.parse_earlier(data["config"])
+        sampling = WorldSamplingSettings.parse(data["config"])
         seats = {
             str(name): SeatSettings.parse(each, path=f"seats.{name}")
             for name, each in dict(data.get("seats") or {}).items()

@@ -33,7 +33,7 @@ class PolicySpec(ConfigModel):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], *, path: str = "") -> Self:
-        """Deserializes a policy spec, including data of earlier versions.
+        """Deserializes a policy spec.
 
         Args:
             data: Plain data.
@@ -43,7 +43,7 @@ class PolicySpec(ConfigModel):
             SpecError: The data is not valid.
             UsageError: There is no such algorithm.
         """
-        config = algorithm_class(str(data["algorithm"])).Config.parse_earlier(data["config"], path=f"{path}.config")
+        config = algorithm_class(str(data["algorithm"])).Config.parse(data["config"], path=f"{path}.config")
         return cls.parse({**data, "config": config}, path=path)
 
     def learns_by(self) -> Algorithm[Any]:

@@ -57,8 +57,6 @@ class RunningTraining:
         is_for_training: Whether workers and dataflow were restored as well, not only policies.
         env_slots_restarted: Env slots that could not be restored exactly.
         unsaved: Reasons why the resume from a checkpoint was not exact.
-        is_restored_in_part: Whether the checkpoint had an older format, of which env states, replay and dataflow are
-            not restored.
     """
 
     def __init__(
@@ -92,7 +90,6 @@ class RunningTraining:
         self.is_for_training = True
         self.env_slots_restarted = 0
         self.unsaved: tuple[str, ...] = ()
-        self.is_restored_in_part = False
         self._warnings = {
             policy: TrainingWarnings(announce, branch.trainee.workers)
             for policy, branch in branches.items()

@@ -103,7 +103,7 @@ def read_opponent(named: str) -> SavedOpponent:
         UsageError: The checkpoint lacks the named policy, or has several and none is named.
     """
     path, asked = _path_and_policy(named)
-    content = checkpointing.as_version_2(read_checkpoint(path))
+    content = read_checkpoint(path)
     with checkpointing.refusing("spec"):
         specs = content.spec.get("policies") or {"default": content.spec}
         name = _chosen(path, asked, list(specs))
@@ -151,7 +151,7 @@ def copied_opponents(state: Mapping[str, Any]) -> dict[str, SavedOpponent]:
                 filters=dict(own["filters"]),
                 env_steps=as_count(own["env_steps"]),
             )
-            for path, own in state.get("checkpoints", {}).items()  # earlier leagues had none
+            for path, own in state["checkpoints"].items()
         }
 
 

@@ -127,9 +127,8 @@ def load(
 ) -> None:
     """Restores a training from a checkpoint.
 
-    From a checkpoint in version 1 of the format, env states, replay and dataflow are not restored. If policies have
-    changed since, new ones keep their initial state, and all worlds begin new episodes. A dataflow is then restored
-    only if its plan is unchanged.
+    If policies have changed since, new ones keep their initial state, and all worlds begin new episodes. A dataflow is
+    then restored only if its plan is unchanged.
 
     Args:
         running: The running training.
@@ -155,8 +154,7 @@ def load(
     _load_counts(running, saved, new or ())
     with checkpointing.refusing("section of its training"):
         running.iteration, running.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
-        running.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
-    running.is_restored_in_part = content.format_version == 1
+        running.unsaved = tuple(state.get("unsaved", ()))  # a policy alone has none
     running.results.count_from_here()
     if running.league is not None:
         _load_league(running.league, saved, is_new=new is not None and "league" not in saved)
@@ -168,8 +166,6 @@ def load(
         running.curriculum.kwargs = dict(state.get("curriculum", {}))  # none where there was no curriculum before
         running.workers.order(Orders(env_kwargs=running.curriculum.kwargs))
     running.broadcast()
-    if content.format_version == 1:
-        return
     if running.hooks is not None and "hooks" in saved:
         with checkpointing.refusing("section of its hooks"):
             running.hooks.load_state(checkpointing.section_state(saved, "hooks"))

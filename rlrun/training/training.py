@@ -234,8 +234,7 @@ class Training:
         if "league" in content.state:
             self._copied_opponents = copied_opponents(section_state(content.state, "league"))
         began_with = update_executor_of(content.manifest)
-        algorithms = self.description.policies.algorithms.values()
-        self.update_executor = continued_executor(began_with, algorithms, eager=eager)
+        self.update_executor = continued_executor(began_with, eager=eager)
         with self.description.hangs_fail():
             new = saved_state.new_policies(self.description.policies, content.spec)
             saved_state.load(self.start(for_training=for_training), content, new, for_training=for_training)

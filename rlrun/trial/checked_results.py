@@ -172,7 +172,7 @@ def _mend(
 
 
 def _is_altered(file: Path, record: TrialRecord) -> bool:
-    """Whether the first rows fail the digest check against trial.json; False if an earlier version stored no digest."""
+    """Whether the first rows fail the digest check against trial.json."""
     with file.open("rb") as rows:
         digest = hashlib.sha256(rows.read(record.results_bytes)).hexdigest()
     return record.results_sha256 not in ("", digest)

@@ -41,10 +41,8 @@ class Resumption:
         skipped: Newer checkpoints that could not be used.
         rows_cut: Number of removed result rows of later iterations, which are recomputed.
         env_slots_restarted: Number of envs that had to begin a new episode.
-        other_executor: Whether updates are computed in another way: without a compiler, as the user allowed, or by
-            kernels where an older version had torch's compiler.
+        other_executor: Whether updates are computed in another way: without a compiler, as the user allowed.
         other_kernels: Whether the kernels of updates, the processor or the BLAS differ from those before.
-        is_in_part: Whether the checkpoint has an older format, of which only a part is restored.
         crash: Message on the previous process if it ended without an exception and envs may be the cause, else "".
         unsaved: Parts of the state missing in the checkpoint, one clause each.
         damage: Damage and repair of the results so far, one sentence each.
@@ -57,7 +55,6 @@ class Resumption:
     env_slots_restarted: int = 0
     other_executor: bool = False
     other_kernels: bool = False
-    is_in_part: bool = False
     crash: str = ""
     unsaved: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
@@ -65,8 +62,7 @@ class Resumption:
     @property
     def is_exact(self) -> bool:
         """Whether the resumed trial is bit-for-bit identical to an uninterrupted one."""
-        is_otherwise = self.env_slots_restarted or self.other_executor or self.other_kernels or self.is_in_part
-        return not (is_otherwise or self.unsaved)
+        return not (self.env_slots_restarted or self.other_executor or self.other_kernels or self.unsaved)
 
     @property
     def message(self) -> str:
@@ -77,8 +73,6 @@ class Resumption:
         reasons = []
         if self.env_slots_restarted:
             reasons.append(f"{self.env_slots_restarted} envs could not be restored and begin a new episode")
-        if self.is_in_part:
-            reasons.append("the checkpoint is of an older format, whose envs, replay and dataflow are not read")
         if self.other_executor:
             reasons.append("updates are computed in another way than before")
         if self.other_kernels:

@@ -198,7 +198,6 @@ class StartingPoint:
             running.env_slots_restarted,
             other_executor=update_executor_of(self.content.manifest) != training.update_executor,
             other_kernels=has_other_kernels(self.content.manifest, training.update_executor),
-            is_in_part=running.is_restored_in_part,
             unsaved=running.unsaved,
             damage=truncation.damage,
         )

@@ -62,12 +62,10 @@ class TrialRecord:
         iteration: Number of the last iteration in result.json.
         env_steps: Env steps taken.
         best_return: The highest mean return so far, None if there is none.
-        judged_by: Metric by which trials are compared: the mean return (the default in earlier versions), or one of
-            evaluations.
+        judged_by: Metric by which trials are compared: the mean return, or one of evaluations.
         best_score: The highest value of the metric `judged_by` so far, None if there is none.
         results_bytes: Length of result.json in bytes, up to the row of the last iteration.
-        results_sha256: SHA-256 digest of these bytes of result.json; "" before the first row, and in records of earlier
-            versions.
+        results_sha256: SHA-256 digest of these bytes of result.json; "" before the first row.
         stop_reason: The stop criterion that the trial has reached, "" before.
         error: Message of the error that ended the trial; the traceback is in error.txt.
         exact_resume: Whether all resumes so far were bit for bit, None if there were none. Also False after a lost

@@ -28,8 +28,7 @@ def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent, *, e
     training = Training(trial.env, learns, seed=trial.seed, total_env_steps=steps, announce=announce)
     training.description = replace(training.description, hooks=trial.hooks)
     if trial.update_executor is not None:
-        algorithms = learns.algorithms.values()
-        training.update_executor = continued_executor(trial.update_executor, algorithms, eager=eager)
+        training.update_executor = continued_executor(trial.update_executor, eager=eager)
     return training
 
 

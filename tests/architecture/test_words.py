@@ -62,7 +62,7 @@ def test_no_constructor_says_what_it_takes() -> None:
 CLEAN = (
     "cli/", "regression/", "report/", "launch/", "tune/", "cluster/",
     "config.py", "registry.py", "explain.py", "metric.py", "errors.py", "signals.py", "process_end.py",
-    "waiting_parent.py", "renamed_settings.py", "commented_yaml.py", "foreign_names.py",
+    "waiting_parent.py", "commented_yaml.py", "foreign_names.py",
     "nn/", "actors/", "rollout/", "toys/", "training/", "trust.py", "flow/", "learner/", "functional/", "runs/",
     "search/", "algorithm.py", "algorithm_config.py",
     "envs/", "worlds/", "data/", "datasets/", "replay/", "league/", "policy/",

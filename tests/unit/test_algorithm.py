@@ -40,13 +40,15 @@ def test_a_wrong_setting_is_explained_as_in_a_spec(settings: dict[str, object], 
         PPO(**settings)
 
 
-@pytest.mark.parametrize("former", [("CartPole-v1",), ({"lr": 1e-3},), (EnvConfig(id="CartPole-v1"),)])
-def test_an_env_in_the_place_of_settings_is_answered_with_what_to_write(former: tuple[object, ...]) -> None:
+@pytest.mark.parametrize(
+    "given", [("MlpPolicy", "CartPole-v1"), ("CartPole-v1",), ({"lr": 1e-3},), (EnvConfig(id="CartPole-v1"),)]
+)
+def test_an_env_in_the_place_of_settings_is_answered_with_what_to_write(given: tuple[object, ...]) -> None:
     written = re.escape('rlrun.Training("CartPole-v1", PPO(lr=1e-3))')
     with pytest.raises(UsageError, match=written):
-        PPO(*former)
+        PPO(*given)
     with pytest.raises(UsageError, match=written):
-        PPO(*former, {"lr": 1e-3}, seed=1)
+        PPO(*given, {"lr": 1e-3}, seed=1)
 
 
 def test_an_algorithm_is_sent_to_other_processes_as_a_value() -> None:

@@ -1,4 +1,3 @@
-import importlib
 import re
 import sys
 from pathlib import Path
@@ -16,8 +15,6 @@ from rlrun.registry import (
     algorithm_names,
     is_installed_algorithm,
     load_object,
-    moved_names,
-    moved_to,
 )
 
 
@@ -46,35 +43,6 @@ def test_a_wrong_name_gets_the_nearest(lab: Path) -> None:
     assert str(caught.value) == (
         "the env factory 'lab_names:Wolker' does not exist: lab_names has no 'Wolker'; did you mean 'Walker'?"
     )
-
-
-def test_a_name_of_rlrun_that_has_moved_is_answered_with_its_present_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(UsageError, match=r"^the learner 'rlrun\.learner\.local_learner:LearnerFactory' is ") as caught:
-        load_object("rlrun.learner.local_learner:LearnerFactory", "learner")
-    assert str(caught.value).endswith(" is rlrun.learner.learner:LearnerFactory now")
-    (tmp_path / "lab_of_before.py").write_text("from rlrun.learner.local_learner import LearnerFactory\n")
-    with pytest.raises(UserCodeError, match=r"cannot import name 'LearnerFactory'(.|\n)*") as failed:
-        load_object("lab_of_before:Algorithm", "algorithm")
-    last = str(failed.value).splitlines()[-1]
-    assert last == "rlrun.learner.local_learner:LearnerFactory is in rlrun.learner.learner now"
-
-
-def test_every_name_that_has_moved_is_at_its_present_place() -> None:
-    for former, present in moved_names().items():
-        module, _, name = former.partition(":")
-        assert moved_to(module, name) == present
-        found = importlib.import_module(present)
-        assert not name or name in vars(found)
-
-
-def test_every_name_that_has_moved_is_on_the_page_about_upgrading() -> None:
-    page = (Path(__file__).parents[2] / "docs/upgrading.md").read_text()
-    for former, present in moved_names().items():
-        assert f"`{former.rpartition(':')[2]}`" in page or f"`{former}`" in page
-        assert f"`{present}`" in page
 
 
 def test_a_wrong_module_gets_the_nearest(lab: Path) -> None:

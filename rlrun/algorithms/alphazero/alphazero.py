@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field, model_validator
+from annotated_types import Ge, Le
+from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
@@ -69,7 +70,7 @@ class GateConfig(ConfigModel):
 class RankedReturnsConfig(ConfigModel):
     """Settings of ranked rewards (R2): the threshold that turns returns of one-player games into wins and losses."""
 
-    percentile: Annotated[float, Field(ge=0.0, le=100.0)] = 75.0
+    percentile: Annotated[float, Ge(0), Le(100)] = 75.0
     """Percentile of the most recent returns that a game's return must reach to count as a win."""
     newest: PositiveInt = 100
     """Number of recent returns over which the percentile is computed."""

@@ -31,7 +31,6 @@ from rlrun.spec.load import parse_experiments
 from rlrun.training.policy_alone import policy_alone
 from tests.command import rlrun
 
-FORMER = Path(__file__).parents[2] / "former_runs" / "a1df188"
 POLES: dict[str, Any] = {
     "algorithm": "ppo",
     "env": "CartPole-v1",
@@ -270,14 +269,49 @@ def test_a_named_trial_without_a_checkpoint_gives_no_card() -> None:
         gathered({1: None})
 
 
-@pytest.mark.parametrize("kind", ["dqn", "ppo_league", "qmix", "r2d2", "sac"])
+OFF_POLICY: dict[str, Any] = {
+    "num_envs_per_worker": 2,
+    "minibatch_size": 4,
+    "learning_starts": 40,
+    "min_env_steps_per_iteration": 50,
+    "compile": False,
+    "model": {"hiddens": [4]},
+}
+WORLD = {"world": "rlrun.toys.matrix_games:TwoStepGame"}
+KINDS: dict[str, dict[str, Any]] = {
+    "dqn": {"algorithm": "dqn", "env": "CartPole-v1", "config": OFF_POLICY},
+    "sac": {"algorithm": "sac", "env": "Pendulum-v1", "config": OFF_POLICY},
+    "qmix": {"algorithm": "qmix", "env": WORLD, "config": OFF_POLICY},
+    "r2d2": {
+        "algorithm": "r2d2",
+        "env": "CartPole-v1",
+        "config": {
+            **OFF_POLICY,
+            "model": {"hiddens": [4], "core_width": 4},
+            "replay": {"length": 4, "burn_in": 2, "stride": 2},
+        },
+    },
+    "ppo_league": {
+        "env": {"world": "rlrun.toys.board_games:TicTacToe"},
+        "policies": {"main": {"algorithm": "ppo", "config": {"train_batch_size": 64, "model": {"hiddens": [4]}}}},
+        "mapping": "rlrun.league.sides:alternate_with_self_play",
+        "seats": {"opponent": {"plays_against": "main", "self_play_share": 0.2}},
+        "league": {"snapshot_every": 1, "rating_episodes": 2},
+        "config": {"min_env_steps_per_iteration": 50},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_policy_alone_acts_as_its_checkpoint(kind: str, tmp_path: Path) -> None:
-    (checkpoint,) = (FORMER / kind).glob("*/checkpoints/*")
-    content = read_checkpoint(checkpoint)
+    spec = {"stop": {"iteration": 2}, **KINDS[kind]}
+    (trial,) = package.run({kind: spec}, runs_dir=tmp_path / "runs", executor="local")
+    assert trial.checkpoint is not None
+    content = read_checkpoint(trial.checkpoint)
     alone = write_checkpoint(tmp_path / "alone", policy_alone(content, content.spec))
     found = []
-    for path in (checkpoint, alone):
+    for path in (trial.checkpoint, alone):
         with Training.restore(path, trust=True, for_training=False) as training:
             found.append((training.evaluate(1).returns, training.running.workers.counts.env_steps))
     assert found[0] == found[1]
-    assert (alone / "state.npz").stat().st_size <= (checkpoint / "state.npz").stat().st_size
+    assert (alone / "state.npz").stat().st_size <= (trial.checkpoint / "state.npz").stat().st_size

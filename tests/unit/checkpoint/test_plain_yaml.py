@@ -33,18 +33,6 @@ def test_a_float_reads_as_a_float_in_both_versions_of_yaml() -> None:
     assert dump_plain_yaml({"lr": 1e-5, "bound": math.inf}) == "lr: 1.0e-05\nbound: .inf\n"
 
 
-def test_import_paths_of_earlier_versions_are_read_as_the_present_ones() -> None:
-    spec = {"env": "rlrun.envs.worlds:TwoStepCredit", "seats": {"rlrun.worlds.board_players:Minimax(depth=5)": 0.5}}
-    assert load_plain_yaml(dump_plain_yaml({"a": [spec]})) == {
-        "a": [
-            {
-                "env": "rlrun.toys.known_optimum:TwoStepCredit",
-                "seats": {"rlrun.toys.board_players:Minimax(depth=5)": 0.5},
-            }
-        ]
-    }
-
-
 def test_a_list_in_two_places_is_written_out_twice() -> None:
     twice = [1, 2]
     assert "&" not in dump_plain_yaml({"a": twice, "b": twice})

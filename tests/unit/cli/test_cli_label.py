@@ -1,4 +1,4 @@
-"""Tags and notes of runs: given, changed, listed, and absent in runs of earlier versions."""
+"""Tags and notes of runs: given, changed, listed, and absent."""
 
 from __future__ import annotations
 

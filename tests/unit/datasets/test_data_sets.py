@@ -249,18 +249,14 @@ def test_opening_a_file_does_not_read_it_from_disk(tmp_path: Path) -> None:
     assert columns["rewards"][rows // 2] == 0
 
 
-def test_lengths_of_episodes_are_in_the_manifest_and_sets_without_them_are_read_as_well(tmp_path: Path) -> None:
+def test_lengths_of_episodes_are_in_the_manifest_and_wrong_ones_are_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
     with writer(tmp_path / "set", episodes_per_file=2) as written:
         for steps in (3, 1, 5):
             written.add_episode(episode(rng, steps))
     path = tmp_path / "set" / "manifest.json"
     raw = json.loads(path.read_text())
-    assert [entry.pop("lengths") for entry in raw["files"]] == [[3, 1], [5]]
-    expected = DataSet(tmp_path / "set").episodes
-    path.write_text(json.dumps(raw))
-    for found, own in zip(DataSet(tmp_path / "set").episodes, expected, strict=True):
-        assert_same(found, own)
+    assert [entry["lengths"] for entry in raw["files"]] == [[3, 1], [5]]
     for wrong in ([3, 2], [4], [3, 1, 0], [5, -1], [2.0, 2.0]):
         raw["files"][0]["lengths"] = wrong
         path.write_text(json.dumps(raw))

@@ -243,14 +243,6 @@ def test_batches_inside_items_that_wait_come_back_as_batches() -> None:
     assert inside["more"] == (3, {"a": 1})
 
 
-def test_items_that_an_earlier_version_saved_are_read() -> None:
-    restored = from_items([]).combine(thrice)
-    plain = {"worker": 1, "batch": False, "item": (2, {"a": [1]})}
-    state = {"plan": list(restored._places().values()), "operators": {"thrice": {"ready": [plain]}}}
-    restored.load_state(state)
-    assert restored.take(2) == [(2, {"a": [1]})]
-
-
 class Countdown(StatefulSource[int]):
     """From a number down to 1."""
 

@@ -16,8 +16,8 @@ from rlrun.worlds.world_view import WorldView
 SPACES = Spaces(Box(-1.0, 1.0, (2,)), Discrete(2))
 
 
-class FormerPolicy(ActorCriticPolicy):
-    """A policy with the arguments that policies once had."""
+class PolicyOfOtherArguments(ActorCriticPolicy):
+    """A policy with other arguments than an algorithm gives."""
 
     def __init__(
         self, observation_space: Any, action_space: Any, model: Any, *, normalize_observations: bool, seed: int
@@ -33,20 +33,20 @@ class PolicyInWorlds(ActorCriticPolicy):
         self.world = world
 
 
-class PPOOfFormerPolicy(PPO):
-    policy_family = f"{__name__}:FormerPolicy"
+class PPOOfOtherArguments(PPO):
+    policy_family = f"{__name__}:PolicyOfOtherArguments"
 
 
 class PPOInWorlds(PPO):
     policy_family = f"{__name__}:PolicyInWorlds"
 
 
-def test_a_policy_family_of_the_former_arguments_is_told_the_present_ones() -> None:
+def test_a_policy_family_of_other_arguments_is_refused_with_the_signature_to_write() -> None:
     with pytest.raises(UsageError) as refused:
-        PPOOfFormerPolicy(PPO.Config()).policy(SPACES, 0)
+        PPOOfOtherArguments(PPO.Config()).policy(SPACES, 0)
     message = str(refused.value)
     assert message.startswith(
-        f"the policy family {__name__}:FormerPolicy must be made from (spaces, config, seed), and"
+        f"the policy family {__name__}:PolicyOfOtherArguments must be made from (spaces, config, seed), and"
     )
     assert message.endswith("write def __init__(self, spaces, config, seed)")
 

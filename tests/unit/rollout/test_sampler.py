@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,6 @@ from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.data.tree import named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
-from rlrun.errors import UsageError
 from rlrun.policy.weights import Weights
 from rlrun.rollout import remote_workers
 from rlrun.rollout.action_log import LogTail, with_logs_joined
@@ -49,25 +47,6 @@ def made(algorithm: Any, env: str, length: int) -> tuple[partial[Sampler], Order
     )
     weights = Weights(0, policy.parameters.gather(policy.module).numpy(), schedules={"epsilon": 0.3})
     return partial(Sampler, 1, ROLLOUT_WORKER, worker, {}, tells_place=True), Orders({"default": weights})
-
-
-@dataclass(frozen=True)
-class FormerConfig:
-    worker_index: int = 0
-    first_fragment: int = 0
-
-
-class FormerWorker:
-    """Has what a worker had before it was given orders."""
-
-    def __init__(self, config: FormerConfig) -> None:
-        self.config = config
-
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
-        raise AssertionError
-
-    def measure_phases(self, measures: bool) -> None:
-        raise AssertionError
 
 
 def columns(rollout: Rollout) -> dict[str, Any]:
@@ -164,8 +143,3 @@ def test_a_lost_worker_goes_on_from_the_place_of_its_last_delivered_fragment(mon
         alone.sample()
     np.testing.assert_equal(actors.samplers[1].state(), alone.state())
     assert workers.due() == [3, 3]
-
-
-def test_a_worker_with_former_methods_is_told_the_present_one() -> None:
-    with pytest.raises(UsageError, match=r"^the worker .*:FormerWorker lacks follow\(self, orders: Orders\) -> None"):
-        Sampler(0, f"{__name__}:FormerWorker", FormerConfig(), {})

@@ -38,22 +38,6 @@ def test_restarts_and_loggers_are_the_trials_too() -> None:
     assert trial.loggers.names == ("wandb",)
 
 
-def test_a_trial_of_an_earlier_version_stands_alone() -> None:
-    trial = experiment(seeds=3, config={"lr": LR}).trials()[2]
-    data = trial.to_data()
-    for name in ("configuration", "population", "max_restarts", "loggers"):
-        del data[name]
-    old = TrialSpec.from_data(data)
-    assert (old.configuration, old.population, old.max_restarts, old.loggers.names) == (2, None, 0, ())
-
-
-def test_settings_of_a_trial_of_an_earlier_version_have_their_names_of_now() -> None:
-    (trial,) = experiment(algorithm="dqn", config={"minibatch_size": 16}).trials()
-    data = trial.to_data()
-    data["config"] |= {"train_batch_size": data["config"].pop("minibatch_size"), "num_learners": 0}
-    assert TrialSpec.from_data(data) == trial
-
-
 def test_each_seed_is_a_population() -> None:
     trials = experiment(**POPULATION, seeds=[4, 7]).trials()
     assert [trial.name for trial in trials] == [

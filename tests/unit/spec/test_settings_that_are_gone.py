@@ -1,7 +1,6 @@
-"""Settings with new names, and settings that one algorithm has and another refuses."""
+"""Settings that one algorithm has and another refuses."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -49,33 +48,6 @@ def problems(algorithm: str, config: str, further: str = "", overrides: tuple[st
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.mark.parametrize("algorithm", OFF_POLICY)
-def test_who_writes_train_batch_size_off_policy_is_told_its_new_name_and_the_other_mistakes(algorithm: str) -> None:
-    assert problems(algorithm, "gamma: 2, train_batch_size: 64") == [
-        "spec.yaml:5:19: try.config.gamma: must be a number >= 0 and <= 1, not 2",
-        f"spec.yaml:5:22: try.config.train_batch_size: 'train_batch_size' is called 'minibatch_size' in {algorithm}",
-    ]
-
-
-def test_who_writes_the_width_of_an_lstm_as_it_was_is_told_its_new_name() -> None:
-    assert problems("r2d2", "model: {lstm: 8}") == [
-        "spec.yaml:5:20: try.config.model.lstm: 'lstm' is called 'core_width' in r2d2"
-    ]
-
-
-def test_the_new_name_is_told_for_overrides_mutations_and_python_too() -> None:
-    assert problems("dqn", "", overrides=("config.train_batch_size=8",)) == [
-        "--set config.train_batch_size=8: try.config.train_batch_size: 'train_batch_size' is called 'minibatch_size' "
-        "in dqn"
-    ]
-    assert problems("dqn", "", POPULATION % "train_batch_size") == [
-        "spec.yaml:7:58: try.scheduler.pbt.mutations.train_batch_size: 'train_batch_size' is called 'minibatch_size' "
-        "in dqn"
-    ]
-    with pytest.raises(SpecError, match="train_batch_size: 'train_batch_size' is called 'minibatch_size' here"):
-        algorithm_class("dqn").Config(train_batch_size=8)
 
 
 @pytest.mark.parametrize(("algorithm", "setting", "reason"), REFUSED)
@@ -170,34 +142,3 @@ def test_a_population_may_change_the_size_of_minibatches() -> None:
     entry = {"algorithm": "dqn", "env": "CartPole-v1", "stop": {"env_steps": 1e5}, "num_samples": 3}
     (experiment,) = parse_experiments({"try": {**entry, "scheduler": {"pbt": pbt}}})
     assert {trial.config.to_data()["minibatch_size"] for trial in experiment.trials()} <= {16, 32}
-
-
-def earlier_settings(algorithm: str) -> dict[str, Any]:
-    """Returns what an algorithm's defaults were as plain data when off-policy minibatches had `train_batch_size`."""
-    config = algorithm_class(algorithm).Config(lr=0.5, model={"hiddens": [3]})
-    data = config.to_data()
-    fixed = {name: getattr(config, name) for name in set(config.refused) & set(AlgorithmConfig.model_fields)}
-    if algorithm in OFF_POLICY:
-        data["train_batch_size"] = data.pop("minibatch_size")
-    if algorithm == "async_dqn":
-        fixed["train_batch_size"] = 2048
-    if algorithm in OFF_POLICY:
-        data["model"] |= {"shared_value": False, "use_sde": False, "module": None}
-    if algorithm == "gorila":
-        data["replay"] |= {"prioritized": False, "priority_alpha": 0.6, "priority_beta": 0.4}
-    return {**fixed, **data}
-
-
-@pytest.mark.parametrize(
-    "algorithm", sorted({*algorithm_names()} - {"cem", "cmaes", "dt"} - WITHOUT_NETWORK)
-)  # no learning rate, or no dense layers
-def test_what_an_earlier_version_has_written_is_read(algorithm: str) -> None:
-    kind = algorithm_class(algorithm).Config
-    assert kind.parse_earlier(earlier_settings(algorithm)) == kind(lr=0.5, model={"hiddens": [3]})
-
-
-def test_a_mistake_in_what_an_earlier_version_has_written_is_still_one() -> None:
-    with pytest.raises(SpecError, match="minibatch_size: must be a whole number > 0, not 0"):
-        algorithm_class("dqn").Config.parse_earlier({"train_batch_size": 0})
-    with pytest.raises(SpecError, match="unknown key 'speed'"):
-        algorithm_class("dqn").Config.parse_earlier({"speed": 0})

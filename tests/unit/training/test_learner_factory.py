@@ -21,7 +21,6 @@ from rlrun.learner.numpy_kernels import KERNELS
 from rlrun.learner.numpy_update import recorded
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.spec.load import parse_experiments
-from rlrun.training.checkpointing import update_executor_of
 from rlrun.training.learner_factory import chosen_update_executor, common_update_executor, continued_executor
 from rlrun.trial.trial_training import training_of
 
@@ -81,8 +80,8 @@ def test_long_runs_without_kernels_are_compiled_and_short_ones_run_eagerly() -> 
 @pytest.mark.parametrize("algorithm", [PPO, Dreamer])
 def test_on_a_gpu_updates_are_graphs_in_runs_of_any_length(algorithm: type[Algorithm[Any]]) -> None:
     on_a_gpu = algorithm(num_gpus=1)
-    assert chosen_update_executor(on_a_gpu, None) == continued_executor("compiled", [on_a_gpu]) == "cuda_graph"
-    assert continued_executor("cuda_graph", [on_a_gpu], eager=True) == "eager"
+    assert chosen_update_executor(on_a_gpu, None) == continued_executor("cuda_graph") == "cuda_graph"
+    assert continued_executor("cuda_graph", eager=True) == "eager"
     assert chosen_update_executor(PPO(num_gpus=1, compile=False), None) == "eager"
 
 
@@ -109,14 +108,8 @@ def test_without_a_compiler_dense_updates_run_by_numpy_and_demanded_kernels_are_
 @pytest.mark.usefixtures("no_compiler")
 def test_a_run_that_began_with_kernels_is_not_continued_without_them_unasked() -> None:
     with pytest.raises(CompilerMissing, match=r"by kernels in C, and there is no C compiler: .*--eager"):
-        continued_executor("c", [])
-    assert continued_executor("numpy", []) == continued_executor("c", [], eager=True) == "numpy"
-
-
-def test_a_run_that_torchs_compiler_began_goes_on_by_kernels_where_it_may_have_them() -> None:
-    half, single = (PPO(PPO.Config.parse({"precision": precision})) for precision in ("bfloat16", "float32"))
-    assert continued_executor("compiled", [single]) == ("numpy" if why_no_library() else "c")
-    assert continued_executor("compiled", [half], eager=True) == "eager"
+        continued_executor("c")
+    assert continued_executor("numpy") == continued_executor("c", eager=True) == "numpy"
 
 
 @pytest.mark.parametrize("settings", [{"precision": "bfloat16"}, {"compile": False}])
@@ -167,11 +160,6 @@ def test_trials_that_share_an_update_are_counted_together() -> None:
         with training_of(experiment.trials()[0]) as training:
             training.start()
             assert training.update_executor == expected
-
-
-def test_older_checkpoints_say_whether_updates_were_compiled() -> None:
-    assert update_executor_of({"compiled": True}) == "compiled"
-    assert update_executor_of({"compiled": False}) == "eager"
 
 
 def test_a_restored_run_computes_its_updates_as_it_began(tmp_path: Path) -> None:

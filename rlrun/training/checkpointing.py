@@ -45,7 +45,7 @@ SECTION_VERSIONS = {
     "output": 1,
     "hooks": 1,
 }
-"""Version number of each checkpoint section: the version that is written, and the newest that can be read."""
+"""Version number of each checkpoint section."""
 
 
 def section(owner: str, state: Any) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
     """Returns the state stored in a checkpoint section, after a check of its version.
 
     Raises:
-        CheckpointError: The section is missing, malformed, or written by a newer version of rlrun.
+        CheckpointError: The section is missing, malformed, or written in another version.
     """
     try:
         found = sections[owner]
@@ -66,10 +66,10 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
         raise CheckpointError(f"the checkpoint has no section of its {owner}") from error
     if type(version) is not int or not isinstance(state, dict):
         raise CheckpointError(f"the checkpoint's section of its {owner} is none")
-    if version > SECTION_VERSIONS[owner]:
+    if version != SECTION_VERSIONS[owner]:
         raise CheckpointError(
-            f"the checkpoint's section of its {owner} has version {version}, and this rlrun reads up to "
-            f"{SECTION_VERSIONS[owner]}; install a newer one"
+            f"the checkpoint's section of its {owner} has version {version}, and this rlrun reads "
+            f"version {SECTION_VERSIONS[owner]}"
         )
     return dict(state)
 

@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
+MOST_NAME_CHARACTERS = 200
+"""Maximum length of a metric's name that an env or a client chooses."""
+
 Mode = Literal["max", "min"]
 """Direction in which a metric improves: to higher values (max) or to lower ones (min)."""
 
@@ -47,6 +50,16 @@ class Metric:
     def below(self, prefix: str) -> Metric:
         """Copy of the metric with a prefix before the name, such as `learner/`."""
         return replace(self, name=f"{prefix}{self.name}")
+
+
+def is_name(text: str) -> bool:
+    r"""Whether a text from outside can name a metric: one line of 1 to 200 characters, all of them printable.
+
+    Examples:
+        >>> [is_name(text) for text in ("items", "mean speed", "", "a\n", "\ud800", "x" * 201)]
+        [True, True, False, False, False, False]
+    """
+    return 0 < len(text) <= MOST_NAME_CHARACTERS and text.isprintable()
 
 
 def of_policy(policy: str, name: str = "") -> str:

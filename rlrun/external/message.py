@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,8 @@ from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
 from rlrun.data.tree import map_tree
 from rlrun.envs.json_values import batch_from_json
 from rlrun.envs.spaces import Misfit, Spaces
+from rlrun.envs.step_columns import finite_number
+from rlrun.metric import MOST_NAME_CHARACTERS, is_name
 
 PROTOCOL = "1.0"
 """Version of the protocol, major.minor; the majors of client and server must be equal."""
@@ -106,15 +107,24 @@ def info_of(message: Message) -> dict[str, float]:
     """Returns the numbers in a message's info.
 
     Raises:
-        Refused: The info is no object of finite numbers.
+        Refused: The info is no object of finite numbers, or a metric cannot have one of its names.
     """
     info = message.get("info", {})
-    if not isinstance(info, Mapping) or not all(
-        isinstance(name, str) and isinstance(value, int | float) and math.isfinite(value)
-        for name, value in info.items()
-    ):
+    if not isinstance(info, Mapping):
         raise Refused("bad_message", f"info must be an object of numbers by name, not {info!r:.80}")
-    return {name: float(value) for name, value in info.items()}
+    found: dict[str, float] = {}
+    for name, value in info.items():
+        number = finite_number(value)
+        if number is None:
+            raise Refused("bad_message", f"info holds {name!r:.40}, which must be a finite number, not {value!r:.40}")
+        if not is_name(name):
+            raise Refused(
+                "bad_message",
+                f"info holds a number named {name!r:.40}: a name is 1 to {MOST_NAME_CHARACTERS} printable characters "
+                "in one line",
+            )
+        found[name] = number
+    return found
 
 
 def observation_of(spaces: Spaces, data: Any, *, is_final: bool = False) -> Any:

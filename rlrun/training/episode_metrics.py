@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rlrun.functional.saved_numbers import as_count
+from rlrun.metric import MOST_NAME_CHARACTERS, is_name
 from rlrun.rollout.episode_sums import MOST_INFO_NUMBERS
 from rlrun.rollout.evaluation import column_metric
 from rlrun.rollout.rollout import Episode
@@ -23,19 +25,21 @@ class EpisodeMetrics:
     """Episode count, and mean return, length and infos over the last 100 episodes.
 
     Args:
-        announce: Callback with a warning, at most once, if infos have more numbers than become metrics.
+        announce: Callback with a warning, at most once of each kind: infos have more numbers than become metrics, or
+            names that no metric can have.
     """
 
     def __init__(self, announce: Callable[[str], None] = lambda text: None) -> None:
         self.episodes = 0
-        self._announce: Callable[[str], None] | None = announce
+        self._announce = announce
+        self._announced: set[str] = set()
         self._last: deque[Episode] = deque(maxlen=WINDOW)
 
     def add(self, episodes: Iterable[Episode]) -> None:
         """Adds newly finished episodes, in the order of their ends."""
         for episode in episodes:
             self.episodes += 1
-            self._last.append(episode)
+            self._append(episode)
 
     def result(self) -> dict[str, float | int | None]:
         """Returns the episode metrics by name; values are None before the first finished episode."""
@@ -55,13 +59,30 @@ class EpisodeMetrics:
     def _info_names(self) -> list[str]:
         """Returns the names of the info entries reported as metrics, at most `MOST_INFO_NUMBERS`; warns beyond that."""
         names = list(dict.fromkeys(name for episode in self._last for name in episode.info))
-        if len(names) > MOST_INFO_NUMBERS and self._announce is not None:
-            self._announce(
+        if len(names) > MOST_INFO_NUMBERS:
+            self._announce_once(
+                "number",
                 f"the infos of episodes' last steps hold more than {MOST_INFO_NUMBERS:,} numbers: the first "
-                f"{MOST_INFO_NUMBERS:,} of them become metrics, and {names[MOST_INFO_NUMBERS]!r} is left out"
+                f"{MOST_INFO_NUMBERS:,} of them become metrics, and {names[MOST_INFO_NUMBERS]!r} is left out",
             )
-            self._announce = None
         return names[:MOST_INFO_NUMBERS]
+
+    def _append(self, episode: Episode) -> None:
+        """Keeps an episode, without the numbers in its info that no metric can be named by."""
+        if bad := [name for name in episode.info if not is_name(name)]:
+            self._announce_once(
+                "name",
+                f"the info of an episode's last step has a number named {bad[0][:40]!r}, which is left out of the "
+                f"results: names of metrics are 1 to {MOST_NAME_CHARACTERS} printable characters in one line",
+            )
+            kept = {name: number for name, number in episode.info.items() if is_name(name)}
+            episode = dataclasses.replace(episode, info=kept)
+        self._last.append(episode)
+
+    def _announce_once(self, kind: str, text: str) -> None:
+        if kind not in self._announced:
+            self._announced.add(kind)
+            self._announce(text)
 
     def state(self) -> dict[str, Any]:
         """Returns the episode counts and recent episodes for checkpoints."""
@@ -75,7 +96,7 @@ class EpisodeMetrics:
         self.episodes = as_count(state["episodes"])
         self._last.clear()
         for total, length, info, *columns in state["last"]:  # columns are newer than checkpoints
-            self._last.append(Episode(float(total), int(length), dict(info), columns=dict(*columns)))
+            self._append(Episode(float(total), int(length), dict(info), columns=dict(*columns)))
         self.result()  # raises where an info is no number
 
 
@@ -86,7 +107,7 @@ class AgentMetrics:
         policies: Names of the policies.
         agents: Ids of the possible agents. Other agents, such as those born in an episode, only enter their policy's
             metrics, and so do all agents if there are more than `MOST_AGENTS`.
-        announce: Callback with a warning, once per policy, if infos have more numbers than become metrics.
+        announce: Callback with a warning about infos, once of each kind per policy; see `EpisodeMetrics`.
     """
 
     def __init__(

@@ -193,6 +193,31 @@ def test_an_end_gives_the_final_observation_and_frees_the_world_for_the_next_epi
     assert asked(episodes, episode, 1).result(0)["error"] == "episode_unknown"
 
 
+@pytest.mark.parametrize(
+    ("info", "says"),
+    [
+        ({"": 1}, "a number named ''"),
+        ({"a\n": 1}, r"a number named 'a\\n'"),
+        ({"x" * 201: 1}, "a number named 'xxx"),
+        ({"items": 10**400}, "'items', which must be a finite number"),
+        ({"items": "4"}, "'items', which must be a finite number, not '4'"),
+        ([1], "an object of numbers by name"),
+    ],
+)
+def test_an_info_that_cannot_become_metrics_is_refused_and_the_episode_goes_on(info: Any, says: str) -> None:
+    episodes = served()
+    episode = begun(episodes)
+    asked(episodes, episode, 0)
+    episodes.take(0)
+    episodes.answer(0, "agent", np.int64(0))
+    refused = told(episodes, "end_episode", episode=episode, seq=0, info=info)
+    assert refused["error"] == "bad_message"
+    assert re.search(says, refused["message"])
+    assert episodes.take(0) == News()
+    assert told(episodes, "end_episode", episode=episode, seq=0, info={"items": 1}) == {}
+    assert episodes.take(0).infos["agent"]["items"] == 1.0
+
+
 def test_an_episode_without_an_observation_leaves_no_trace() -> None:
     episodes = served()
     client = client_of(episodes)

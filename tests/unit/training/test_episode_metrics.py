@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlrun.rollout.episode_sums import MOST_INFO_NUMBERS, numbers_in
 from rlrun.rollout.rollout import Episode
 from rlrun.training.episode_metrics import MOST_AGENTS, AgentMetrics, EpisodeMetrics
+from rlrun.training.metric_table import EPISODE_METRICS
 
 
 def episode(info: dict[str, float]) -> Episode:
@@ -41,6 +42,23 @@ def test_as_many_numbers_as_become_metrics_are_nothing_to_speak_of() -> None:
     metrics.add([episode({f"k{i}": 1.0 for i in range(MOST_INFO_NUMBERS)})])
     assert metrics.result()["info/k999"] == 1.0
     assert said == []
+
+
+def test_numbers_that_no_metric_can_be_named_by_are_left_out_and_that_is_said_once() -> None:
+    said: list[str] = []
+    metrics = EpisodeMetrics(said.append)
+    info = {"": 1.0, "a\n": 2.0, "a\rb": 3.0, "\x00": 4.0, "\ud800": 5.0, "x" * 201: 6.0, "items sold": 7.0, "é/ü": 8.0}
+    metrics.add([episode(info), episode(info)])
+    for _ in range(2):
+        result = metrics.result()
+        assert [name for name in result if name.startswith("info/")] == ["info/items sold", "info/é/ü"]
+        assert all(any(metric.matches(name) for metric in EPISODE_METRICS) for name in result)
+    assert [line.partition(",")[0] for line in said] == ["the info of an episode's last step has a number named ''"]
+    restored = EpisodeMetrics()
+    state = metrics.state()
+    state["last"][0][2] = info
+    restored.load_state(state)
+    assert restored.state() == metrics.state()
 
 
 def test_agents_have_metrics_of_their_own_only_where_they_are_few() -> None:

@@ -1,4 +1,4 @@
-"""Guard of an HTTP server: token, origin, rate and size of requests."""
+"""Guard of an HTTP server: token, origin, rate and size of requests, and which connections are kept."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rlrun.web.connections import CONNECTION
 from rlrun.web.listening import Listening, is_loopback
 
 _MOST_ADDRESSES = 1_000
@@ -59,6 +60,8 @@ class Guard:
             return 401, "the header 'Authorization: Bearer TOKEN' is missing or holds another token"
         if int(headers.get(b"content-length", 0)) > most.most_body_bytes:
             return 413, self._too_long
+        if scope["path"] not in self._open_paths and not scope["state"][CONNECTION].admit():
+            return 503, f"all {most.most_connections:,} connections are taken: ask again later"
         return None
 
     @property

@@ -32,7 +32,8 @@ class Listening:
         key: File of the certificate's private key; None if `cert` holds it, or for plain HTTP.
         most_body_bytes: Maximum length of a request's body in bytes.
         most_requests_per_s: Maximum mean rate of requests of one client address.
-        most_connections: Maximum number of open connections.
+        most_connections: Maximum number of open connections; those without a token share at most half of them.
+        header_s: Time limit in seconds of a new connection for the header of its first request.
 
     Raises:
         UsageError: Other machines could ask without a token, or there is a key without a certificate.
@@ -46,6 +47,7 @@ class Listening:
     most_body_bytes: int = 8_000_000
     most_requests_per_s: float = 10_000.0
     most_connections: int = 1_000
+    header_s: float = 10.0
 
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import logging
+import select
 import socket
 import ssl
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from starlette.routing import Route
 
 from rlrun.errors import UsageError
 from rlrun.web.app import PostedObjects, guarded_app, json_object
+from rlrun.web.connections import Connections
 from rlrun.web.guard import Guard, Rates
 from rlrun.web.listening import Listening, read_token
 from rlrun.web.web_server import WebServer
@@ -151,6 +154,122 @@ def test_the_rates_of_a_thousand_addresses_are_kept_and_no_more():
     for address in range(2_000):
         assert rates.take(str(address), 0.0)
     assert len(rates._buckets) == 1_000
+
+
+def silent(server: Any, number: int, sent: bytes = b"") -> list[socket.socket]:
+    """Connections that send no complete header."""
+    opened = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(number)]
+    for connection in opened:
+        connection.sendall(sent)
+    return opened
+
+
+def is_open(connection: socket.socket) -> bool:
+    readable, _, _ = select.select([connection], [], [], 0)  # the end of the stream counts as readable
+    return not readable
+
+
+def test_clients_with_the_token_are_answered_while_silent_connections_stay_open():
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    with serving(token=TOKEN, most_connections=160, header_s=600.0) as server, ExitStack() as opened:
+        attack = [opened.enter_context(closing(each)) for each in silent(server, 120, b"POST /echo HTTP/1.1\r\nHost: ")]
+        clients = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=60) for _ in range(64)]
+        for client in clients:
+            client.connect()
+            opened.enter_context(closing(client))
+        for number in range(3):
+            for client in clients:
+                client.request("POST", "/echo", json.dumps({"number": number}), bearer)
+            assert [json.load(client.getresponse()) for client in clients] == [{"number": number}] * 64
+            attack += [opened.enter_context(closing(each)) for each in silent(server, 30)]
+            assert ask(server, "/health") == (200, {"status": "ok"})
+        assert 1 <= sum(map(is_open, attack)) <= 80
+
+
+def test_admitted_clients_leave_a_place_to_the_health_check():
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    with serving(token=TOKEN, most_connections=4) as server, ExitStack() as opened:
+        for _ in range(3):
+            client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            opened.enter_context(closing(client))
+            client.request("POST", "/echo", "{}", bearer)
+            assert client.getresponse().read() == b"{}"
+        status, answer = ask(server, "/echo", "{}", **bearer)
+        assert (status, answer["error"]) == (503, "all 4 connections are taken: ask again later")
+        assert ask(server, "/health") == (200, {"status": "ok"})
+        client.close()
+        while ask(server, "/echo", "{}", **bearer)[0] == 503:  # until the server has seen that it left
+            pass
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"])
+def test_a_connection_without_a_complete_header_is_closed_in_time(sent):
+    with serving(header_s=0.05) as server:
+        (waiting,) = silent(server, 1, sent)
+        with waiting:
+            assert waiting.recv(1) == b""
+
+
+def test_a_connection_with_a_complete_header_has_no_time_limit_and_gives_way_only_to_newer_ones():
+    async def alive() -> list[list[bool]]:
+        connections = Connections(most=4, header_s=0.0)
+        pairs = [socket.socketpair() for _ in range(4)]
+        with ExitStack() as opened:
+            ours, theirs = zip(*pairs, strict=True)
+            for each in (*ours, *theirs):
+                opened.enter_context(closing(each))
+            states = []
+            first, second = connections.add(ours[0]), connections.add(ours[1])
+            first.take_header()
+            while is_open(theirs[1]):
+                await asyncio.sleep(0)
+            states.append([is_open(each) for each in theirs])
+            assert second.admit()
+            assert first.admit()
+            for each in ours[2:]:
+                connections.add(each).take_header()
+            states.append([is_open(each) for each in theirs])
+            return states
+
+    assert asyncio.run(alive()) == [[True, False, True, True], [True, False, True, True]]
+
+
+def test_anonymous_connections_have_half_of_the_places_and_the_last_one_that_admitted_ones_leave():
+    async def alive() -> tuple[list[bool], list[bool]]:
+        connections = Connections(most=4, header_s=600.0)
+        with ExitStack() as opened:
+            theirs = []
+
+            def added() -> Any:
+                our, their = socket.socketpair()
+                theirs.append(opened.enter_context(closing(their)))
+                return connections.add(opened.enter_context(closing(our)))
+
+            made = [added() for _ in range(3)]
+            early = [is_open(each) for each in theirs]
+            assert made[1].admit()
+            made.append(added())
+            assert [each.admit() for each in made[1:]] == [True, True, True]
+            assert not added().admit()
+            added()
+            return early, [is_open(each) for each in theirs]
+
+    assert asyncio.run(alive()) == ([False, True, True], [False, True, True, True, False, True])
+
+
+def test_silent_connections_keep_nobody_out_of_a_server_with_a_certificate(tmp_path, caplog):
+    made = self_made(tmp_path)
+    trusting = ssl.create_default_context(cafile=made["cert"])
+    with serving(most_connections=8, header_s=600.0, **made) as server, ExitStack() as opened:
+        for sent in (b"", b"\x16\x03\x01", b"no TLS at all"):
+            for each in silent(server, 4, sent):
+                opened.enter_context(closing(each))
+        for _ in range(3):
+            client = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=60, context=trusting)
+            opened.enter_context(closing(client))
+            client.request("POST", "/echo", "{}")
+            assert client.getresponse().status == 200
+    assert caplog.text == ""
 
 
 def test_a_server_for_other_machines_demands_a_token_and_warns_without_tls():

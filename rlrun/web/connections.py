@@ -1,0 +1,106 @@
+"""Open connections of an HTTP server: their number, and the time limit of their first request."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+
+CONNECTION = "connection"
+"""Key of a request's `Connection` in the state of its ASGI scope."""
+
+
+class Connection:
+    """Open connection of a client, closed if the header of its first request takes too long.
+
+    Args:
+        accepted: The connection's socket. It is only shut down here: who reads it then closes it.
+        connections: All open connections.
+        header_s: Time limit of the first request's header in seconds; it covers a TLS handshake too.
+    """
+
+    def __init__(self, accepted: socket.socket, connections: Connections, header_s: float) -> None:
+        self._socket = accepted
+        self._connections = connections
+        self._deadline = asyncio.get_running_loop().call_later(header_s, self.shut_down)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection's socket is not closed yet."""
+        return self._socket.fileno() != -1
+
+    def take_header(self) -> None:
+        """Notes that the header of a request is complete."""
+        self._deadline.cancel()
+
+    def admit(self) -> bool:
+        """Keeps the connection open whoever else connects; False if all others are taken by admitted clients."""
+        return self._connections.admit(self)
+
+    def shut_down(self) -> None:
+        """Ends the connection in both directions."""
+        self._deadline.cancel()
+        with suppress(OSError):  # the client has left, or the socket is closed
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class Connections:
+    """Open connections of a server, bounded in number.
+
+    A connection is anonymous until one of its requests is admitted, as by its token. Anonymous ones have at most half
+    of the places, and at least one. Beyond that a new one displaces the oldest, since a client that sends its request
+    at once is admitted before its turn comes. So silent connections, however many, keep nobody out.
+
+    Args:
+        most: Maximum number of open connections.
+        header_s: Time limit in seconds of each connection for the header of its first request.
+    """
+
+    def __init__(self, most: int, header_s: float) -> None:
+        self._most = most
+        self._header_s = header_s
+        self._anonymous: dict[Connection, None] = {}  # from the oldest to the newest
+        self._admitted: set[Connection] = set()
+
+    def add(self, accepted: socket.socket) -> Connection:
+        """Adds a connection that was accepted; others may be displaced."""
+        connection = Connection(accepted, self, self._header_s)
+        self._anonymous[connection] = None
+        self._displace()
+        return connection
+
+    def admit(self, connection: Connection) -> bool:
+        """Counts a connection as admitted; False if it would take the last place of anonymous ones."""
+        if connection in self._admitted:
+            return True
+        if len(self._admitted) >= self._most - 1:
+            self._forget_closed()
+        if len(self._admitted) >= self._most - 1:
+            return False
+        self._anonymous.pop(connection, None)
+        self._admitted.add(connection)
+        self._displace()
+        return True
+
+    def displace_one(self) -> None:
+        """Shuts down the oldest anonymous connection, if there is any."""
+        if self._anonymous:
+            oldest = next(iter(self._anonymous))
+            del self._anonymous[oldest]
+            oldest.shut_down()
+
+    def _displace(self) -> None:
+        """Shuts down the oldest anonymous connections beyond their share."""
+        if len(self._anonymous) > self._share:
+            self._forget_closed()
+        while len(self._anonymous) > self._share:
+            self.displace_one()
+
+    @property
+    def _share(self) -> int:
+        """Places of anonymous connections."""
+        return max(1, min(self._most // 2, self._most - len(self._admitted)))
+
+    def _forget_closed(self) -> None:
+        self._anonymous = {connection: None for connection in self._anonymous if connection.is_open}
+        self._admitted = {connection for connection in self._admitted if connection.is_open}

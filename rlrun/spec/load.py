@@ -164,7 +164,7 @@ def spec_files(paths: Sequence[Path | str]) -> list[Path]:
 
 
 def _nearest(path: Path) -> str:
-    """Hint "; did you mean 'x'?" with the most similar file name in the folder, or else the most similar shipped spec.
+    """Hint at the most similar file in the folder, the shipped specs of that name, or the most similar shipped spec.
 
     File suffixes are ignored in the comparison.
     """
@@ -172,10 +172,14 @@ def _nearest(path: Path) -> str:
         siblings = {found.stem: str(found) for found in path.parent.iterdir() if found.suffix in (".yaml", ".yml")}
     except OSError:
         siblings = {}
-    shipped = {(name := f"{known.parent.name}/{known.stem}"): name for known in shipped_configs()}
-    for name, known in ((path.stem, siblings), ("/".join(path.with_suffix("").parts[-2:]), shipped)):
-        if near := get_close_matches(name, known, n=1):
-            return f"; did you mean '{known[near[0]]}'?"
+    if near := get_close_matches(path.stem, siblings, n=1):
+        return f"; did you mean '{siblings[near[0]]}'?"
+    shipped = [f"{known.parent.name}/{known.stem}" for known in shipped_configs()]
+    namesakes = [name for name in shipped if name.endswith(f"/{path.stem}")]
+    if len(path.parts) == 1 and namesakes:
+        return f"; rlrun ships {', '.join(namesakes)}"
+    if near := get_close_matches("/".join(path.with_suffix("").parts[-2:]), shipped, n=1):
+        return f"; did you mean '{near[0]}'?"
     return ""
 
 

@@ -56,6 +56,14 @@ def test_a_misspelt_shipped_spec_is_answered_with_the_nearest(typed: str, near: 
     assert result.stderr == f"{typed}: there is no such file; did you mean '{near}'?\n"
 
 
+def test_a_missing_file_named_like_shipped_specs_is_answered_with_all_of_them() -> None:
+    result = rlrun("train", "-f", "td3.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    namesakes = sorted(f"{path.parent.name}/td3" for path in shipped_configs() if path.stem == "td3")
+    assert len(namesakes) > 1
+    assert result.stderr == f"td3.yaml: there is no such file; rlrun ships {', '.join(namesakes)}\n"
+
+
 def test_a_file_of_ones_own_goes_before_a_shipped_spec_of_that_name() -> None:
     Path("cartpole").mkdir()
     Path("cartpole/ppo.yaml").write_text("mine: {algorithm: ppo, env: CartPole-v1, stop: {env_steps: 1}}\n")

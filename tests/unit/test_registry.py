@@ -135,7 +135,7 @@ def test_what_is_said_of_algorithms_of_others_is_true() -> None:
     ("name", "told"),
     [
         ("ACKTR", "it is not here yet"),
-        ("her", "it is not here yet"),
+        ("HER", "here it is a setting of algorithms with a replay, such as 'dqn', 'td3' and 'sac'"),
         ("Cal-QL", "here it is 'cql' with config: {calibrated: true}"),
         ("ppo_lstm", "here it is 'ppo' with config: {model: {core: lstm}}"),
         ("RecurrentPPO", "here it is 'ppo' with config: {model: {core: lstm}}"),

@@ -21,7 +21,7 @@ def test_goals_of_hindsight_are_a_share_of_relabelled_rows() -> None:
     translate_settings(without, CONVERSIONS)
     assert without.remarks[0] == (
         "replay_buffer_class",
-        "hindsight experience replay is not here",
+        "this algorithm has no hindsight; those with a replay have it as `replay.hindsight`",
         Harm.LEARNING,
     )
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.dqn import gather_actions
 from rlrun.algorithms.dqn.q_settings import QSettings
-from rlrun.algorithms.dqn.return_distributions import huber
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.algorithms.td_loss import huber
 from rlrun.config import Fraction, ImportPath, PositiveFloat, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -70,7 +70,7 @@ class Munchausen(Algorithm[MunchausenConfig]):
         bonus = config.bonus * (temperature * log_probs).clamp(config.min_log_prob, 0.0)
         soft_values = temperature * (outputs.target_values(batch["next_obs"]) / temperature).logsumexp(-1)
         td_errors = values - (batch["rewards"] + bonus + batch["discounts"] * soft_values)
-        loss = masked_mean(huber(td_errors) * batch["weights"], valid)
+        loss = masked_mean(huber(td_errors, 1.0) * batch["weights"], valid)
         distances = td_errors.abs()
         return Loss(loss, td_statistics(loss, values, distances, valid), priorities=distances.squeeze(-1))
 

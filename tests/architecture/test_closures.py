@@ -9,12 +9,12 @@ import pytest
 from tools.house import ROOT, House
 
 # By algorithm: files and lines by imports that run, also those in functions, and files by imports for type checkers as
-# well. They may fall, and rise only for what the algorithm itself does, such as dqn's Munchausen targets. The aims were
-# 50 files of 6,500 lines and 90 files for ppo, 60 files of 8,000 lines and 100 files for dqn and sac, 70 and 110 for
-# qmix.
+# well. They may fall, and rise only for what the algorithm itself does, such as dqn's Munchausen targets and its choice
+# of a loss. The aims were 50 files of 6,500 lines and 90 files for ppo, 60 files of 8,000 lines and 100 files for dqn
+# and sac, 70 and 110 for qmix.
 BOUNDS = {
     "ppo": (50, 6_500, 88),
-    "dqn": (53, 6_730, 92),
+    "dqn": (54, 6_790, 93),
     "sac": (49, 6_450, 98),
     "qmix": (50, 6_650, 91),
 }

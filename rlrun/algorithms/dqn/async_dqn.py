@@ -10,8 +10,9 @@ from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.q_settings import QSettings
-from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
+from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
 from rlrun.config import (
     Fraction,
     ImportPath,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     max_grad_norm=10.0,
 )
 @fixed("workers learn from observations as they came", normalize_observations=False)
-class AsyncDQNConfig(WorkerGradientConfig):
+class AsyncDQNConfig(HuberSettings, WorkerGradientConfig):
     """Settings of asynchronous n-step Q-learning (Mnih et al., arXiv:1602.01783, algorithm S2).
 
     The optimizer is Adam with one state for all workers, where the paper shares RMSProp's (section 4, "optimization").
@@ -98,11 +99,11 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
     Config = AsyncDQNConfig
     policy_family = "q"
     has_target_network = True
-    learner_metrics = TD_METRICS
+    learner_metrics = HUBER_METRICS
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Half the squared error of Q values against n-step returns (algorithm S2) over rows [S, T + 1].
+        """Squared error (or Huber loss) of Q values against n-step returns (algorithm S2) over rows [S, T + 1].
 
         An n-step return sums rewards up to the end of the fragment or episode. Unless the episode has terminated, it
         bootstraps there with the maximum of the target network.
@@ -124,9 +125,9 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
             batch["valid"],
             gamma=self.config.gamma,
         )
-        errors = values - targets
-        loss = masked_mean(errors.square(), valid) / 2
-        return Loss(loss, td_statistics(loss, values, errors.abs(), valid))
+        errors, bound = values - targets, self.config.huber
+        loss, distances = masked_mean(huber(errors, bound), valid), errors.abs()
+        return Loss(loss, td_statistics(loss, values, distances, valid) | beyond_huber(distances, valid, bound))
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:

@@ -11,10 +11,11 @@ from typing_extensions import override
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.munchausen import MunchausenConfig, munchausen_targets
 from rlrun.algorithms.dqn.q_settings import QExploration, QSettings
-from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
+from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, projected, quantile_huber
 from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
-from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
+from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
 from rlrun.config import ImportPath, PositiveFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
-@defaults(lr=5e-4, target_update_interval=250)
-class DQNConfig(OffPolicyConfig):
+@defaults(lr=5e-4, target_update_interval=250, huber=1.0)
+class DQNConfig(HuberSettings, OffPolicyConfig):
     """Settings of DQN (Mnih et al., "Human-level control through deep reinforcement learning", 2015).
 
     Rainbow (Hessel et al., arXiv:1710.02298) is `double`, `dueling`, `noisy`, `distribution: c51`, `n_step: 3` and a
@@ -147,7 +148,7 @@ class DQN(Algorithm[DQNConfig]):
     Config: ClassVar[type[DQNConfig]] = DQNConfig
     policy_family = "q"
     has_target_network = True
-    learner_metrics = TD_METRICS
+    learner_metrics = HUBER_METRICS
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
@@ -156,11 +157,11 @@ class DQN(Algorithm[DQNConfig]):
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Huber loss of the n-step TD error (cross-entropy for C51, quantile Huber for quantiles) over rows [S, 1].
+        """Loss of the n-step TD error (cross-entropy for C51, quantile Huber for quantiles) over rows [S, 1].
 
         The next action is greedy among those that the next observation's action mask allows.
         """
-        valid = batch["valid"].float()
+        config, valid = self.config, batch["valid"].float()
         taken = gather_actions(outputs.q_outputs(batch["obs"]), batch["actions"])
         rewards, following = self._rewards_and_returns(outputs, batch)
         values = outputs.means(taken)
@@ -168,7 +169,8 @@ class DQN(Algorithm[DQNConfig]):
         td_errors = (values.detach() - targets).abs()
         distances, priorities = self._distances(outputs, SampleBatch(batch, rewards=rewards), taken, following)
         loss = masked_mean(distances * batch["weights"], valid)
-        statistics = td_statistics(loss, values, td_errors, valid)
+        bound = config.huber if config.distribution == "none" else None
+        statistics = td_statistics(loss, values, td_errors, valid) | beyond_huber(td_errors, valid, bound)
         return Loss(loss, statistics, priorities=(td_errors if priorities is None else priorities).squeeze(-1))
 
     def _rewards_and_returns(self, outputs: QNetworks, batch: SampleBatch) -> tuple[Tensor, Tensor]:
@@ -196,7 +198,7 @@ class DQN(Algorithm[DQNConfig]):
         rewards, discounts = batch["rewards"].unsqueeze(-1), batch["discounts"].unsqueeze(-1)
         match self.config.distribution:
             case "none":
-                return huber((taken - rewards - discounts * following).squeeze(-1)), None
+                return huber((taken - rewards - discounts * following).squeeze(-1), self.config.huber), None
             case "quantile" | "iqn":
                 return quantile_huber(taken, rewards + discounts * following, outputs.fractions), None
         support = outputs.support(taken)

@@ -10,8 +10,9 @@ from typing_extensions import override
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.q_lambda_targets import QLambdaTargets
 from rlrun.algorithms.dqn.q_settings import QSettings
-from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
+from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CURIOSITY, EpochsConfig, advantages_in_the_loss
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
 from rlrun.config import Fraction, ImportPath, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 @defaults(lr=2.5e-4, num_envs_per_worker=32, num_epochs=2, minibatch_size=256, max_grad_norm=10.0)
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_IS_RECURRENT, seq_len=16)
-class PQNConfig(EpochsConfig):
+class PQNConfig(HuberSettings, EpochsConfig):
     """Settings of PQN (Gallici et al., arXiv:2407.04811)."""
 
     model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False, normalization="layer")
@@ -56,16 +57,17 @@ class PQN(Algorithm[PQNConfig]):
 
     Config: ClassVar[type[PQNConfig]] = PQNConfig
     policy_family = "q"
-    learner_metrics = TD_METRICS
+    learner_metrics = HUBER_METRICS
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Half the squared error of Q values against Q(lambda) targets, over rows [S, L] (algorithm 1)."""
+        """Squared error (or Huber loss) of Q values against Q(lambda) targets, over rows [S, L] (algorithm 1)."""
         valid = batch["valid"].float()
         values = outputs.values(batch["obs"]).gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
-        errors = values - batch["q_targets"]
-        loss = masked_mean(errors.square(), valid) / 2
-        return Loss(loss, td_statistics(loss, values.detach(), errors.detach().abs(), valid))
+        errors, bound = values - batch["q_targets"], self.config.huber
+        loss, distances = masked_mean(huber(errors, bound), valid), errors.detach().abs()
+        statistics = td_statistics(loss, values.detach(), distances, valid)
+        return Loss(loss, statistics | beyond_huber(distances, valid, bound))
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rlrun.algorithms.td_loss import huber
+
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-def huber(errors: Tensor) -> Tensor:
-    """Huber loss, of any shape: e^2 / 2 for |e| <= 1, else |e| - 1/2 (Huber, 1964; Mnih et al., 2015)."""
-    distance = errors.abs()
-    return errors.square().clamp(max=1.0) * 0.5 + (distance - 1.0).clamp(min=0.0)
 
 
 def projected(probabilities: Tensor, atoms: Tensor, support: Tensor) -> Tensor:
@@ -70,4 +66,4 @@ def quantile_huber(quantiles: Tensor, targets: Tensor, fractions: Tensor | None 
         fractions = (quantiles.new_ones(number).cumsum(-1) - 0.5) / number
     errors = targets.unsqueeze(-2) - quantiles.unsqueeze(-1)
     weights = (fractions.unsqueeze(-1) - (errors < 0).float()).abs()
-    return (weights * huber(errors)).mean(-1).sum(-1)
+    return (weights * huber(errors, 1.0)).mean(-1).sum(-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from rlrun.algorithms.td_loss import huber
 from rlrun.config import defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.learner.objective import Loss, Objective
@@ -64,9 +65,3 @@ def normalized_value_errors(
         moved = (outputs.values - before).clamp(-bound, bound)
         errors = errors.maximum(huber(before + moved - targets, delta))
     return errors
-
-
-def huber(errors: Tensor, delta: float) -> Tensor:
-    """Huber loss [...]: e^2 / 2 for |e| <= delta, else delta (|e| - delta / 2) (Huber, 1964)."""
-    within = errors.abs().clamp(max=delta)
-    return within * (errors.abs() - 0.5 * within)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
+from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.multi_agent.team import Team, TeamReward
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
 from rlrun.config import ImportPath, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @fixed("a replay of teams keeps observations as they are", normalize_observations=False)
 @defaults(lr=5e-4, target_update_interval=200)
-class VDNConfig(OffPolicyConfig):
+class VDNConfig(HuberSettings, OffPolicyConfig):
     """Settings of VDN; a transition of its replay buffer is a step of the whole team.
 
     With a recurrent network (`model.core`) minibatches are of sequences, as those of R2D2: a `minibatch_size` of 32 and
@@ -80,7 +81,7 @@ class VDN(Algorithm[VDNConfig]):
     Config: ClassVar[type[VDNConfig]] = VDNConfig
     policy_family = "rlrun.algorithms.multi_agent.team_q:TeamQPolicy"
     has_target_network = True
-    learner_metrics = TD_METRICS
+    learner_metrics = HUBER_METRICS
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
@@ -116,17 +117,17 @@ class VDN(Algorithm[VDNConfig]):
     def loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared TD error of joint Q values over minibatches [S, 1] (arXiv:1803.11485, eq. 6).
 
-        Not the Huber loss of DQN: where the sum cannot represent the target, it must be its least-squares
+        By default not the Huber loss: where the sum cannot represent the target, it must be its least-squares
         approximation.
         """
-        valid = batch["valid"].float()
+        bound, valid = self.config.huber, batch["valid"].float()
         values = outputs.team_values(batch["obs"], batch["actions"])
         best = outputs.greedy_actions(batch["next_obs"]) if self.config.double else None
         targets = batch["rewards"] + batch["discounts"] * outputs.target_team_values(batch["next_obs"], best)
         errors = values - targets
-        loss = masked_mean(errors.square() * batch["weights"], valid)
+        loss = masked_mean(2.0 * huber(errors, bound) * batch["weights"], valid)
         distances = errors.detach().abs()
-        statistics = td_statistics(loss, values.detach(), distances, valid)
+        statistics = td_statistics(loss, values.detach(), distances, valid) | beyond_huber(distances, valid, bound)
         return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def sequence_loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -135,7 +136,7 @@ class VDN(Algorithm[VDNConfig]):
         Members' networks are unrolled over the whole sequence, each from its own stored recurrent state.
         """
         burn_in, valid = self.config.replay.burn_in, batch["valid"].float()
-        length = valid.shape[1]
+        bound, length = self.config.huber, valid.shape[1]
         seen = map_tree(lambda leaf: leaf[:, burn_in:], batch["obs"])
         now = map_tree(lambda leaf: leaf[:, :length], seen)
         values, target_values = outputs.unrolled(batch, burn_in)
@@ -144,9 +145,9 @@ class VDN(Algorithm[VDNConfig]):
         targets = batch["rewards"] + batch["discounts"] * worth.gather(1, following_steps(batch["steps"]))
         own = outputs.mixed(values[:, :length], now, batch["actions"])
         errors = own - targets
-        loss = masked_mean(errors.square() * batch["weights"], valid)
+        loss = masked_mean(2.0 * huber(errors, bound) * batch["weights"], valid)
         distances = errors.detach().abs() * valid
-        statistics = td_statistics(loss, own.detach(), distances, valid)
+        statistics = td_statistics(loss, own.detach(), distances, valid) | beyond_huber(distances, valid, bound)
         return Loss(loss, statistics, priorities=row_priorities(distances, valid))
 
     @override

@@ -9,10 +9,11 @@ from annotated_types import Gt, Le
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.objectives import loss_of_critics
-from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
+from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
 from rlrun.config import ImportPath, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
 
 @fixed("no actor learns from the critics", actor_objective="first", policy_delay=1)
-@defaults(num_critics=1, critic_lr=3e-4, learning_starts=0)
+@defaults(huber=1.0, num_critics=1, critic_lr=3e-4, learning_starts=0)
 @actor_critic_defaults
-class BCQConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
+class BCQConfig(HuberSettings, DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of BCQ for Discrete actions (Fujimoto et al., arXiv:1910.01708)."""
 
     model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
@@ -59,7 +60,7 @@ class BCQ(ReplayOrData):
     policy_family = "rlrun.algorithms.offline.greedy_policy:batch_constrained_policy"
     has_target_network = True
     learner_metrics = (
-        *(metric.below("critics/") for metric in TD_METRICS),
+        *(metric.below("critics/") for metric in HUBER_METRICS),
         Metric(
             "behavior/loss",
             "nats",
@@ -91,10 +92,9 @@ class BCQ(ReplayOrData):
 
         The next action is the first critic's best one among those that the behaviour policy finds likely.
         """
-        from rlrun.algorithms.dqn.return_distributions import huber
-
-        valid = batch["valid"].float()
+        bound, valid = self.config.huber, batch["valid"].float()
         values = outputs.values_of(batch)
         errors = values - (batch["rewards"] + batch["discounts"] * outputs.next_values(batch))
-        loss = masked_mean(huber(errors).sum(0) * batch["weights"], valid)
-        return loss_of_critics(loss, values, errors, valid)
+        loss = masked_mean(huber(errors, bound).sum(0) * batch["weights"], valid)
+        beyond = beyond_huber(errors.detach().abs().mean(0), valid, bound)
+        return loss_of_critics(loss, values, errors, valid, beyond)

@@ -11,9 +11,9 @@ from typing_extensions import override
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.objectives import loss_of_critics
 from rlrun.algorithms.dqn.apex import asynchronous_fragments, store_and_learn_concurrently
-from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
 from rlrun.config import ImportPath, NonNegativeInt, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     training_intensity=1.0,
     tau=0.005,
 )
-class QTOptConfig(OffPolicyConfig):
+class QTOptConfig(HuberSettings, OffPolicyConfig):
     """Settings of QT-Opt (Kalashnikov et al., arXiv:1806.10293).
 
     The paper has rewards of 0 or 1 at the end of an episode and a cross-entropy loss; here rewards are arbitrary, and
@@ -80,7 +80,7 @@ class QTOpt(Algorithm[QTOptConfig]):
     Config = QTOptConfig
     policy_family = "rlrun.algorithms.qtopt.policy:CriticsPolicy"
     has_target_network = True
-    learner_metrics = TD_METRICS
+    learner_metrics = HUBER_METRICS
 
     @override
     def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -96,8 +96,10 @@ class QTOpt(Algorithm[QTOptConfig]):
         next_actions = outputs.target_greedy_actions(batch["next_obs"], batch[NOISE])
         next_values = outputs.target_values(batch["next_obs"], next_actions).amin(0)
         errors = values - (batch["rewards"] + batch["discounts"] * next_values).detach()
-        loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
-        return loss_of_critics(loss, values, errors, valid)
+        bound = self.config.huber
+        loss = masked_mean((2.0 * huber(errors, bound)).sum(0) * batch["weights"], valid)
+        beyond = beyond_huber(errors.detach().abs().mean(0), valid, bound)
+        return loss_of_critics(loss, values, errors, valid, beyond)
 
     @property
     @override

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
+from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.algorithms.recurrent_q.value_rescaling import rescaled, unrescaled
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
 from rlrun.config import ImportPath, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 @defaults(replay={"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6})
 @defaults(lr=5e-4, training_intensity=0.1, n_step=3, target_update_interval=100)
-class R2D2Config(OffPolicyConfig):
+class R2D2Config(HuberSettings, OffPolicyConfig):
     """Settings of R2D2.
 
     A `training_intensity` of 0.1 replays 64 steps for each env step, with 32 sequences of 20 steps. The paper's learner
@@ -62,7 +63,7 @@ class R2D2(Algorithm[R2D2Config]):
     Config = R2D2Config
     policy_family = "recurrent_q"
     has_target_network = True
-    learner_metrics = TD_METRICS
+    learner_metrics = HUBER_METRICS
 
     @override
     def loss(self, outputs: RecurrentQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -80,9 +81,9 @@ class R2D2(Algorithm[R2D2Config]):
         following = worth.gather(1, following_steps(batch["steps"]))
         targets = rescaled(batch["rewards"] + batch["discounts"] * following)
         errors = own - targets
-        distance = errors.abs() * valid
-        loss = masked_mean(0.5 * errors.square() * batch["weights"], valid)
-        statistics = td_statistics(loss, unrescaled(own), distance, valid)
+        distance, bound = errors.abs() * valid, self.config.huber
+        loss = masked_mean(huber(errors, bound) * batch["weights"], valid)
+        statistics = td_statistics(loss, unrescaled(own), distance, valid) | beyond_huber(distance, valid, bound)
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     @override

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.algorithms.td_loss import HuberSettings
 from rlrun.config import Schedule, defaults, fixed
 from rlrun.nn.model_config import WHO_EMBEDS_ACTIONS, QModelConfig
 
@@ -19,7 +20,7 @@ class SlateModelConfig(QModelConfig):
 )
 @fixed("a slate's click is in the observation after it", n_step=1)
 @fixed("features of items enter as they are", normalize_observations=False)
-class SlateQConfig(OffPolicyConfig):
+class SlateQConfig(HuberSettings, OffPolicyConfig):
     """Settings of SlateQ (Ie et al., arXiv:1905.12767); the defaults are those that RLlib had."""
 
     model: SlateModelConfig = SlateModelConfig(hiddens=(256, 32), activation="relu", orthogonal_init=False)

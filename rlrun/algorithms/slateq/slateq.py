@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.dqn.return_distributions import huber
-from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
+from rlrun.algorithms.loss_metrics import GRAD_NORM, td_statistics
 from rlrun.algorithms.slateq.acting import CLICKED
 from rlrun.algorithms.slateq.settings import SlateQConfig
+from rlrun.algorithms.td_loss import HUBER_METRICS, beyond_huber, huber
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
@@ -37,7 +37,7 @@ class SlateQ(Algorithm[SlateQConfig]):
     has_target_network = True
     learns_in_worlds = False
     learner_metrics = (
-        *(metric.below("critics/") for metric in TD_METRICS),
+        *(metric.below("critics/") for metric in HUBER_METRICS),
         Metric("choice/loss", "nats", "Mean negative log-probability of clicks by the choice model", mode="min"),
         GRAD_NORM.below("choice/"),
     )
@@ -52,21 +52,21 @@ class SlateQ(Algorithm[SlateQConfig]):
 
     @override
     def loss(self, outputs: SlateNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Huber loss of the TD errors of what was clicked, an item of the slate or none, over rows [S, 1].
+        """Loss of the TD errors of what was clicked, an item of the slate or none, over rows [S, 1].
 
         The next slate is the best one among the next observation's candidates.
         """
         import torch
 
-        valid = batch["valid"].float()
+        bound, valid = self.config.huber, batch["valid"].float()
         of_items = outputs.item_values(batch["obs"])
         shown = of_items.gather(-1, batch["actions"].squeeze(1))
         values = torch.cat([shown, of_items[:, -1:]], -1).gather(-1, batch["next_obs"][CLICKED])
         following = outputs.target_slate_values(batch["next_obs"]).unsqueeze(-1)
         errors = values - (batch["rewards"] + batch["discounts"] * following)
-        loss = masked_mean(huber(errors) * batch["weights"], valid)
+        loss = masked_mean(huber(errors, bound) * batch["weights"], valid)
         distances = errors.detach().abs()
-        statistics = td_statistics(loss, values, distances, valid)
+        statistics = td_statistics(loss, values, distances, valid) | beyond_huber(distances, valid, bound)
         return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def choice_loss(self, outputs: SlateNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

@@ -28,13 +28,16 @@ CLIPPED_WEIGHTS = ("learner/actor/clipped",)
 EFFECTIVE_PARTS = ("learner/actor/effective", "effective")
 RETURNS = (RETURN, f"evaluation/{RETURN}")
 """Returns in training, or of evaluations in training from data alone."""
+ERRORS_BEYOND_HUBER = ("learner/beyond_huber", "learner/critics/beyond_huber")
 GRADIENT_NORMS = ("learner/grad_norm", "learner/critics/grad_norm", "learner/actor/grad_norm")
 METRICS = (
     *("env_steps", "agent_steps", "sgd_steps", "episodes"),
     *(RETURN, "episode_return_min", "episode_return_max", "episode_len_mean"),
     *("policy_lag_mean", "worker_restarts", "learner/kl", "learner/clip_fraction", "learner/explained_variance"),
     *("learner/lr", "learner/epsilon", TEMPERATURE, *ENTROPIES, *VALUE_MEANS, *GRADIENT_NORMS),
-    *dict.fromkeys((*RETURNS[1:], *POLICY_VALUES[:1], *OUTSIDE, *CLIPPED_WEIGHTS, *EFFECTIVE_PARTS)),
+    *dict.fromkeys(
+        (*RETURNS[1:], *POLICY_VALUES[:1], *ERRORS_BEYOND_HUBER, *OUTSIDE, *CLIPPED_WEIGHTS, *EFFECTIVE_PARTS)
+    ),
 )
 """Names of the metrics that a diagnosis reads."""
 

@@ -7,7 +7,16 @@ from collections.abc import Callable
 import numpy as np
 
 from rlrun.report.diagnosis.data_checks import DATA_SYMPTOMS
-from rlrun.report.diagnosis.evidence import ENTROPIES, GRADIENT_NORMS, LOST, RETURNS, TEMPERATURE, VALUE_MEANS, Evidence
+from rlrun.report.diagnosis.evidence import (
+    ENTROPIES,
+    ERRORS_BEYOND_HUBER,
+    GRADIENT_NORMS,
+    LOST,
+    RETURNS,
+    TEMPERATURE,
+    VALUE_MEANS,
+    Evidence,
+)
 from rlrun.report.diagnosis.finding import (
     LARGER_BATCH,
     MORE_EPOCHS,
@@ -42,6 +51,8 @@ IMPOSSIBLE_VALUE = 1.5
 """Ratio of estimated values to the largest value that the returns so far allow; rewards of both signs may sum to more
 than a return."""
 STILL_EXPLORING = 0.5
+MOSTLY_BEYOND = 0.5
+"""Part of the TD errors beyond the bound of the Huber loss above which they are reported."""
 
 
 def _no_better_than_random(one: Evidence) -> Finding | None:
@@ -168,6 +179,17 @@ def _values_grow(one: Evidence) -> Finding | None:
     return Finding("values grow", found, reason, advice)
 
 
+def _errors_beyond_huber(one: Evidence) -> Finding | None:
+    beyond = one.end(*ERRORS_BEYOND_HUBER)
+    if one.is_well or not beyond > MOSTLY_BEYOND:
+        return None
+    found = f"{beyond:.0%} of the TD errors are beyond huber ({one.config.get('huber')})"
+    reason = "a Huber loss that is mostly linear learns values near the median of their targets, not the mean"
+    bound = Remedy("huber", "{}: null, which is the squared error")
+    advice = advised(one.config, bound, Remedy("clip_rewards", "{}: 1", 1.0), "rewards that are scaled")
+    return Finding("errors beyond huber", found, reason, advice)
+
+
 def _value_bound(one: Evidence) -> float | None:
     """Largest value that returns, clipped rewards and the entropy bonus allow, None if unknown."""
     returns = np.abs(np.append(one.values("episode_return_min"), one.values("episode_return_max")))
@@ -233,6 +255,7 @@ SYMPTOMS: tuple[Callable[[Evidence], Finding | None], ...] = (
     _no_better_than_random,
     _collapsed,
     _values_grow,
+    _errors_beyond_huber,
     _clipped_gradients,
     _large_policy_updates,
     _tiny_policy_updates,

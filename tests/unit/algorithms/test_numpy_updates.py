@@ -67,6 +67,8 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     ),
     "a2c": ("a2c", "CartPole-v1", {"num_envs_per_worker": 4, "min_env_steps_per_iteration": 400}),
     "dqn": ("dqn", "CartPole-v1", OFF_POLICY),
+    "dqn with a squared error": ("dqn", "CartPole-v1", {**OFF_POLICY, "huber": None, "model": {"hiddens": [16]}}),
+    "dqn with a small bound": ("dqn", "CartPole-v1", {**OFF_POLICY, "huber": 0.1, "model": {"hiddens": [16]}}),
     "iqn": ("iqn", "CartPole-v1", {**OFF_POLICY, "num_atoms": 4, "model": {"hiddens": [16, 16]}}),
     "dqn with munchausen": ("dqn", "CartPole-v1", {**OFF_POLICY, "munchausen": {}}),
     "sac": ("sac", "Pendulum-v1", OFF_POLICY),

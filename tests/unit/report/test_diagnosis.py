@@ -241,6 +241,22 @@ def test_values_that_grow_beyond_what_returns_allow_are_found(
     assert found(1.51) == ["values grow"]
 
 
+def test_td_errors_that_are_mostly_beyond_the_bound_of_the_huber_loss_are_found() -> None:
+    def found(beyond: float, metric: str = "learner/beyond_huber", end: float = 20.0) -> list[Finding]:
+        config = {"huber": 1.0, "clip_rewards": None}
+        told = diagnose([seen(curve(end, **{metric: [0.0] * 9 + [beyond]}), config)], [])
+        return [one for one in told if one.name == "errors beyond huber"]
+
+    (finding,) = found(0.51)
+    assert finding.found == "51% of the TD errors are beyond huber (1.0)"
+    assert finding.advice.startswith(
+        "config.huber: null, which is the squared error, config.clip_rewards: 1, or rewards"
+    )
+    assert found(0.51, "learner/critics/beyond_huber") == [finding]
+    assert found(0.5) == []
+    assert found(0.51, end=220.0) == []  # it has learned
+
+
 def test_values_of_rewards_in_another_unit_are_not_compared_with_returns() -> None:
     rows = curve(200.0, **TWENTY_STEPS, **{"learner/value_mean": [1e6] * 10})
     assert diagnose([seen(rows, {"gamma": 0.9, "normalize_rewards": True})], []) == []
@@ -325,7 +341,7 @@ ILL: list[dict[str, list[float]]] = [
     curve(20.0, **{"learner/kl": [0.5] * 10, "learner/entropy": [1.0] * 10}),
     curve(20.0, **{"learner/kl": [1e-7] * 10, "learner/entropy": [1.0] * 5 + [0.0] * 5}),
     curve(20.0, **{"learner/explained_variance": [0.0] * 10, "learner/epsilon": [0.9] * 10}),
-    curve(20.0, policy_lag_mean=[90.0] * 10),
+    curve(20.0, **{"policy_lag_mean": [90.0] * 10, "learner/beyond_huber": [0.9] * 10}),
 ]
 """Columns of trials which together show all that can be found in one."""
 
@@ -335,6 +351,7 @@ KNOWN |= {
     "no better than random",
     "performance collapse",
     "values grow",
+    "errors beyond huber",
     "clipped gradients",
     "large policy updates",
 }

@@ -4,15 +4,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
+from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, projected, quantile_huber
 from tests.rounding import rounding_error
 
 NUMBERS = st.floats(-30, 30, width=32)
-
-
-def test_huber_is_torch_s_smooth_l1():
-    errors = torch.linspace(-4, 4, 81)
-    torch.testing.assert_close(huber(errors), torch.nn.functional.smooth_l1_loss(errors, 0 * errors, reduction="none"))
 
 
 def projection_by_hand(probabilities, atoms, support):

@@ -50,6 +50,10 @@ MOST_LAG = 10.0
 IMPOSSIBLE_VALUE = 1.5
 """Ratio of estimated values to the largest value that the returns so far allow; rewards of both signs may sum to more
 than a return."""
+NEAR_0 = 0.1
+"""Ratio of the bound of values on the side of 0 without returns to the bound on the other side."""
+GROWING = 10
+"""Number of last results in each of which values that grow without a bound rise."""
 STILL_EXPLORING = 0.5
 MOSTLY_BEYOND = 0.5
 """Part of the TD errors beyond the bound of the Huber loss above which they are reported."""
@@ -68,7 +72,8 @@ def _collapsed(one: Evidence) -> Finding | None:
     if not one.has_learned or one.lost < LOST:
         return None
     found = f"best {number_text(one.best)}, at the end {number_text(one.end(*RETURNS))}"
-    reason = f"{one.lost:.0%} of the gain over a random policy is lost: updates are too large late in training"
+    cause = "values grow" if _values_grow(one) else "updates are too large late in training"
+    reason = f"{one.lost:.0%} of the gain over a random policy is lost: {cause}"
     falls = Remedy("lr", "{} that falls, such as [[0, 3.0e-4], [end, 0]]")
     advice = advised(one.config, falls, "the checkpoint that checkpoint.best has kept")
     return Finding("performance collapse", found, reason, advice)
@@ -156,13 +161,22 @@ def _clipped_gradients(one: Evidence) -> Finding | None:
 
 def _values_grow(one: Evidence) -> Finding | None:
     metric = next((name for name in VALUE_MEANS if one.values(name).size), "")
-    bound = _value_bound(one)
-    if not metric or bound is None or one.config.get("normalize_rewards"):  # which gives values another unit
+    bounds = _value_bounds(one)
+    if not metric or bounds is None or one.config.get("normalize_rewards"):  # which gives values another unit
         return None
-    end = one.end(metric)
-    if abs(end) < IMPOSSIBLE_VALUE * bound:
-        return None
-    found = f"{metric.rpartition('/')[2]} {number_text(end)}; returns so far allow {number_text(bound)} at most"
+    end, (low, high) = one.end(metric), bounds
+    name = metric.rpartition("/")[2]
+    if IMPOSSIBLE_VALUE * low < end < IMPOSSIBLE_VALUE * high:
+        begin = _steady_growth(one, metric)
+        if begin is None:
+            return None
+        last = number_text(float(one.values(metric)[-1]))
+        found = (
+            f"{name} rose in each of the last {GROWING} results, from {number_text(begin)} to {last}, as returns fell"
+        )
+    else:
+        found = f"{name} {number_text(end)}; returns so far allow "
+        found += f"{number_text(high)} at most" if end > 0 else f"{number_text(low)} at least"
     reason = (
         "values bootstrap from values that are too large already, and diverge; where episodes are truncated, no reward "
         "ever corrects the last one"
@@ -190,20 +204,41 @@ def _errors_beyond_huber(one: Evidence) -> Finding | None:
     return Finding("errors beyond huber", found, reason, advice)
 
 
-def _value_bound(one: Evidence) -> float | None:
-    """Largest value that returns, clipped rewards and the entropy bonus allow, None if unknown."""
-    returns = np.abs(np.append(one.values("episode_return_min"), one.values("episode_return_max")))
+def _steady_growth(one: Evidence, metric: str) -> float | None:
+    """Value from which a metric rose in each of the last results while returns fell, to above every return seen.
+
+    None if it did not.
+    """
+    values, returns = one.values(metric)[-GROWING - 1 :], one.values(*RETURNS)[-GROWING:]
+    if len(values) <= GROWING or len(returns) < GROWING or (np.diff(values) <= 0).any():
+        return None
+    fell = returns[GROWING // 2 :].mean() < returns[: GROWING // 2].mean()
+    seen = one.values("episode_return_max")
+    return float(values[0]) if fell and seen.size and values[-1] > _agents(one) * seen.max() else None
+
+
+def _agents(one: Evidence) -> int:
+    """Number of agents whose returns a value is the sum of."""
+    return max(1, one.num_agents) if one.config.get("team_reward") == "sum" else 1
+
+
+def _value_bounds(one: Evidence) -> tuple[float, float] | None:
+    """Lowest and highest value that returns, clipped rewards and the entropy bonus allow, None if unknown.
+
+    Where hardly any return is below 0 (or above), a tenth of the other bound is allowed: estimates near 0 have either
+    sign.
+    """
+    returns = np.append(one.values("episode_return_min"), one.values("episode_return_max"))
     length, gamma = one.usual("episode_len_mean"), float(one.config.get("gamma", 0.99))
     if not returns.size or not length >= 1:
         return None
     clip = one.config.get("clip_rewards")
-    bound = largest_value(float(returns.max()), length, gamma)
+    low, high = (largest_value(float(each), length, gamma) for each in (returns.min(), returns.max()))
     if isinstance(clip, int | float) and gamma < 1:
-        bound = clip / (1 - gamma)
-    if one.config.get("team_reward") == "sum":
-        bound *= max(1, one.num_agents)
-    bonus = np.nan_to_num(abs(one.usual(*ENTROPIES)) * one.usual(TEMPERATURE))
-    return max(bound + float(bonus) / max(1 - gamma, 1e-6), 1e-6)
+        low, high = -clip / (1 - gamma), clip / (1 - gamma)
+    bonus = float(np.nan_to_num(abs(one.usual(*ENTROPIES)) * one.usual(TEMPERATURE))) / max(1 - gamma, 1e-6)
+    above, below = (_agents(one) * max(near, NEAR_0 * far, 0.0) for near, far in ((high, -low), (-low, high)))
+    return -max(below + bonus, 1e-6), max(above + bonus, 1e-6)
 
 
 def largest_value(largest_return: float, length: float, gamma: float) -> float:
@@ -214,7 +249,7 @@ def largest_value(largest_return: float, length: float, gamma: float) -> float:
     bound, and the result is R.
 
     Args:
-        largest_return: R, the largest absolute return of an episode.
+        largest_return: R, the largest return of an episode, or the smallest one for the least sum of rewards.
         length: L, the mean number of steps in an episode, at least 1.
         gamma: The discount per step.
 
@@ -253,8 +288,8 @@ def _stale_experience(one: Evidence) -> Finding | None:
 
 SYMPTOMS: tuple[Callable[[Evidence], Finding | None], ...] = (
     _no_better_than_random,
-    _collapsed,
     _values_grow,
+    _collapsed,
     _errors_beyond_huber,
     _clipped_gradients,
     _large_policy_updates,

@@ -209,36 +209,64 @@ TWENTY_STEPS = {"episode_return_min": [-2.0] * 10, "episode_return_max": [200.0]
 ALLOWED = 200 / (1 - 0.9**20)  # episodes without end that each pay 200 in their first step
 
 
+TWO_AGENTS = {"agents/a/x": [0.0] * 10, "agents/b/x": [0.0] * 10}
+BONUS = {"learner/alpha/alpha": [0.5] * 10, "learner/actor/entropy": [-4.0] * 10}
+
+
 @pytest.mark.parametrize(
-    ("metric", "more", "config", "allowed"),
+    ("metric", "more", "config", "above", "below"),
     [
-        ("learner/q_mean", {}, {}, ALLOWED),
-        ("learner/critics/q_mean", {}, {}, ALLOWED),
-        ("learner/value_mean", {}, {}, ALLOWED),
-        ("learner/actor/value_mean", {}, {}, ALLOWED),
-        ("learner/q_mean", {}, {"gamma": 1.0}, 200.0),
-        ("learner/q_mean", {}, {"clip_rewards": 1}, 10.0),
-        ("learner/q_mean", {"agents/a/x": [0.0] * 10, "agents/b/x": [0.0] * 10}, {"team_reward": "sum"}, 2 * ALLOWED),
-        ("learner/q_mean", {"agents/a/x": [0.0] * 10, "agents/b/x": [0.0] * 10}, {"team_reward": "once"}, ALLOWED),
-        ("learner/q_mean", {"env_steps": [5.0], "agent_steps": [180.0]}, {"team_reward": "sum"}, 36 * ALLOWED),
+        ("learner/q_mean", {}, {}, ALLOWED, 0.1 * ALLOWED),
+        ("learner/critics/q_mean", {}, {}, ALLOWED, 0.1 * ALLOWED),
+        ("learner/value_mean", {}, {}, ALLOWED, 0.1 * ALLOWED),
+        ("learner/actor/value_mean", {}, {}, ALLOWED, 0.1 * ALLOWED),
+        ("learner/q_mean", {}, {"gamma": 1.0}, 200.0, 20.0),
+        ("learner/q_mean", {"episode_return_min": [-90.0] * 10}, {"gamma": 1.0}, 200.0, 90.0),
+        ("learner/q_mean", {"episode_return_max": [0.9] * 10}, {"gamma": 1.0}, 0.9, 2.0),  # not 2.0 in both directions
+        ("learner/q_mean", {"episode_return_max": [-1.0] * 10}, {"gamma": 1.0}, 0.2, 2.0),
+        ("learner/q_mean", {}, {"clip_rewards": 1}, 10.0, 10.0),
+        ("learner/q_mean", TWO_AGENTS, {"team_reward": "sum"}, 2 * ALLOWED, 0.2 * ALLOWED),
+        ("learner/q_mean", TWO_AGENTS, {"team_reward": "once"}, ALLOWED, 0.1 * ALLOWED),
         (
-            "learner/critics/q_mean",
-            {"learner/alpha/alpha": [0.5] * 10, "learner/actor/entropy": [-4.0] * 10},
-            {},
-            ALLOWED + 0.5 * 4 / (1 - 0.9),
+            "learner/q_mean",
+            {"env_steps": [5.0], "agent_steps": [180.0]},
+            {"team_reward": "sum"},
+            36 * ALLOWED,
+            3.6 * ALLOWED,
         ),
+        ("learner/critics/q_mean", BONUS, {}, ALLOWED + 0.5 * 4 / (1 - 0.9), 0.1 * ALLOWED + 0.5 * 4 / (1 - 0.9)),
     ],
 )
-@pytest.mark.parametrize("sign", [1, -1])
-def test_values_that_grow_beyond_what_returns_allow_are_found(
-    metric: str, more: dict[str, list[float]], config: dict[str, Any], allowed: float, sign: int
+def test_values_that_grow_beyond_what_returns_of_their_sign_allow_are_found(
+    metric: str, more: dict[str, list[float]], config: dict[str, Any], above: float, below: float
 ) -> None:
-    def found(times: float) -> list[str]:
-        rows = curve(200.0, **TWENTY_STEPS, **more, **{metric: [sign * times * allowed] * 10})
+    def found(value: float) -> list[str]:
+        rows = curve(200.0, **TWENTY_STEPS | more | {metric: [value] * 10})
         return names(diagnose([seen(rows, {"gamma": 0.9, **config})], []))
 
-    assert found(1.49) == []
-    assert found(1.51) == ["values grow"]
+    assert found(1.49 * above) == found(-1.49 * below) == []
+    assert found(1.51 * above) == found(-1.51 * below) == ["values grow"]
+
+
+def test_values_that_rise_in_each_of_the_last_rows_as_returns_fall_are_told_before_the_collapse() -> None:
+    def found(values: list[float], returns: list[float]) -> list[Finding]:
+        ends = {"episode_return_min": [-400.0] * 15, "episode_return_max": [0.9] * 15, "episode_len_mean": [25.0] * 15}
+        rows = curve(0.0) | {"episode_return_mean": returns, "env_steps": [*map(float, range(15))], **ends}
+        config = {"gamma": 0.99, "lr": 5e-4, "double": True}
+        told = replace(
+            seen(rows | {"learner/q_mean": values}, config), random=EvaluationResult([-91.0, -89.0], [25, 25])
+        )
+        return diagnose([told], [])
+
+    growing, falling = [0.96 * 1.25**row for row in range(15)], [-10.0 - 6 * row for row in range(15)]
+    first, second = found(growing, falling)
+    assert (first.name, second.name) == ("values grow", "performance collapse")
+    assert first.found == "q_mean rose in each of the last 10 results, from 2.344 to 21.83, as returns fell"
+    assert second.reason.endswith("of the gain over a random policy is lost: values grow")
+    (alone,) = found([*growing[:-2], growing[-3], growing[-1]], falling)  # once it did not rise
+    assert alone.reason.endswith("lost: updates are too large late in training")
+    assert [one.name for one in found(growing, falling[::-1])] == []  # returns rise as well
+    assert [one.name for one in found([value / 30 for value in growing], falling)] == ["performance collapse"]
 
 
 def test_td_errors_that_are_mostly_beyond_the_bound_of_the_huber_loss_are_found() -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @advantages_in_the_loss
-@defaults(lr=2.5e-4, num_envs_per_worker=32, num_epochs=2, minibatch_size=256, max_grad_norm=10.0)
+@defaults(lr=5e-4, num_envs_per_worker=32, num_epochs=4, minibatch_size=128, max_grad_norm=10.0)
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_IS_RECURRENT, seq_len=16)
 class PQNConfig(HuberSettings, EpochsConfig):
@@ -39,7 +39,7 @@ class PQNConfig(HuberSettings, EpochsConfig):
 
     model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False, normalization="layer")
     """Network architecture; LayerNorm is what keeps values from diverging without a target network."""
-    q_lambda: Fraction = 0.65
+    q_lambda: Fraction = 0.95
     """Lambda of the Q(lambda) targets, between one-step (0) and Monte Carlo (1) returns."""
     exploration: Literal["epsilon_greedy"] | ImportPath = "epsilon_greedy"
     """Exploration in training: epsilon-greedy, or a custom exploration `package.module:Class`."""

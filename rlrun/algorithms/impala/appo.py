@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 
 
-@defaults(lr=3e-4, rollout_fragment_length=50)
+@defaults(lr=3e-4, rollout_fragment_length=50, train_batch_size=500, max_grad_norm=40.0, normalize_rewards=False)
 class APPOConfig(ImpalaConfig):
     """Settings of APPO (the dataflow of arXiv:1802.01561 with the surrogate of arXiv:1707.06347)."""
 

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 @advantages_in_the_loss
 @fixed("gradients flow back through whole fragments: set rollout_fragment_length", seq_len=16)
-@defaults(lr=6e-4, train_batch_size=500, min_env_steps_per_iteration=5000, max_grad_norm=40.0)
+@defaults(lr=1e-3, train_batch_size=512, min_env_steps_per_iteration=5000, max_grad_norm=1.0, normalize_rewards=True)
 class ImpalaConfig(OnPolicyConfig):
     """Settings of IMPALA (Espeholt et al., arXiv:1802.01561).
 
     A batch consists of whole fragments.
     """
 
-    rollout_fragment_length: PositiveInt | None = 20
+    rollout_fragment_length: PositiveInt | None = 64
     """Steps of each env in one fragment, the horizon of V-trace; null for the length at which one fragment of every
     worker fills a batch."""
     rollouts_in_flight: PositiveInt = 2

@@ -59,7 +59,12 @@ def value_clip(theirs: Theirs, key: str, value: Any) -> Any:
 
 @conversion
 def gradient_norm(theirs: Theirs, key: str, value: Any) -> Any:
-    """Bound of the gradient's norm, which is one of a sum over the batch's rows for A2C, A3C and IMPALA."""
+    """Bound of the gradient's norm, which is one of a sum over the batch's rows for A2C, A3C and IMPALA.
+
+    It bounds gradients of rewards as they come, which IMPALA normalises here by default.
+    """
+    if theirs.algorithm == "IMPALA":
+        theirs.put("config.normalize_rewards", False, key)
     if value is None or value is False:
         return None
     return tidy(value / rows_of_sum(theirs)) if theirs.algorithm in SUMMED_LOSSES else value

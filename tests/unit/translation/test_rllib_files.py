@@ -153,6 +153,7 @@ def test_losses_that_are_sums_there_have_the_same_bound_of_the_mean_gradient(run
     config = config_of(run, "{grad_clip: 40.0, vf_loss_coeff: 0.5}")
     assert config["max_grad_norm"] == pytest.approx(40 / rows)
     assert config["vf_loss_coeff"] == 0.25  # of the squared error, which is halved there
+    assert config.get("normalize_rewards") is (False if run == "IMPALA" else None)  # which is the default of the others
 
 
 def test_the_entropy_had_the_sign_of_the_loss_in_2018() -> None:

@@ -37,7 +37,7 @@ def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _
                 write(row, element)
         except Misfit as error:
             raise Misfit(str(error).replace(_SUBJECT, named, 1)) from None
-        except FloatingPointError:
+        except (FloatingPointError, OverflowError):
             raise Misfit(f"{named} holds a number that is too large for {space}") from None
     return batch
 

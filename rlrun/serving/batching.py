@@ -21,10 +21,11 @@ _Waiting = tuple[Asked, "asyncio.Future[Answer]"]
 class Batches:
     """Queue of requests: those that arrive while others are being computed make up the next batch.
 
-    A request never waits for others to come: it is computed at once if nothing else is, and otherwise right after.
+    A request never waits for others to come: it is computed at once if nothing else is, and otherwise right after. If a
+    batch fails, its requests are computed one by one, so that a request fails by its own fault alone.
 
     Args:
-        decide: Answers a batch; called for one batch at a time.
+        decide: Answers a batch; called for one batch at a time. An error has no effects.
         most_rows: Maximum number of observations in a batch of several requests.
     """
 
@@ -70,23 +71,23 @@ class Batches:
         batch, self._waiting = self._waiting[:number], self._waiting[number:]
         return batch
 
-    def _decided(self, asked: list[Asked]) -> list[Answer] | Exception:
+    def _decided(self, asked: list[Asked]) -> list[Answer | Exception]:
         begin_s = time.perf_counter()
         try:
-            return self._decide(asked)
-        except Exception as error:  # of a custom network, which each request raises again
-            return error
+            return [*self._decide(asked)]
+        except Exception as error:  # of a custom network, which its request raises again
+            return [error] if len(asked) == 1 else [found for one in asked for found in self._decided([one])]
         finally:
             self._last_s = time.perf_counter() - begin_s
 
-    def _finish(self, loop: asyncio.AbstractEventLoop, batch: list[_Waiting], found: list[Answer] | Exception) -> None:
-        for number, (_, waiting) in enumerate(batch):
+    def _finish(self, loop: asyncio.AbstractEventLoop, batch: list[_Waiting], found: list[Answer | Exception]) -> None:
+        for (_, waiting), answer in zip(batch, found, strict=True):
             if waiting.cancelled():  # its client has left
                 continue
-            if isinstance(found, Exception):
-                waiting.set_exception(found)
+            if isinstance(answer, Exception):
+                waiting.set_exception(answer)
             else:
-                waiting.set_result(found[number])
+                waiting.set_result(answer)
         if self._waiting:
             loop.call_soon(self._compute, loop)
         else:

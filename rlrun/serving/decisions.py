@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,13 +61,22 @@ class Decisions:
         self._draws = draws
 
     def decide(self, asked: Sequence[Asked]) -> list[Answer]:
-        """Answers requests: those outside of sessions by one pass of the network."""
-        served = self.served
+        """Answers requests: those outside of sessions by one pass of the network.
+
+        If one of them fails, its error is raised, and all sessions remain as they were. Numbers that are not finite are
+        no error.
+        """
+        served, memories = self.served, dict[Session, Mapping[str, Any]]()
         alone = [one for one in asked if one.session is None]
-        found = iter(self._together(served, alone) if alone else [])
-        return [
-            {**(next(found) if one.session is None else self._next(served, one)), **served.place()} for one in asked
-        ]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = iter(self._together(served, alone) if alone else [])
+            answers = [
+                {**(next(found) if one.session is None else self._next(served, one, memories)), **served.place()}
+                for one in asked
+            ]
+        for session, memory in memories.items():
+            session.memory = memory
+        return answers
 
     def _together(self, served: ServedPolicy, asked: Sequence[Asked]) -> list[Answer]:
         first, *others = (one.observations for one in asked)
@@ -82,15 +91,22 @@ class Decisions:
             answers.append(answer)
         return answers
 
-    def _next(self, served: ServedPolicy, one: Asked) -> Answer:
-        """Answers the next step of a session's episode."""
+    def _next(self, served: ServedPolicy, one: Asked, memories: dict[Session, Mapping[str, Any]]) -> Answer:
+        """Answers the next step of a session's episode.
+
+        Args:
+            served: The policy.
+            one: The request.
+            memories: Memories of sessions after the last request, which the answered ones enter.
+        """
         assert one.session is not None
         session, behavior, answer = one.session, served.behavior, Answer(session=one.session.id)
+        memory = memories.get(session, session.memory)
         if one.details:
-            resume_episode(behavior, session.memory, one.prev_reward, one.executed)
+            resume_episode(behavior, memory, one.prev_reward, one.executed)
             answer["details"] = _details(served, one.observations)
-        actions, session.memory = actions_from(
-            behavior, session.memory, one.observations, self._draws, one.prev_reward, one.executed
+        actions, memories[session] = actions_from(
+            behavior, memory, one.observations, self._draws, one.prev_reward, one.executed
         )
         return {"actions": batch_to_json(actions), **answer}
 

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
 from rlrun.envs.json_values import batch_from_json
 from rlrun.envs.spaces import Misfit
+from rlrun.envs.step_columns import finite_number
 from rlrun.errors import did_you_mean
 from rlrun.serving.batching import Batches
 from rlrun.serving.decisions import Answer, Asked, Decisions
@@ -27,6 +28,9 @@ from rlrun.web.listening import Listening
 
 MOST_OBSERVATIONS = 4_096
 """Maximum number of observations of one request, and of a batch of several requests."""
+
+LARGEST_REWARD = float(np.finfo(np.float32).max)
+"""Largest size of a reward, so that networks can be shown it."""
 
 PAGE = Path(__file__).parent / "page.html"
 OPEN_PATHS = frozenset({"/", "/health"})
@@ -102,7 +106,7 @@ class PolicyApp:
             raise HTTPException(400, f"`observations` is a list of 1 to {MOST_OBSERVATIONS:,} observations")
         rows = [data["observation"]] if many is None else many
         answer = await self._answer(Asked(self._observations(rows), len(rows), details=_flag(data, "details")))
-        return JSONResponse(_as_one(answer) if many is None else answer)
+        return _json(_as_one(answer) if many is None else answer)
 
     async def _session(self, request: Request) -> Response:
         """Answers the next observation of an episode."""
@@ -110,16 +114,14 @@ class PolicyApp:
         data = _with_keys(await json_object(request), *keys)
         if "observation" not in data:
             raise HTTPException(400, "`observation` is missing")
-        observations, reward, executed = self._observations([data["observation"]]), data.get("reward", 0.0), None
-        if not isinstance(reward, int | float) or isinstance(reward, bool):
-            raise HTTPException(400, f"`reward` is a number, not {reward!r:.40}")
+        observations, reward, executed = self._observations([data["observation"]]), _reward(data), None
         if data.get("executed_action") is not None:
             executed = _converted(self._spaces.action, [data["executed_action"]], "the action")
         details, reset = _flag(data, "details"), _flag(data, "reset")
         session = self._sessions.begin() if data.get("session") is None else self._sessions.existing(data["session"])
         if reset:
             session.memory = None
-        return JSONResponse(_as_one(await self._answer(Asked(observations, 1, details, session, reward, executed))))
+        return _json(_as_one(await self._answer(Asked(observations, 1, details, session, reward, executed))))
 
     async def _end_session(self, request: Request) -> Response:
         self._sessions.end(request.path_params["session"])
@@ -168,6 +170,21 @@ def _flag(data: Mapping[str, Any], key: str) -> bool:
     if not isinstance(flag, bool):
         raise HTTPException(400, f"`{key}` is true or false, not {flag!r:.40}")
     return flag
+
+
+def _reward(data: Mapping[str, Any]) -> float:
+    given = data.get("reward", 0.0)
+    number = None if isinstance(given, bool) else finite_number(given)
+    if number is None or abs(number) > LARGEST_REWARD:
+        raise HTTPException(400, f"`reward` is a number of at most {LARGEST_REWARD:g}, not {given!r:.40}")
+    return number
+
+
+def _json(answer: Answer) -> JSONResponse:
+    try:
+        return JSONResponse(answer)
+    except ValueError:  # JSON has no such numbers
+        raise HTTPException(400, "the policy's network computes infinite numbers or NaN for the observation") from None
 
 
 def _converted(space: Any, rows: list[Any], subject: str) -> Any:

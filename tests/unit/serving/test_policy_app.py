@@ -188,7 +188,9 @@ def test_requests_of_sessions_are_checked_before_one_begins(dense_server):
     row = [0, 0, 0, 0]
     refused = [
         {"observation": [0, 0, 0]},
-        {"observation": row, "reward": "1"},
+        *({"observation": row, "reward": reward} for reward in ("1", True, None, 10**400, -1e39)),
+        '{"observation": [0, 0, 0, 0], "reward": 1e999}',
+        {"observation": [10**400, 0.5, 0, 0]},
         {"observation": row, "executed_action": 2},
     ]
     for asked in (*refused, {}):
@@ -249,6 +251,55 @@ def test_a_network_that_fails_fails_the_requests_of_its_batch_and_no_later_ones(
         return found
 
     assert asyncio.run(asked_twice()) == {"actions": [1]}
+
+
+def test_a_request_that_fails_fails_no_other_one_of_its_batch():
+    asked = [Asked(None, 1, prev_reward=float(number)) for number in range(4)]
+    sizes = []
+
+    def decide(batch: Any) -> Any:
+        sizes.append(len(batch))
+        if asked[2] in batch:
+            raise ZeroDivisionError("in a network")
+        return [{"actions": [one.prev_reward]} for one in batch]
+
+    async def together() -> Any:
+        batches = Batches(decide, most_rows=4)
+        found = await asyncio.gather(*(batches.answer(one) for one in asked), return_exceptions=True)
+        batches.close()
+        return found
+
+    first, second, third, fourth = asyncio.run(together())
+    assert [first, second, fourth] == [{"actions": [number]} for number in (0.0, 1.0, 3.0)]
+    assert isinstance(third, ZeroDivisionError)
+    assert sizes == [4, 1, 1, 1, 1]
+
+
+def test_a_batch_that_fails_leaves_sessions_as_they_were(recurrent):
+    decisions = Decisions(loaded(recurrent), None)
+    rows = np.float32(observations(3))
+    sessions = Sessions(2, 60.0)
+    session, other = sessions.begin(), sessions.begin()
+    steps = [Asked(row[None], 1, details=True, session=session) for row in rows]
+    with pytest.raises(OverflowError):
+        decisions.decide([*steps[:2], Asked(rows[:1], 1, session=other, prev_reward=10**400)])
+    assert session.memory is None
+    assert other.memory is None
+    found = [*decisions.decide(steps[:2]), *decisions.decide(steps[2:])]
+    session.memory = None
+    assert [decisions.decide([step])[0] for step in steps] == found
+
+
+def test_an_observation_that_makes_the_network_overflow_is_refused_by_a_message(tmp_path):
+    model = {"hiddens": [64, 64], "activation": "relu"}
+    served = loaded(saved(tmp_path / "checkpoint", "CartPole-v1", DQN, model=model))
+    with serving(served) as server:
+        status, answer = ask(server, "/act", {"observation": [3e38] * 4, "details": True})
+        assert (status, answer["error"]) == (
+            400,
+            "the policy's network computes infinite numbers or NaN for the observation",
+        )
+        assert ask(server, "/act", {"observation": [3.0] * 4, "details": True})[0] == 200
 
 
 def test_a_newer_checkpoint_is_served_by_one_switch_and_one_that_cannot_be_used_is_not(dense, tmp_path):

@@ -48,8 +48,9 @@ def where(graph: Graph, condition: Any, first: Any, second: Any) -> Traced:
     """Records `numpy.where`."""
     result = np.where(example(condition), example(first), example(second))
     chosen = operand(graph, condition, np.dtype(bool))
-    # Booleans are chosen from as small numbers: runtimes need not choose from booleans.
-    kind = np.dtype(np.uint8) if result.dtype == np.bool_ else result.dtype
+    # ONNX Runtime before 1.31 chooses from floats and from integers of 4 and 8 bytes, but not from booleans or int8.
+    small = result.dtype.kind in "biu" and result.dtype.itemsize < 4
+    kind = np.dtype(np.int32) if small else result.dtype
     names = [operand(graph, each, kind) for each in (first, second)]
     found = Traced(graph, graph.call("Where", [chosen, *names], result.astype(kind)), result.astype(kind))
     return found.astype(result.dtype, copy=False)

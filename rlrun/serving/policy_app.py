@@ -147,8 +147,13 @@ class PolicyApp:
         return JSONResponse(self.decisions.served.schema())
 
     async def _health(self, request: Request) -> Response:
-        served, uptime_s = self.decisions.served, round(time.monotonic() - self._begun_s, 3)
-        return JSONResponse({"status": "ok", "checkpoint": served.checkpoint, **served.place(), "uptime_s": uptime_s})
+        """Answers whether the server works, without a word about the policy: no token is asked for."""
+        health = {
+            "status": "reload_failing" if self.metrics.is_reload_failing else "ok",
+            "failed_reloads": self.metrics.failed_reloads,
+            "uptime_s": round(time.monotonic() - self._begun_s, 3),
+        }
+        return JSONResponse(health)
 
     async def _metrics(self, request: Request) -> Response:
         gauges = {"sessions": len(self._sessions), "checkpoint_env_steps": self.decisions.served.env_steps}

@@ -14,7 +14,14 @@ _QUANTILES = (0.5, 0.99)
 
 
 class ServingMetrics:
-    """Counts of requests and decisions, and latencies of answers by path."""
+    """Counts of requests, decisions and reloads, and latencies of answers by path.
+
+    Attributes:
+        decisions: Number of answered observations.
+        reloads: Number of policies that replaced another one.
+        failed_reloads: Number of attempts at it that failed.
+        is_reload_failing: Whether the last attempt failed.
+    """
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
@@ -23,6 +30,7 @@ class ServingMetrics:
         self.decisions = 0
         self.reloads = 0
         self.failed_reloads = 0
+        self.is_reload_failing = False
 
     def count(self, path: str, status: int, seconds: float) -> None:
         """Counts an answered request.

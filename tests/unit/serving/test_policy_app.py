@@ -322,7 +322,39 @@ def test_a_newer_checkpoint_is_served_by_one_switch_and_one_that_cannot_be_used_
     assert (metrics.reloads, metrics.failed_reloads) == (1, 2)
     assert said[0] == "serves iteration_000002, 0 env steps"
     assert "its spaces differ" in said[1]
-    assert said[2].startswith("still serves iteration_000002: ")
+    assert said[2].startswith("still serves iteration_000002, and tries again: ")
+
+
+def test_a_reload_that_fails_for_any_reason_is_counted_and_tried_again(dense, tmp_path):
+    first = saved(tmp_path / "iteration_000001", "CartPole-v1", model={"hiddens": [8]})
+    failing, loads, said = [OSError(24, "Too many open files")], [], []
+
+    def load(checkpoint: Path) -> ServedPolicy:
+        loads.append(checkpoint.name)
+        if failing:
+            raise failing[0]
+        return loaded(checkpoint)
+
+    newest = [first]
+    with serving(loaded(first)) as server:
+        metrics = server.app.metrics
+        reloader = Reloader(tmp_path, lambda: newest[0], load, server.app.decisions, metrics, said.append)
+        newest[0] = saved(tmp_path / "iteration_000002", "CartPole-v1", seed=1, model={"hiddens": [8]})
+        assert [reloader.look() for _ in range(8)] == [False] * 8
+        assert metrics.failed_reloads == len(loads) == 4  # after 1, 2 and 4 looks
+        assert said == ["still serves iteration_000001, and tries again: OSError: [Errno 24] Too many open files"]
+        health = ask(server, "/health")[1]
+        assert (health["status"], health["failed_reloads"]) == ("reload_failing", 4)
+        failing[0] = ZeroDivisionError("another reason")
+        newest[0] = saved(tmp_path / "iteration_000003", "CartPole-v1", seed=2, model={"hiddens": [8]})
+        assert not reloader.look()
+        assert said[1:] == ["still serves iteration_000001, and tries again: ZeroDivisionError: another reason"]
+        failing.clear()
+        assert [reloader.look() for _ in range(16)].count(True) == 1
+        health = ask(server, "/health")[1]
+        assert (health["status"], health["failed_reloads"]) == ("ok", 5)
+    assert server.app.decisions.served.checkpoint == "iteration_000003"
+    assert said[2:] == ["serves iteration_000003, 0 env steps"]
 
 
 def test_health_and_page_are_open_and_metrics_count_requests_by_path_and_status(dense):
@@ -330,7 +362,7 @@ def test_health_and_page_are_open_and_metrics_count_requests_by_path_and_status(
     with serving(loaded(dense), token=token) as server:
         bearer = {"Authorization": f"Bearer {token}"}
         health = ask(server, "/health")[1]
-        assert (health["status"], health["checkpoint"]) == ("ok", "checkpoint")
+        assert health == {"status": "ok", "failed_reloads": 0, "uptime_s": health["uptime_s"]}
         assert ask(server, "/schema")[0] == 401
         assert ask(server, "/schema", **bearer)[1]["action_space"]["n"] == 2
         ask(server, "/act", {"observations": observations(3)}, **bearer)

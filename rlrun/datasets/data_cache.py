@@ -3,11 +3,15 @@
 Each set has a folder named by the digest of its manifest, and two files next to it. Who copies or maps a file of the
 set holds `.lock` meanwhile. Who has the set open shares `.used` as long as it does, and its time is that of the last
 opening. The sets opened longest ago are removed when a copy would pass the limit, except those that are open.
+
+The cache is one user's. Each process compares a copy with its digest before it first uses it, and copies the file again
+if it differs, or if other users may write to it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import math
 import os
 import shutil
@@ -19,7 +23,7 @@ from pathlib import Path
 from rlrun.checkpoint.durable import explained_full_disk, remove_leftovers, write_pieces
 from rlrun.datasets.manifest import FileEntry
 from rlrun.errors import UsageError
-from rlrun.kernels.cache import alone_with, cache_directory
+from rlrun.kernels.cache import alone_with, cache_directory, make_private, who_else_writes
 
 LIMIT_VARIABLE = "RLRUN_CACHE_GB"
 """Environment variable with the limit of all copies together, in gigabytes."""
@@ -40,6 +44,10 @@ def limit_bytes() -> int:
     raise UsageError(f"{LIMIT_VARIABLE} is {text!r}: set it to a positive number of gigabytes")
 
 
+_compared: dict[Path, tuple[int, int, int]] = {}
+"""Inode, time of the last change and size of the copies that this process has compared with their digests."""
+
+
 class CachedSet:
     """Copies of a data set's files. While this object lives, no other process makes room at their expense.
 
@@ -48,17 +56,19 @@ class CachedSet:
 
     Raises:
         OutOfResources: The cache cannot be written.
+        UsageError: Other users may write to the cache.
     """
 
     def __init__(self, digest: str) -> None:
         self._folder = cache_directory() / "datasets" / digest
         with explained_full_disk(self._folder, lambda: 0):
-            self._folder.parent.mkdir(parents=True, exist_ok=True)
+            if reason := make_private(self._folder.parent):
+                raise UsageError(f"{reason}: chmod go-w, or set RLRUN_CACHE to a directory of your own")
             used = _opened(self._folder)
             weakref.finalize(self, os.close, used)
             fcntl.flock(used, fcntl.LOCK_SH)
             os.utime(used)
-            self._folder.mkdir(exist_ok=True)
+            self._folder.mkdir(0o700, exist_ok=True)
         self._read: set[str] = set()
 
     @contextmanager
@@ -67,17 +77,20 @@ class CachedSet:
 
         Args:
             entry: The file's entry in the manifest.
-            pieces: Content of the file; iterated if there is no copy yet.
+            pieces: Content of the file; iterated if there is no copy yet, or none that can be used.
 
         Raises:
             OutOfResources: The disk is full.
         """
         path = self._folder / entry.name
         with alone_with(self._folder):
-            if not path.exists():
+            if not _is_sound(path, entry):
+                path.unlink(missing_ok=True)
                 remove_leftovers(self._folder)
                 self._make_room(entry.size)
                 write_pieces(path, pieces, entry.size)
+                path.chmod(0o600)
+                _compared[path] = _identity(path.stat())
             self._read.add(entry.name)
             yield path
 
@@ -102,6 +115,27 @@ class CachedSet:
             if excess > 0 and path.name not in self._read:
                 excess -= path.stat().st_size
                 path.unlink()
+
+
+def _is_sound(path: Path, entry: FileEntry) -> bool:
+    """Whether there is a copy of a file that only this user may write to, and that has the file's size and digest."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return False
+    if _compared.get(path) == _identity(status):
+        return True
+    if status.st_size != entry.size or who_else_writes(path):
+        return False
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
+            return False
+    _compared[path] = _identity(status)
+    return True
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_ctime_ns, status.st_size
 
 
 def _opened(folder: Path) -> int:

@@ -18,6 +18,29 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlrun"
 
 
+def who_else_writes(path: Path) -> str:
+    """Reason why a file or directory may hold what others wrote, "" if it is this user's or root's alone.
+
+    Raises:
+        OSError: It does not exist.
+    """
+    status = path.stat()
+    if status.st_uid not in (os.getuid(), 0):
+        return f"{path} is another user's"
+    return f"other users may write to {path}" if status.st_mode & 0o022 else ""
+
+
+def make_private(directory: Path) -> str:
+    """Creates a directory of the cache for this user alone; reason why it or its parent is not, "" if they are.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    for place in (directory.parent, directory):
+        place.mkdir(0o700, parents=True, exist_ok=True)
+    return who_else_writes(directory) or who_else_writes(directory.parent)
+
+
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
     """Context manager with a file lock, so that only one process of this machine creates the file."""

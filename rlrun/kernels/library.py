@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 
 from rlrun.checkpoint.durable import write_file
 from rlrun.errors import CompilerMissing
-from rlrun.kernels.cache import alone_with, cache_directory, installed_compiler
+from rlrun.kernels.cache import alone_with, cache_directory, installed_compiler, make_private, who_else_writes
 
 SOURCE = Path(__file__).with_name("kernels.c")
 
@@ -192,7 +192,8 @@ def compile_to(path: Path) -> None:
 def loaded(path: Path) -> ctypes.CDLL | None:
     """Loads compiled kernels; None if there are none or they are damaged."""
     try:
-        demand_own(path)
+        if reason := who_else_writes(path):
+            raise NoLibrary(reason)
         if hashlib.sha256(path.read_bytes()).hexdigest() != path.with_suffix(".sha256").read_text("utf-8"):
             return None
         return ctypes.CDLL(str(path))
@@ -207,24 +208,9 @@ def demand_safe(directory: Path) -> None:
         NoLibrary: Another user may write there, or files there may not be executed.
     """
     try:
-        directory.mkdir(0o700, parents=True, exist_ok=True)
-        for place in (directory, directory.parent):
-            demand_own(place)
+        if reason := make_private(directory):
+            raise NoLibrary(reason)
         if sys.platform == "linux" and os.statvfs(directory).f_flag & os.ST_NOEXEC:  # macOS does not tell
             raise NoLibrary(f"{directory} is mounted noexec")
     except OSError as error:
         raise NoLibrary(f"{directory}: {error.strerror}") from error
-
-
-def demand_own(path: Path) -> None:
-    """Checks that a file or directory is this user's, or root's, and that no other user may write to it.
-
-    Raises:
-        NoLibrary: It is not.
-        OSError: It does not exist.
-    """
-    status = path.stat()
-    if status.st_uid not in (os.getuid(), 0):
-        raise NoLibrary(f"{path} is another user's")
-    if status.st_mode & 0o022:
-        raise NoLibrary(f"other users may write to {path}")

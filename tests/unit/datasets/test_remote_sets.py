@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
+from rlrun.datasets import data_cache
 from rlrun.datasets.as_demonstrations import demonstrations_at
 from rlrun.datasets.check import check_set
 from rlrun.datasets.conversion import folder_at
@@ -110,6 +111,32 @@ def test_a_broken_copy_is_never_used(tmp_path: Path, cache: Path) -> None:
     file.write_bytes(whole)
     read(uri)
     assert copies(cache) == ["000000.arrow"]
+
+
+def test_a_copy_that_was_altered_or_that_others_may_write_to_is_fetched_again(tmp_path: Path, cache: Path) -> None:
+    uri = written(tmp_path / "set", files=2)
+    expected = read(uri).rows(np.arange(9))["obs"]
+    (copy,) = cache.glob("*/000000.arrow")
+    whole, other = copy.read_bytes(), copy.with_name("000001.arrow").stat().st_ino
+    for content, mode in ((whole[:-1] + bytes([whole[-1] ^ 1]), 0o600), (whole[:100], 0o600), (whole, 0o666)):
+        copy.write_bytes(content)
+        copy.chmod(mode)
+        data_cache._compared.clear()  # as in another process
+        np.testing.assert_array_equal(read(uri).rows(np.arange(9))["obs"], expected)
+        assert (copy.read_bytes(), copy.stat().st_mode & 0o777) == (whole, 0o600)
+    assert copy.with_name("000001.arrow").stat().st_ino == other
+    copy.write_bytes(b"?")
+    (tmp_path / "set" / "000000.arrow").unlink()
+    with pytest.raises(DataSetError, match=r"file:///.*/set/000000\.arrow is missing"):
+        read(uri)
+
+
+def test_a_cache_that_other_users_may_write_to_is_refused(tmp_path: Path, cache: Path) -> None:
+    uri = written(tmp_path / "set")
+    read(uri)
+    cache.chmod(0o777)
+    with pytest.raises(UsageError, match=r"other users may write to .*/cache/datasets: chmod go-w, or set RLRUN_CACHE"):
+        read(uri)
 
 
 def test_who_finds_a_copy_under_way_waits_for_it_and_uses_it(tmp_path: Path, cache: Path) -> None:

@@ -54,6 +54,8 @@ class ModelRewards(Operator):
     """Replaces rewards of whole episodes [L, N] by the reward model's score at the end, less the KL penalty.
 
     The penalty of a step is kl_coeff (log pi(a|s) - log pi_reference(a|s)), with the policy that acted (eq. 2).
+    The score stands for all that an episode is worth, so an episode that the env truncated is terminated too: a
+    bootstrap on top would count its score twice.
 
     Args:
         trainee: The trainee, with a `RewardModelPolicy`.
@@ -71,15 +73,17 @@ class ModelRewards(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the batch with the model's rewards."""
+        """Returns the batch with the model's rewards, in which every episode that has ended is terminated."""
         from rlrun.algorithms.preferences.policy import scores_and_reference
 
         valid = item["valid"]
         found = self.trainee.learner.evaluate(scores_and_reference, episode_rows(item))
         log_ratios = np.where(valid, item["logp"] - found["reference_logp"].T, 0.0)
-        scores = np.where(valid & (item["terminateds"] | item["truncateds"]), found["scores"].T, 0.0)
+        ends = item["terminateds"] | item["truncateds"]
+        scores = np.where(valid & ends, found["scores"].T, 0.0)
         self._measured = self._measured.merged(Moments.of(np.stack([scores.sum(0), log_ratios.sum(0)], -1), 1))
-        return SampleBatch(item, rewards=(scores - self.kl_coeff * log_ratios).astype(np.float32))
+        rewards = (scores - self.kl_coeff * log_ratios).astype(np.float32)
+        return SampleBatch(item, rewards=rewards, terminateds=ends, truncateds=np.zeros_like(ends))
 
     declared_metrics = (
         Metric("model_return_mean", "", "Mean score of an episode by the reward model", mode="max"),

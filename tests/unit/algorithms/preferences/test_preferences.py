@@ -25,6 +25,7 @@ from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.writer import SetWriter
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError, UsageError
+from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.policy.action_spaces.discrete import Categorical
 from rlrun.rollout.demonstrating import demonstrate_to_set
 from rlrun.toys.twenty_questions import RandomQuestioner
@@ -178,10 +179,28 @@ def test_a_reward_is_the_score_at_the_end_less_the_penalty_of_each_step() -> Non
     found = {"scores": np.full((2, 3), 4.0), "reference_logp": np.array([[-1.0, -3.0, 9.0], [-1.5, -1.0, -0.5]])}
     trainee: Any = SimpleNamespace(learner=SimpleNamespace(evaluate=lambda function, rows: found))
     operator = ModelRewards(trainee, kl_coeff=0.1)
-    rewards = operator(batch)["rewards"]
-    np.testing.assert_allclose(rewards, [[0, -0.05], [4 - 0.2, 0], [0, 4 + 0.05]], atol=1e-6)
+    rewarded = operator(batch)
+    np.testing.assert_allclose(rewarded["rewards"], [[0, -0.05], [4 - 0.2, 0], [0, 4 + 0.05]], atol=1e-6)
     assert operator.metrics() == {"model_return_mean": 4.0, "learner/kl_to_reference": pytest.approx(1.0)}
     assert operator.metrics() == {}
+
+
+def test_the_score_of_a_truncated_episode_counts_once() -> None:
+    ends = np.array([[0, 0], [1, 1]], np.bool_)
+    batch = SampleBatch(
+        obs=np.zeros((3, 2)),
+        actions=np.zeros((2, 2), np.int64),
+        valid=np.ones((2, 2), np.bool_),
+        terminateds=ends & [True, False],
+        truncateds=ends & [False, True],
+        rewards=np.zeros((2, 2), np.float32),
+        values=np.full((3, 2), 7.0, np.float32),
+        logp=np.zeros((2, 2), np.float32),
+    )
+    found = {"scores": np.full((2, 2), 4.0), "reference_logp": np.zeros((2, 2))}
+    trainee: Any = SimpleNamespace(learner=SimpleNamespace(evaluate=lambda function, rows: found))
+    targets = ComputeAdvantages(gamma=1.0, gae_lambda=1.0)(ModelRewards(trainee, kl_coeff=0.1)(batch))["value_targets"]
+    np.testing.assert_array_equal(targets, np.full((2, 2), 4.0))  # with a bootstrap, 11 where it is truncated
 
 
 def test_the_loss_of_dpo_is_that_of_the_paper() -> None:

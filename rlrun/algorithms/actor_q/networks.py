@@ -114,6 +114,23 @@ class ActorQNetworks:
         """Q values by the C target critics, as `values`, for observations [S, L, ...] and actions [S, L, D]."""
         return self.target_critic_outputs(observations, actions).squeeze(-1)
 
+    def joint_values(self, present: tuple[Any, Tensor], following: tuple[Any, Tensor]) -> tuple[Tensor, Tensor]:
+        """Q values [C, S, L] by the C critics of recorded and of next actions, in one pass over 2 S rows.
+
+        Each half has dropout factors of its own: next actions have those of the target critics.
+
+        Args:
+            present: Observations [S, L, ...] and recorded actions [S, L, D].
+            following: Next observations and actions, of the same shapes.
+        """
+        observations, actions = map_tree(lambda *halves: torch.cat(halves), present, following)
+        kept = [
+            None if own is None else torch.cat([own, ahead])
+            for own, ahead in zip(*map(self._kept, (0, 1)), strict=True)
+        ]
+        values, ahead = self._of_critics(self.views, observations, actions, kept).squeeze(-1).chunk(2, 1)
+        return values, ahead
+
     def actor_values(self, objective: ActorObjective, observations: Any, actions: Tensor | None = None) -> Tensor:
         """Outputs [S, L, K] that an actor maximises: of the first critic, or the minimum or mean over all critics."""
         if objective == "first":

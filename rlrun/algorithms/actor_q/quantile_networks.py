@@ -12,7 +12,6 @@ from rlrun.algorithms.actor_q.soft_networks import Residuals, Soft, SquashedNetw
 from rlrun.algorithms.dqn.return_distributions import quantile_huber
 from rlrun.algorithms.settings.critic_ensemble import ActorObjective
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
 from rlrun.nn.batch_renorm import batch_statistics
 
 
@@ -71,9 +70,8 @@ class JointNetworks(SquashedNetworks):
         present, following = networks.present(batch), networks.following(batch)
         with torch.no_grad():
             actions, log_probs = self.sample(following, batch["next_noise"])
-        both = map_tree(lambda *parts: torch.cat(parts), present, following)
         with batch_statistics(*networks.critics) as moved:
-            values, ahead = networks.values(both, torch.cat([batch["actions"], actions])).chunk(2, 1)
+            values, ahead = networks.joint_values((present, batch["actions"]), (following, actions))
         return values, Soft(log_probs, self.kept_of(ahead.detach(), batch), moved=moved)
 
 

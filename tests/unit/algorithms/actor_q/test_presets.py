@@ -162,6 +162,27 @@ def test_losses_alone_drop_units_at_the_rate_that_is_set_and_critics_and_targets
     assert "kept_units" not in SAC(model={"hiddens": [4]}).policy(SPACES, 0).draws(np.random.default_rng(0), 5, 1)
 
 
+def test_units_are_dropped_independently_in_both_halves_of_a_joint_pass() -> None:
+    policy = DroQ(model={"hiddens": [4]}, critic_dropout=0.5, joint_targets=True).policy(SPACES, 0)
+    batch = minibatch()
+    drawn = policy.draws(np.random.default_rng(0), ROWS, 1)["kept_units"]
+    batch["kept_units"] = torch.from_numpy(drawn)
+    outputs = policy.outputs(policy.parameters.views(policy.parameters.gather(policy.module)), batch)
+    actions, _ = outputs.sample(batch["next_obs"], batch["next_noise"])
+    networks = outputs.networks
+    swapped = replace(networks, kept=torch.cat(networks.kept.chunk(2, -1)[::-1], -1))
+    values, ahead = outputs.values_and_next(batch)
+    torch.testing.assert_close(values, networks.values(batch["obs"], batch["actions"]))
+    torch.testing.assert_close(ahead.values, swapped.values(batch["next_obs"], actions).amin(0).detach())
+    assert not torch.allclose(ahead.values, networks.values(batch["next_obs"], actions).amin(0))
+
+
+@pytest.mark.parametrize("algorithm", [CrossQ(critic_dropout=0.1, **SMALL), DroQ(joint_targets=True, **SMALL)])
+def test_joint_targets_and_dropout_train_together(algorithm: SAC) -> None:
+    with Training("Pendulum-v1", algorithm, seed=1) as training:
+        assert math.isfinite(training.step()["learner/critics/loss"])
+
+
 def renormalized_outputs(algorithm: CrossQ, seed: int = 0) -> tuple[SquashedNetworks, Policy, Tensor]:
     policy = algorithm.policy(SPACES, 0)
     flat = torch.randn(policy.parameters.size, generator=torch.Generator().manual_seed(seed))

@@ -181,7 +181,8 @@ class DQN(Algorithm[DQNConfig]):
         if self.config.double:
             best = outputs.greedy_actions(batch["next_obs"])
         else:
-            best = outputs.allowed_argmax(outputs.means(target_outputs), batch["next_obs"])
+            values = outputs.target_values(batch["next_obs"], target_outputs)
+            best = outputs.allowed_argmax(values, batch["next_obs"])
         return batch["rewards"], gather_actions(target_outputs, best)
 
     def _distances(

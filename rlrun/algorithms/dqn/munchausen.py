@@ -32,7 +32,8 @@ def munchausen_targets(
     """Rewards [S, 1] with the clipped log-policy, and soft values [S, 1, K] of the next observations.
 
     reward + alpha [tau log pi(a | s)] from clip to 0, and sum over a' of pi(a' | s') (z(s', a') - tau log pi(a' | s')),
-    with pi = softmax(q / tau) under action masks, and q and the returns z by the target network.
+    with pi = softmax(q / tau) under action masks, and q and the returns z by the target network; q of an implicit
+    quantile network is at fixed fractions, as for greedy choices.
 
     Args:
         settings: Settings of the targets.
@@ -47,5 +48,6 @@ def munchausen_targets(
     present = outputs.log_policy(outputs.target_values(batch["obs"]), batch["obs"], tau)
     taken = present.gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
     rewards = batch["rewards"] + settings.alpha * (tau * taken).clamp(settings.clip, 0.0)
-    following = outputs.log_policy(outputs.means(target_outputs), batch["next_obs"], tau).unsqueeze(-1)
+    ahead = outputs.target_values(batch["next_obs"], target_outputs)
+    following = outputs.log_policy(ahead, batch["next_obs"], tau).unsqueeze(-1)
     return rewards, (following.exp() * (target_outputs - tau * following)).sum(-2)

@@ -25,7 +25,7 @@ class QNetworks:
     """Online and target network of a Q policy, evaluated with the parameters of an update.
 
     A noisy network has independent noise for the online values, the choice of the next action, and the target. An
-    implicit quantile network has drawn fractions for online and target quantiles, and fixed ones for the choice.
+    implicit quantile network has drawn fractions for online and target quantiles, and fixed ones where it chooses.
 
     Attributes:
         network: The Q network, without parameters.
@@ -62,14 +62,27 @@ class QNetworks:
         """Q values [S, L, A] of all actions for observations [S, L, ...], by the online network."""
         return self.means(self.q_outputs(observations))
 
-    def target_values(self, observations: Any) -> Tensor:
-        """Q values [S, L, A] of all actions by the target network, without gradient."""
-        return self.means(self.target_q_outputs(observations))
+    def target_values(self, observations: Any, outputs: Tensor | None = None) -> Tensor:
+        """Q values [S, L, A] by which the target network chooses among all actions, without gradient.
+
+        Those of an implicit quantile network are means at fixed fractions, as in acting. The means at the fractions
+        drawn for a target would favour actions whose quantiles happen to be high in that very target.
+
+        Args:
+            observations: Observations [S, L, ...].
+            outputs: The target network's outputs [S, L, A, K] for these, if they are there already: the values of
+                other networks are their means.
+        """
+        if self.waves is not None:
+            with torch.no_grad():
+                return self.means(self._run(self.target_views, observations, _TARGET, at_midpoints=True))
+        return self.means(self.target_q_outputs(observations) if outputs is None else outputs)
 
     def greedy_actions(self, observations: Any) -> Tensor:
         """Greedy actions [S, L] of the online network under action masks, for double Q-learning; no gradient."""
         with torch.no_grad():
-            return self.allowed_argmax(self.means(self._run(self.views, observations, _CHOICE)), observations)
+            outputs = self._run(self.views, observations, _CHOICE, at_midpoints=True)
+            return self.allowed_argmax(self.means(outputs), observations)
 
     def allowed_argmax(self, values: Tensor, observations: Any) -> Tensor:
         """Masked argmax [S, L] of Q values [S, L, A] over the actions that the observations allow."""
@@ -93,7 +106,7 @@ class QNetworks:
         model = self.returns
         return torch.linspace(model.v_min, model.v_max, model.num_atoms, device=like.device)
 
-    def _run(self, views: Mapping[str, Tensor], observations: Any, which: int) -> Tensor:
+    def _run(self, views: Mapping[str, Tensor], observations: Any, which: int, *, at_midpoints: bool = False) -> Tensor:
         module = self.network.module
         if isinstance(module, NoisyNet) and self.noise is not None:
             views = module.drawn(views, self.noise[which])
@@ -101,7 +114,7 @@ class QNetworks:
         outputs = heads["outputs"]
         if self.decode is not None:
             columns = {"obs": observations}
-            if self.waves is not None and which != _CHOICE:
+            if self.waves is not None and not at_midpoints:
                 columns[WAVES] = self.waves.chunk(2, 2)[int(which == _TARGET)]
             outputs = self.decode(views, heads, columns)
         return outputs.view(*outputs.shape[:2], self.num_actions, -1)

@@ -100,4 +100,6 @@ def named_experiments(
         raise click.UsageError("--algorithm and --env go together")
     experiment = shipped_experiment(algorithm, env, overrides, max_trials=most)
     echo(f"{experiment.name}: {experiment.origin}", err=True)
+    if warning := experiment.never_learns:
+        echo(f"warning: {warning}", err=True)
     return [experiment]

@@ -494,6 +494,20 @@ class Experiment(RunSettings, Learning):
         return self
 
     @property
+    def never_learns(self) -> str:
+        """Warning that the run ends before learning starts, "" if it does not.
+
+        In a world of many agents, where a policy stores a step for each of its agents, it is always "".
+        """
+        stop, starts = self.stop.bounds.get("env_steps"), self.config.to_data().get("learning_starts", 0)
+        if stop is None or self.env.has_many_agents or stop > starts:
+            return ""
+        return (
+            f"{self.name}: nothing is learned, since the run stops at {stop:,.0f} env steps, and learning starts after "
+            f"{starts:,}: set stop.env_steps above config.learning_starts"
+        )
+
+    @property
     def num_configurations(self) -> int:
         """Number of configurations, each of which runs with every seed; for populations, the population size."""
         return self.configurations_in(self.spaces())

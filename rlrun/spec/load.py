@@ -49,7 +49,8 @@ def load_experiments(
         files: The files; a folder stands for the YAML files in it.
         overrides: Texts ``path=value`` that override the files; the last one for a path wins.
         max_trials: Maximum number of trials of an experiment.
-        tell: Called with a line for each file of another library that was translated.
+        tell: Called with a line for each file of another library that was translated, and for each experiment that
+            ends before it learns.
 
     Raises:
         SpecError: There are mistakes; the error lists those of all files and overrides.
@@ -66,7 +67,11 @@ def load_experiments(
         except FileNotFoundError:
             problems.append(Problem("", f"there is no such file{_nearest(path)}", str(path)))
         make_importable(path.parent)
-    return _check(documents, overrides, problems, max_trials=max_trials)
+    experiments = _check(documents, overrides, problems, max_trials=max_trials)
+    for experiment in experiments:
+        if warning := experiment.never_learns:
+            tell(f"warning: {warning}")
+    return experiments
 
 
 def parse_experiments(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from rlrun.errors import EnvironmentUnusable, SpecError
+from rlrun.registry import BUILT_IN, algorithm_class
 from rlrun.spec.experiment import Experiment
 from rlrun.spec.load import load_experiments, parse_experiments, shipped_configs, shipped_experiment
 
@@ -33,6 +34,31 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def load(file: Path, *overrides: str) -> dict[str, Experiment]:
     return {experiment.name: experiment for experiment in load_experiments([file], overrides)}
+
+
+OF_TEAMS_OR_DATA = ("vdn", "qmix", "maddpg", "r2d3", "rlpd")
+
+
+def with_replay() -> list[str]:
+    """Names of the algorithms that fill a replay buffer from an env of one agent alone before they learn."""
+    settings = {name: algorithm_class(name).Config().to_data() for name in BUILT_IN if name not in OF_TEAMS_OR_DATA}
+    return [name for name, own in settings.items() if own.get("learning_starts", 0) > 0]
+
+
+@pytest.mark.parametrize("algorithm", with_replay())
+def test_a_run_that_stops_before_it_learns_is_warned_of(file: Path, algorithm: str) -> None:
+    def told(*overrides: str) -> list[str]:
+        lines: list[str] = []
+        load_experiments([file], overrides, tell=lines.append)
+        return lines
+
+    starts = algorithm_class(algorithm).Config().to_data()["learning_starts"]
+    file.write_text(f"short: {{algorithm: {algorithm}, env: CartPole-v1, stop: {{env_steps: {starts}}}}}\n")
+    assert told() == [
+        f"warning: short: nothing is learned, since the run stops at {starts:,} env steps, and learning starts after "
+        f"{starts:,}: set stop.env_steps above config.learning_starts"
+    ]
+    assert told(f"stop.env_steps={starts + 1}") == told("config.learning_starts=1000000", "stop={iteration: 3}") == []
 
 
 def test_a_file_holds_several_experiments(file: Path) -> None:

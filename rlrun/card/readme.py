@@ -8,6 +8,7 @@ from typing import Any
 
 from rlrun.card.evidence import ONE_SEED, Evidence, SeedResult
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml
+from rlrun.policy.action_kind import ActionKind
 from rlrun.report.configurations import params_text
 from rlrun.runs.run_directory import RunTable
 from rlrun.runs.trial_result import TrialResult
@@ -47,6 +48,7 @@ class Subject:
         episodes: Number of evaluation episodes of each seed.
         first_seed: Seed of these episodes.
         best: Whether the best checkpoint of each seed was taken, not its newest.
+        actions: Whether the actions of these episodes were greedy or sampled.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Subject:
     episodes: int
     first_seed: int
     best: bool
+    actions: ActionKind
 
     @property
     def commits(self) -> list[str]:
@@ -176,8 +179,8 @@ def _protocol(subject: Subject, evidence: Evidence) -> list[str]:
     varied = params_text(evidence.group.params)
     built = ", ".join(commit[:12] for commit in subject.commits)
     sentences = [
-        f"The {which} checkpoint of each seed played {subject.episodes} episodes with its likeliest actions, the same "
-        f"episodes for all (`rlrun evaluate --episodes {subject.episodes} --seed {subject.first_seed}`).",
+        f"The {which} checkpoint of each seed played {subject.episodes} episodes with {subject.actions} actions, the "
+        f"same episodes for all (`rlrun evaluate --episodes {subject.episodes} --seed {subject.first_seed}`).",
         _aggregation(len(evidence.seeds)),
         f"The weights are those of seed {seed}: {how}." if len(evidence.seeds) > 1 else f"The weights: seed {seed}.",
         *([f"The configuration is one of several of its run: {varied}."] if varied else []),

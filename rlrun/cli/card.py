@@ -59,6 +59,7 @@ def card(
     from rlrun.card.readme import README, RESULTS, Subject, readme, results_document
     from rlrun.cli.targets import run_or_trial_named
     from rlrun.report.reading import read_run
+    from rlrun.spec.experiment import actions_of
 
     if video is not None and video.suffix not in VIDEOS:
         raise click.BadParameter(f"{video}: a video's name ends with .mp4 or .gif", param_hint="--video")
@@ -68,7 +69,7 @@ def card(
     with card_folder(output) as folder:
         evidence = _evidence(view, trial, runs_dir, best=best, episodes=episodes, seed=seed, trust=trust)
         names = (view.name, view.algorithm, experiment.algorithms, view.env)
-        subject = Subject(*names, view.table, episodes, seed, best)
+        subject = Subject(*names, view.table, episodes, seed, best, actions_of(experiment.evaluation))
         _write_files(folder, experiment, evidence, runs_dir, trust=trust)
         if video is not None:
             shutil.copy(video, folder / f"replay{video.suffix}")
@@ -157,14 +158,14 @@ def _export(training: Training, checkpoint: Path, folder: Path) -> None:
     from rlrun.export.observations import of_env
     from rlrun.export.saved_policy import export, metadata_of
 
-    policies = list(training.description.policies.algorithms)
+    policies, actions = list(training.description.policies.algorithms), training.description.actions
     for name in policies:
         file = "policy.onnx" if len(policies) == 1 else f"{name}.onnx"
         try:
             env = evaluation_env(checkpoint, training)
-            metadata = metadata_of(training, name, checkpoint, stochastic=False)
+            metadata = metadata_of(training, name, checkpoint, actions)
             observations = partial(of_env, training, name, env, 0)
-            found = export(training, name, observations, metadata, to="onnx", stochastic=False, seed=0)
+            found = export(training, name, observations, metadata, to="onnx", actions=actions, seed=0)
         except (UsageError, ExportDiffers) as error:
             echo(f"left out: {file}: {error}", err=True)
         else:

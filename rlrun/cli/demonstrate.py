@@ -5,13 +5,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlrun.cli.completers import complete_trials
-from rlrun.cli.options import OutputFile, runs_dir_option, trust_option
+from rlrun.cli.options import OutputFile, actions_option, runs_dir_option, trust_option
 from rlrun.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from rlrun.policy.action_kind import ActionKind
 
 
 @click.command()
@@ -33,7 +36,7 @@ from rlrun.cli.terminal import echo
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
-@click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
+@actions_option
 @runs_dir_option
 @trust_option
 def demonstrate(
@@ -44,7 +47,7 @@ def demonstrate(
     episodes: int,
     seed: int,
     best: bool,
-    stochastic: bool,
+    actions: ActionKind | None,
     runs_dir: Path,
     trust: bool,
 ) -> None:
@@ -65,7 +68,7 @@ def demonstrate(
         if policy is not None and env is not None:
             acts, world = _function(policy, env, seed)
         else:
-            acts, world = _saved(str(target), runs_dir, opened, best=best, stochastic=stochastic, trust=trust)
+            acts, world = _saved(str(target), runs_dir, opened, best=best, actions=actions, trust=trust)
         if world.has_many_agents:
             raise UsageError(f"demonstrations are of one agent, and {world.id} is a world of many")
         if output.suffix == ".npz":
@@ -105,18 +108,18 @@ def _function(policy: str, env: str, seed: int) -> tuple[Any, Any]:
 
 
 def _saved(
-    target: str, runs_dir: Path, opened: ExitStack, *, best: bool, stochastic: bool, trust: bool
+    target: str, runs_dir: Path, opened: ExitStack, *, best: bool, actions: ActionKind | None, trust: bool
 ) -> tuple[Any, Any]:
     """Restores a saved policy as a demonstrator, with its env."""
     from rlrun.cli.targets import checkpoint_named, evaluation_env, restored
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     training = opened.enter_context(restored(checkpoint, runs_dir, trust=trust))
-    policy = training.acting.policy()
+    policy, kind = training.acting.policy(), actions or training.description.actions
 
     def acts(observation: Any, starts: bool, prev_reward: float) -> tuple[Any, float | None]:
-        if stochastic:
+        if kind == "sampled":
             return policy.sampled(observation, episode_start=starts, prev_reward=prev_reward)
-        return policy.act(observation, episode_start=starts, prev_reward=prev_reward), None
+        return policy.act(observation, kind, episode_start=starts, prev_reward=prev_reward), None
 
     return acts, evaluation_env(checkpoint, training)

@@ -11,11 +11,12 @@ import click
 
 from rlrun.cli.completers import complete_envs, complete_trials
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import json_option, runs_dir_option, trust_option
+from rlrun.cli.options import actions_option, json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted
 
 if TYPE_CHECKING:
     from rlrun.envs.env_config import EnvConfig
+    from rlrun.policy.action_kind import ActionKind
     from rlrun.rollout.evaluation import EvaluationResult
 
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--show", type=click.IntRange(min=1), help="Print this number of episodes as text.")
-@click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
+@actions_option
 @click.option(
     "--env",
     shell_complete=complete_envs,
@@ -43,7 +44,7 @@ def evaluate(
     episodes: int,
     seed: int,
     show: int | None,
-    stochastic: bool,
+    actions: ActionKind | None,
     env: str | None,
     port: int | None,
     against: str | None,
@@ -64,8 +65,8 @@ def evaluate(
 
     With --against, two policies of a world of many agents play one another, each
     side in half of the games: wins, draws and losses, with 95 % intervals. In a
-    world without chance let them draw their actions, by --stochastic. Scripts are
-    named as package.module:Name, and may have settings: "minimax(depth=5)".
+    world without chance let them draw their actions, by --actions sampled. Scripts
+    are named as package.module:Name, and may have settings: "minimax(depth=5)".
 
     Policies that search, such as those of alphazero, take the simulations of
     their settings, or of --simulations; an opponent always those of its settings.
@@ -73,6 +74,9 @@ def evaluate(
     from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, restored
     from rlrun.envs.env_config import EnvConfig
     from rlrun.envs.task_model import with_satisfaction
+    from rlrun.policy.action_kind import other_kind
+    from rlrun.report.action_kinds import DifferingKinds
+    from rlrun.rollout.evaluation import interval_gap
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     other = None if env is None else EnvConfig.parse(env_written(env), path="--env")
@@ -92,22 +96,29 @@ def evaluate(
 
             opponent = opponent_named(against, runs_dir, best=best)
             other_side = opponent if isinstance(opponent, str) else stack.enter_context(saved(opponent)).games
-            sides = training.games.play(other_side, episodes, seed=seed, explore=stochastic)
+            sides = training.games.play(other_side, episodes, seed=seed, actions=actions)
             found = Versus(str(checkpoint), str(opponent), sides)
             print_result(found.to_dict(), found.text())
             return
         world = other or (
             evaluation_env(checkpoint, training) if port is None else _clients_on(training.description.env, port)
         )
-        result = training.evaluate(episodes, seed=seed, explore=stochastic, env=with_satisfaction(world))
+        judged_in, kind = with_satisfaction(world), actions or training.description.actions
+        result = training.evaluate(episodes, seed=seed, actions=kind, env=judged_in)
+        of_other = training.acting.evaluate_other_kind(episodes, seed=seed, actions=kind, env=judged_in)
         shown = []
         if show is not None:
             from rlrun.training.played_episodes import episodes_as_text
 
-            shown = episodes_as_text(training.acting.policy(), world, show, seed, explore=stochastic)
-    data = {"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()}
+            shown = episodes_as_text(training.acting.policy(), world, show, seed, actions=kind)
+    data = {"checkpoint": str(checkpoint), "seed": seed, "actions": kind, **result.to_dict()}
+    lines = [str(checkpoint), evaluation_text(result)]
+    if of_other is not None:
+        data[other_kind(kind)] = of_other.to_dict()
+        if interval_gap(result, of_other):
+            lines.append(DifferingKinds(kind, result.mean, of_other.mean).line())
     texts = {} if show is None else {"shown": shown}
-    print_result(data | texts, "\n".join([str(checkpoint), evaluation_text(result), *shown]))
+    print_result(data | texts, "\n".join([*lines, *shown]))
 
 
 def _clients_on(env: EnvConfig, port: int) -> EnvConfig:

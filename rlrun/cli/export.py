@@ -9,11 +9,12 @@ import click
 
 from rlrun.cli.completers import complete_trials
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import OutputFile, json_option, runs_dir_option, trust_option
+from rlrun.cli.options import OutputFile, actions_option, json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import counted
 
 if TYPE_CHECKING:
     from rlrun.export.saved_policy import Export, Format
+    from rlrun.policy.action_kind import ActionKind
     from rlrun.training.training import Training
 
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--policy", default="", metavar="NAME", help="The policy of a world with several; the first by default.")
 @click.option("--to", type=click.Choice(["onnx", "c"]), default="onnx", show_default=True, help="Kind of file.")
-@click.option("--stochastic", is_flag=True, help="Draw actions by noise, a further input, not the likeliest ones.")
+@actions_option
 @click.option("--data", metavar="SET", type=click.Path(), help="Compare on a data set, not in the env.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the comparison.")
 @runs_dir_option
@@ -35,7 +36,7 @@ def export(
     best: bool,
     policy: str,
     to: Format,
-    stochastic: bool,
+    actions: ActionKind | None,
     data: str | None,
     seed: int,
     runs_dir: Path,
@@ -46,7 +47,8 @@ def export(
     The file holds all that is between an observation of the env and an action of
     the env: normalisation, earlier observations, action masks, memory, scaling.
     Before it is written, its actions are compared with those of the policy along
-    1,000 observations. CHECKPOINT is a directory; a RUN or one of its trials means
+    1,000 observations. A file with sampled actions takes noise as a further input.
+    CHECKPOINT is a directory; a RUN or one of its trials means
     its newest whole checkpoint.
     """
     from rlrun.checkpoint.durable import write_file
@@ -57,14 +59,15 @@ def export(
     _demand_suffix(output, to)
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     with restored(checkpoint, runs_dir, trust=trust) as training:
-        metadata = metadata_of(training, policy, checkpoint, stochastic=stochastic)
+        kind = actions or training.description.actions
+        metadata = metadata_of(training, policy, checkpoint, kind)
         found = exported(
             training,
             policy,
             lambda: _stream(training, policy, checkpoint, data, seed),
             metadata,
             to=to,
-            stochastic=stochastic,
+            actions=kind,
             seed=seed,
         )
     write_file(output, found.content)

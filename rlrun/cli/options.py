@@ -11,6 +11,7 @@ import click
 from typing_extensions import override
 
 from rlrun.cli.completers import RUNS_VARIABLE, complete_settings, complete_specs, complete_tags
+from rlrun.policy.action_kind import ACTION_KINDS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -100,6 +101,13 @@ max_trials_option = click.option(
     help="Refuse an experiment that has more than N trials (10,000 by default).",
 )
 """Command decorator: option ``--max-trials N``, the number of trials above which a sweep is refused."""
+
+actions_option = click.option(
+    "--actions",
+    type=click.Choice(ACTION_KINDS),
+    help="Take the most likely actions (greedy), or sample them; default: as the run's evaluations do.",
+)
+"""Command decorator: option ``--actions``, whether a saved policy acts greedily or samples its actions."""
 
 trust_option = click.option("--trust", is_flag=True, help="Allow code, files and services that a stranger's run names.")
 """Command decorator: flag ``--trust``, which allows code and files that an untrusted checkpoint or run names."""

@@ -13,6 +13,7 @@ from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.tables import cell_text, listed, metric_words
 from rlrun.cli.terminal import echo
 from rlrun.cli.trial_progress import training_time
+from rlrun.report.action_kinds import differing_line
 from rlrun.report.plain_json import fields_of
 from rlrun.report.step_axis import STEP_NAMES, counted_metric
 from rlrun.runs.outcome import failure_of, resume_command, shown_path
@@ -108,6 +109,8 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
             if leader.best_score is not None:
                 by = f" by {leader.name}" if len(mine) > 1 else ""
                 lines.append(f"Best {metric_words(leader.judged_by)}: {cell_text(leader.best_score)}{by}")
+            if differing := differing_line({trial.name: trial.last_result.get for trial in mine}):
+                lines.append(differing)
             env = " --env ID" if _lacks_env(leader) else ""
             lines.append(f"  rlrun evaluate {shlex.quote(shown_path(target))}{best}{env} --episodes 20")
         if not all(is_complete(trial.status) for trial in mine):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlrun.cli.completers import complete_trials
-from rlrun.cli.options import runs_dir_option, trust_option
+from rlrun.cli.options import actions_option, runs_dir_option, trust_option
 from rlrun.cli.terminal import echo, plain
 from rlrun.errors import UsageError, did_you_mean
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from rlrun.envs.env_config import EnvConfig
+    from rlrun.policy.action_kind import ActionKind
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.toys.board_games import BoardGame
 
@@ -30,7 +31,7 @@ _CELL = re.compile(r"([a-z])(\d{1,2})")
 @click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @click.option("--as", "player", help="Your side, such as x or o; by default the one that begins.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
-@click.option("--stochastic", is_flag=True, help="Sample the policy's moves instead of taking the likeliest.")
+@actions_option
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sampled moves.")
 @click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
 @runs_dir_option
@@ -39,7 +40,7 @@ def play(
     target: str,
     player: str | None,
     best: bool,
-    stochastic: bool,
+    actions: ActionKind | None,
     seed: int,
     simulations: int | None,
     runs_dir: Path,
@@ -64,7 +65,8 @@ def play(
             training.acting.search(simulations)
         policy = training.games.player(SIDES[1 - person])
         echo(f"{checkpoint}\nYou are {world.possible_agents[person]}. {_how_to_move(world)}; {QUIT} quits.")
-        _play(world, person, policy, generator(seed, "play") if stochastic else None)
+        kind = actions or training.description.actions
+        _play(world, person, policy, generator(seed, "play") if kind == "sampled" else None)
 
 
 def board_text(world: BoardGame) -> str:

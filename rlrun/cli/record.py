@@ -8,13 +8,16 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlrun.cli.completers import complete_trials
-from rlrun.cli.options import OutputFile, runs_dir_option, trust_option
+from rlrun.cli.options import OutputFile, actions_option, runs_dir_option, trust_option
 from rlrun.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from rlrun.policy.action_kind import ActionKind
 
 # Suffix -> modules that write such videos; all of them are in the extra `video`.
 WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
@@ -26,7 +29,7 @@ WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
 @click.option("--episodes", type=click.IntRange(min=1), default=1, show_default=True, help="Number of episodes.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
-@click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
+@actions_option
 @runs_dir_option
 @trust_option
 def record(
@@ -35,7 +38,7 @@ def record(
     episodes: int,
     best: bool,
     seed: int,
-    stochastic: bool,
+    actions: ActionKind | None,
     runs_dir: Path,
     trust: bool,
 ) -> None:
@@ -55,7 +58,7 @@ def record(
         "runs_dir": str(runs_dir),
         "episodes": episodes,
         "seed": seed,
-        "stochastic": stochastic,
+        "actions": actions,
         "trust": trust,
     }
     partial = output.with_name(f".{output.stem}.partial-{os.getpid()}{output.suffix}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from rlrun.envs.env_config import EnvConfig
+    from rlrun.policy.action_kind import ActionKind
     from rlrun.training.training import Training
 
 GIF_MAX_FPS = 50  # durations in a GIF are hundredths of a second, and viewers slow down those below two
@@ -29,7 +30,14 @@ DEFAULT_FPS = 30
 
 
 def record(
-    checkpoint: Path, output: Path, runs_dir: Path, *, episodes: int, seed: int, stochastic: bool, trust: bool
+    checkpoint: Path,
+    output: Path,
+    runs_dir: Path,
+    *,
+    episodes: int,
+    seed: int,
+    actions: ActionKind | None,
+    trust: bool,
 ) -> tuple[list[float], int]:
     """Runs episodes of a saved policy and records a video.
 
@@ -39,7 +47,7 @@ def record(
         runs_dir: The folder that holds the user's own runs.
         episodes: Number of episodes.
         seed: Seed of the episodes, which are those of an evaluation with the same seed.
-        stochastic: Whether actions are sampled from the policy.
+        actions: Whether actions are greedy or sampled; None for the kind that the checkpoint records.
         trust: Whether to import what the checkpoint names.
 
     Returns:
@@ -52,11 +60,11 @@ def record(
     with restored(checkpoint, runs_dir, trust=trust) as training:
         judged_in = evaluation_env(checkpoint, training)
         if judged_in.has_many_agents:
-            return _record_world(training, judged_in, output, episodes, seed, stochastic)
+            return _record_world(training, judged_in, output, episodes, seed, actions)
         env = make_env(judged_in, render_mode="rgb_array", seed=seed)
         try:
             returns: list[float] = []
-            with closing(_frames(training, judged_in, env, episodes, seed, stochastic, returns)) as frames:
+            with closing(_frames(training, judged_in, env, episodes, seed, actions, returns)) as frames:
                 count = _write(output, frames, float(env.metadata.get("render_fps") or DEFAULT_FPS))
         finally:
             close_or_warn(env.close, judged_in.id, "after all episodes")
@@ -64,7 +72,7 @@ def record(
 
 
 def _record_world(
-    training: Training, world: EnvConfig, output: Path, episodes: int, seed: int, stochastic: bool
+    training: Training, world: EnvConfig, output: Path, episodes: int, seed: int, actions: ActionKind | None
 ) -> tuple[list[float], int]:
     """Records episodes of a multi-agent world's policies; the return of an episode is the sum over all agents."""
     if world.pettingzoo is not None:
@@ -76,7 +84,7 @@ def _record_world(
             raise EnvironmentUnusable(f"the world {world.id} draws no picture: its render() returns none")
         drawn.append(picture)
 
-    result = training.acting.evaluate(episodes, seed=seed, explore=stochastic, env=world, draw=draw)
+    result = training.acting.evaluate(episodes, seed=seed, actions=actions, env=world, draw=draw)
     return result.returns, _write(output, iter(drawn), DEFAULT_FPS)
 
 
@@ -86,13 +94,13 @@ def _frames(
     env: gymnasium.Env[Any, Any],
     episodes: int,
     seed: int,
-    stochastic: bool,
+    actions: ActionKind | None,
     returns: list[float],
 ) -> Generator[np.ndarray[Any, Any]]:
     """Yields the rendered frames of all episodes, initial states included, and appends each episode's return."""
     from rlrun.training.played_episodes import played
 
-    for step in played(training.acting.policy(), config, env, episodes, seed, explore=stochastic):
+    for step in played(training.acting.policy(), config, env, episodes, seed, actions=actions):
         yield _frame(env)
         if step.is_over:
             returns.append(step.total)

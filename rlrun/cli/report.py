@@ -48,7 +48,9 @@ def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: 
 
     if output.suffix not in (".html", ".htm"):
         raise UsageError(f"{output}: a report is written as .html")
-    problems = write_report([run_named(run, runs_dir) for run in runs], output, metrics=metrics, mode=mode)
+    problems, differing = write_report([run_named(run, runs_dir) for run in runs], output, metrics=metrics, mode=mode)
     for problem in problems:
         echo(f"left out: {problem}", err=True)
+    for line in differing:
+        echo(line)
     echo(f"Written: {output} ({output.stat().st_size / 1e6:.1f} MB)")

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import click
 
 from rlrun.cli.completers import complete_trials
-from rlrun.cli.options import runs_dir_option, trust_option
+from rlrun.cli.options import actions_option, runs_dir_option, trust_option
 from rlrun.cli.tables import counted
 from rlrun.cli.terminal import echo
 from rlrun.errors import RlrunError, SpecError, UsageError
 
 if TYPE_CHECKING:
+    from rlrun.policy.action_kind import ActionKind
     from rlrun.serving.policy_app import PolicyApp
     from rlrun.serving.served_policy import ServedPolicy
     from rlrun.web.listening import Listening
@@ -33,7 +34,7 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
 @click.argument("target", metavar="CHECKPOINT|RUN", shell_complete=complete_trials)
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--policy", "name", default="", help="The policy, where a world has several; default: the first.")
-@click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
+@actions_option
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of drawn actions.")
 @click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Network interface; any other needs a token.")
@@ -62,7 +63,7 @@ def serve(
     target: str,
     best: bool,
     name: str,
-    stochastic: bool,
+    actions: ActionKind | None,
     seed: int,
     simulations: int | None,
     host: str,
@@ -93,7 +94,9 @@ def serve(
     demand_web_packages()
     listening = Listening(port, host, read_token(token_file), cert, key)
     find = partial(checkpoint_named, target, runs_dir, best=best)
-    load = partial(loaded_elsewhere, runs_dir=runs_dir, trust=trust, name=name, simulations=simulations)
+    load = partial(
+        loaded_elsewhere, runs_dir=runs_dir, trust=trust, name=name, simulations=simulations, actions=actions
+    )
     checkpoint = find()
 
     from rlrun.functional.seeding import generator
@@ -102,7 +105,8 @@ def serve(
     from rlrun.serving.reloading import Reloader
     from rlrun.serving.sessions import Sessions
 
-    decisions = Decisions(load(checkpoint), generator(seed, "serve") if stochastic else None)
+    served = load(checkpoint)
+    decisions = Decisions(served, generator(seed, "serve") if served.actions == "sampled" else None)
     app = PolicyApp(decisions, Sessions(sessions, session_s))
     reloader = Reloader(checkpoint.parent, find, load, decisions, app.metrics, partial(echo, err=True))
     is_fixed = existing(target, runs_dir) == checkpoint
@@ -131,7 +135,7 @@ def _serve(
 
 
 def loaded_elsewhere(
-    checkpoint: Path, *, runs_dir: Path, trust: bool, name: str, simulations: int | None
+    checkpoint: Path, *, runs_dir: Path, trust: bool, name: str, simulations: int | None, actions: ActionKind | None
 ) -> ServedPolicy:
     """Loads a policy in a process of its own, which ends: neither torch nor the training stays in this one.
 
@@ -142,12 +146,19 @@ def loaded_elsewhere(
     """
     with ProcessPoolExecutor(1, get_context("spawn"), _ignore_interrupts) as process:
         try:
-            return process.submit(load_policy, checkpoint, runs_dir, trust, name, simulations).result()
+            return process.submit(load_policy, checkpoint, runs_dir, trust, name, simulations, actions).result()
         except BrokenProcessPool:
             raise RlrunError(f"{checkpoint}: the process that loaded it ended without a word") from None
 
 
-def load_policy(checkpoint: Path, runs_dir: Path, trust: bool, name: str, simulations: int | None) -> ServedPolicy:
+def load_policy(
+    checkpoint: Path,
+    runs_dir: Path,
+    trust: bool,
+    name: str,
+    simulations: int | None,
+    actions: ActionKind | None = None,
+) -> ServedPolicy:
     """Restores a checkpoint, and takes a policy out of it.
 
     Raises:
@@ -158,7 +169,7 @@ def load_policy(checkpoint: Path, runs_dir: Path, trust: bool, name: str, simula
 
     try:
         with restored(checkpoint, runs_dir, trust=trust) as training:
-            return ServedPolicy.of(training, checkpoint, name, simulations)
+            return ServedPolicy.of(training, checkpoint, name, simulations, actions)
     except SpecError as error:  # which cannot be pickled
         raise UsageError(str(error)) from None
 

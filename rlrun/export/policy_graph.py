@@ -18,6 +18,7 @@ from rlrun.export.functions import FUNCTIONS
 from rlrun.export.graph import Array, Graph, Untraceable
 from rlrun.export.traced import Traced, broadcast
 from rlrun.nn.acting import Floats, Heads, WrappedNetwork
+from rlrun.policy.action_kind import ActionKind
 
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
@@ -52,7 +53,7 @@ def policy_graph(
     spaces: Spaces,
     privileged: PrivilegedParts,
     *,
-    stochastic: bool,
+    actions: ActionKind,
     scores: str,
     any_batch: bool = True,
 ) -> PolicyGraph:
@@ -62,7 +63,7 @@ def policy_graph(
         behavior: The behavior policy, with its weights loaded.
         spaces: Observation and action space.
         privileged: The parts of an observation that only critics see, which are no inputs of the graph.
-        stochastic: Whether actions are drawn, by noise as a further input, instead of the likeliest ones.
+        actions: Whether actions are greedy or sampled, by noise as a further input.
         scores: Name of the output of the network.
         any_batch: Whether the graph is that of any number of rows, instead of one row.
 
@@ -76,7 +77,7 @@ def policy_graph(
         seen.seed(0)
         examples = batched(seen, *(seen.sample() for _ in range(rows)))
         with np.errstate(all="ignore"):  # examples are any numbers
-            recording.step(examples, stochastic=stochastic, scores=scores)
+            recording.step(examples, actions=actions, scores=scores)
         return PolicyGraph(recording.graph, tuple(recording.memory), recording.draws.distributions, scores)
 
     of_one = recorded(1)
@@ -108,18 +109,18 @@ class _Recording:
         self.memory: list[str] = []
         self.draws = NoiseInputs(self)
 
-    def step(self, examples: Any, *, stochastic: bool, scores: str) -> None:
+    def step(self, examples: Any, *, actions: ActionKind, scores: str) -> None:
         """Records the step for examples [B, ...] of observations."""
-        behavior = self.behavior
+        behavior, samples = self.behavior, actions == "sampled"
         names = iter(leaf_names(OBS, examples))
         given = map_tree(lambda _: self.given(*next(names)), examples)
         observations = self._completed(given)
         view = self._viewed(observations)
         state = self._state_before()
         network = in_graph(behavior.network, self.graph)
-        noise = behavior.exploration.network_draws(self.draws.generator, self.graph.batch) if stochastic else None
+        noise = behavior.exploration.network_draws(self.draws.generator, self.graph.batch) if samples else None
         heads, after = network({"obs": behavior.filtered(view)}, state, None, noise)
-        if stochastic:
+        if samples:
             own = behavior.exploration.sample(heads, self.draws.generator, mask_of(observations))
         else:
             own = behavior.action_space.mode(heads["outputs"])

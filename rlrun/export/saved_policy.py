@@ -18,6 +18,7 @@ from rlrun.errors import UsageError
 from rlrun.export.check import Comparison, ExportDiffers, Runner, Stream, compare
 from rlrun.export.graph import Array, Untraceable, output_arrays, read_inputs
 from rlrun.export.policy_graph import PolicyGraph, policy_graph
+from rlrun.policy.action_kind import ActionKind
 from rlrun.policy.behavior import BehaviorPolicy
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def export(
     metadata: dict[str, str],
     *,
     to: Format,
-    stochastic: bool,
+    actions: ActionKind,
     seed: int,
 ) -> Export:
     """Exports a policy of a training, and compares it with the policy.
@@ -75,7 +76,7 @@ def export(
         observations: Makes the observations for the comparison, once it is clear that the policy can be exported.
         metadata: What the file says of the policy.
         to: Kind of file.
-        stochastic: Whether actions are drawn.
+        actions: Whether the file's actions are greedy or sampled, by noise as a further input.
         seed: Seed of the noise in the comparison.
 
     Raises:
@@ -87,7 +88,7 @@ def export(
     found = f"policy {trainee.name}"
     try:
         recorded = recorded_policy(
-            trainee.policy, behavior, trainee.spaces, acting.privileged, to=to, stochastic=stochastic
+            trainee.policy, behavior, trainee.spaces, acting.privileged, to=to, actions=actions
         )
         content, runner = WRITERS[to](recorded, metadata)
     except Untraceable as error:
@@ -105,7 +106,7 @@ def recorded_policy(
     privileged: PrivilegedParts,
     *,
     to: Format,
-    stochastic: bool,
+    actions: ActionKind,
 ) -> PolicyGraph:
     """Records a policy's step.
 
@@ -119,7 +120,7 @@ def recorded_policy(
     if any(getattr(kind, method) is not getattr(BehaviorPolicy, method) for method in ACTS_OTHERWISE):
         raise Untraceable(f"code of its own that chooses actions ({kind.__name__})")
     scores = _scores(policy, spaces)
-    return policy_graph(behavior, spaces, privileged, stochastic=stochastic, scores=scores, any_batch=to != "c")
+    return policy_graph(behavior, spaces, privileged, actions=actions, scores=scores, any_batch=to != "c")
 
 
 def _scores(policy: Policy, spaces: Spaces) -> str:
@@ -130,7 +131,7 @@ def _scores(policy: Policy, spaces: Spaces) -> str:
     return "outputs" if any(kind is None or kind.meaning == "numbers" for kind in kinds) else "logits"
 
 
-def metadata_of(training: Training, name: str, checkpoint: Path, *, stochastic: bool) -> dict[str, str]:
+def metadata_of(training: Training, name: str, checkpoint: Path, actions: ActionKind) -> dict[str, str]:
     """What a file says of its policy: origin, spaces and state of training, each as text or JSON."""
     trainee = training.acting.policy(name).trainee
     algorithm = training.description.policies.algorithms[trainee.name]
@@ -143,7 +144,7 @@ def metadata_of(training: Training, name: str, checkpoint: Path, *, stochastic: 
         "spec_sha256": hashlib.sha256((checkpoint / SPEC_FILE).read_bytes()).hexdigest(),
         "observation_space": json.dumps(space_to_json(trainee.spaces.observation)),
         "action_space": json.dumps(space_to_json(trainee.spaces.action)),
-        "actions": "drawn" if stochastic else "likeliest",
+        "actions": actions,
     }
 
 

@@ -12,6 +12,7 @@ from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.errors import UsageError
 from rlrun.league.league_settings import SeatSettings
 from rlrun.league.ratings import Outcomes
+from rlrun.policy.action_kind import ActionKind
 from rlrun.rollout.evaluation import ActsInWorld, evaluate
 from rlrun.worlds.make import make_vector_world, spaces_of_policies
 from rlrun.worlds.mapping import PolicyMapping
@@ -70,7 +71,7 @@ class Matches:
         seed: int,
         *,
         sides: Sequence[str] = SIDES,
-        explore: bool = True,
+        actions: ActionKind = "sampled",
     ) -> dict[str, Outcomes]:
         """Plays games between two players; returns the first player's outcomes, by the side that it played.
 
@@ -82,8 +83,8 @@ class Matches:
             episodes: Number of games, divided equally among `sides` and rounded up.
             seed: Seed of the games and of the actions.
             sides: The sides that the first player plays.
-            explore: Whether actions are sampled instead of taking the most likely ones. Without sampling, two policies
-                in a deterministic world always play the same game.
+            actions: Whether actions are greedy or sampled. With greedy actions, two policies in a deterministic world
+                always play the same game.
 
         Raises:
             UsageError: Agents appear that are on no side, or that do not live once in each game.
@@ -93,7 +94,7 @@ class Matches:
         for side in sides:
             behaviors = {FIRST: mine, SECOND: other}
             try:
-                result = evaluate(behaviors, self._world, played, seed, mapping=self._seated(side), explore=explore)
+                result = evaluate(behaviors, self._world, played, seed, mapping=self._seated(side), actions=actions)
             except UsageError as error:  # an agent on neither side, or a group of agents on both
                 raise UsageError(f"env {self._world.id}: no games of two sides can be played in it: {error}") from error
             ahead = self._points(result.policies[FIRST].returns, played, self._agents_of(side))

@@ -139,6 +139,11 @@ class BehaviorPolicy:
         """Steps for which the network's noise is held constant; see `Exploration.network_noise_every`."""
         return self.exploration.network_noise_every
 
+    @property
+    def samples_policy(self) -> bool:
+        """Whether exploratory actions are sampled with learned probabilities; see `Exploration.samples_policy`."""
+        return self.exploration.samples_policy
+
     def load(self, weights: Weights) -> None:
         """Loads weights, filter statistics and scheduled exploration settings; keeps the recurrent state."""
         self.network.load(weights.acting)

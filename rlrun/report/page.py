@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlrun.metric import Mode
+from rlrun.report.action_kinds import KIND_METRICS
 from rlrun.report.metric_grid import grid_metrics
 from rlrun.report.page_data import USUAL_METRICS, page_data, world_metrics
 from rlrun.report.plain_json import plain
@@ -38,7 +39,7 @@ SCRIPTS = (
 
 def write_report(
     paths: Sequence[Path], output: Path, *, metrics: Sequence[str] = (), mode: Mode | None = None
-) -> list[str]:
+) -> tuple[list[str], list[str]]:
     """Writes a report of one run or several.
 
     Args:
@@ -49,22 +50,24 @@ def write_report(
             else "max".
 
     Returns:
-        The parts that could not be read, a sentence each.
+        The parts that could not be read, and the runs in which greedy and sampled actions differ, a sentence each.
 
     Raises:
         UsageError: If a directory is not a run, or a metric is reported by none of the runs.
     """
     trials = [trial for path in paths for trial in read_run_state(Path(path)).trials]  # without their rows
     shown, small = [*metrics, *USUAL_METRICS, *world_metrics(trials)], grid_metrics(trials)
-    runs = read_runs(paths, [*shown, *small])
+    read = [*shown, *small, *KIND_METRICS]
+    runs = read_runs(paths, read)
     require_reported(runs, metrics)
     metric, mode = chosen_goal(runs, metrics[0] if metrics else None, mode)
     if any(run.goal[0] != metric for run in runs):
-        runs = read_runs(paths, [metric, *shown, *small])
+        runs = read_runs(paths, [metric, *read])
     data = page_data(runs, metric, mode, shown, small)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page_of(data), encoding="utf-8")
-    return [problem for run in data["runs"] for problem in run["problems"]]
+    problems = [problem for run in data["runs"] for problem in run["problems"]]
+    return problems, [run["kinds"] for run in data["runs"] if run["kinds"]]
 
 
 def page_of(data: Mapping[str, Any]) -> str:

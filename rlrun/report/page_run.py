@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlrun.metric import Mode
+from rlrun.report.action_kinds import differing_line
 from rlrun.report.configurations import Group, groups_of
 from rlrun.report.expectation import expectation_of, expectation_text, reached_by
 from rlrun.report.families import families
@@ -54,6 +55,7 @@ def run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         "spec": readable_spec(run.table.experiment, run.spec) if run.spec else "",
         "varied": varied_text(run),
         "problems": [*run.problems, *damaged],
+        "kinds": differing_line({trial.name: trial.final for trial in run.trials}),
         "best": best and asdict(best),
         "phases": phases(judged) if judged is not None else [],
         "speed": judged.last_result.get("env_steps_per_s") if judged is not None else None,

@@ -21,6 +21,7 @@ from rlrun.envs.vector_env import EnvError
 from rlrun.errors import UsageError
 from rlrun.functional.binomial import exact_interval
 from rlrun.functional.seeding import generator
+from rlrun.policy.action_kind import ActionKind
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
@@ -144,6 +145,19 @@ class EvaluationResult:
         }
 
 
+def interval_gap(mine: EvaluationResult, other: EvaluationResult) -> float:
+    """Returns the distance from one evaluation's 95 % interval to another's, 0 where they overlap.
+
+    It is positive if the other interval is above the first, and negative if it is below.
+
+    Examples:
+        >>> low, high = EvaluationResult([1.0, 1.0], [5, 5]), EvaluationResult([3.0, 3.0], [5, 5])
+        >>> interval_gap(low, high), interval_gap(high, low), interval_gap(low, low)
+        (2.0, -2.0, 0.0)
+    """
+    return max(0.0, other.ci95[0] - mine.ci95[1]) - max(0.0, mine.ci95[0] - other.ci95[1])
+
+
 def column_metric(name: str) -> str:
     """Returns the metric name for a column's mean sum per episode."""
     return f"episode_columns/{name}_mean"
@@ -178,7 +192,7 @@ def evaluate(
     *,
     mapping: PolicyMapping | None = None,
     slots: Mapping[str, int] = MappingProxyType({}),
-    explore: bool = False,
+    actions: ActionKind = "greedy",
     num_envs: int | None = None,
     draw: Callable[[NDArray[Any] | None], None] | None = None,
 ) -> EvaluationResult:
@@ -195,7 +209,7 @@ def evaluate(
         seed: Seed of the episodes and of the actions.
         mapping: Mapping of agents to policies; None if one policy acts for all agents.
         slots: Number of agent slots of each policy per world, as in training.
-        explore: Whether actions are sampled instead of greedy.
+        actions: Whether actions are greedy or sampled.
         num_envs: Number of parallel envs or worlds; 8 by default, at most `episodes`.
         draw: Callback for an image of the world [height, width, 3] at each step (None without rendering); episodes then
             run in sequence.
@@ -211,7 +225,7 @@ def evaluate(
     """
     side_by_side, seeds = episodes_side_by_side(episodes, seed, num_envs if draw is None else 1)
     worlds = make_vector_world(env, side_by_side, seeds, mapping or PolicyMapping(tuple(behaviors)), slots)
-    draws = generator(seed, "evaluation") if explore else None
+    draws = generator(seed, "evaluation") if actions == "sampled" else None
     name = f"env {env.id}: evaluation"
     lives = {
         policy: _Lives(number, number // side_by_side, worlds.columns)

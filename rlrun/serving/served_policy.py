@@ -11,6 +11,7 @@ from rlrun.data.space_json import space_to_json
 from rlrun.data.space_kinds import batched
 from rlrun.envs.json_values import batch_from_json, batch_to_json
 from rlrun.envs.spaces import Spaces, empty_batch
+from rlrun.policy.action_kind import ActionKind
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
 from rlrun.training.privileged_parts import PrivilegedParts
@@ -33,6 +34,7 @@ class ServedPolicy:
         algorithm: Name of the policy's algorithm.
         env: Name of the env that it was trained in.
         estimates_actions: Whether the network's outputs are values of actions.
+        actions: Whether its actions are greedy or sampled.
         checkpoint: Name of the checkpoint.
         env_steps: Env steps of the checkpoint.
         digest: Digest of the checkpoint.
@@ -47,12 +49,20 @@ class ServedPolicy:
     algorithm: str
     env: str
     estimates_actions: bool
+    actions: ActionKind
     checkpoint: str
     env_steps: int
     digest: str
 
     @classmethod
-    def of(cls, training: Training, checkpoint: Path, name: str = "", simulations: int | None = None) -> ServedPolicy:
+    def of(
+        cls,
+        training: Training,
+        checkpoint: Path,
+        name: str = "",
+        simulations: int | None = None,
+        actions: ActionKind | None = None,
+    ) -> ServedPolicy:
         """Takes a policy out of a training that was restored from a checkpoint.
 
         Args:
@@ -60,6 +70,7 @@ class ServedPolicy:
             checkpoint: Directory of the checkpoint.
             name: The policy; "" for the first one.
             simulations: Simulations of a search before each action; None for those of the settings.
+            actions: Whether its actions are greedy or sampled; None for the kind that the checkpoint records.
 
         Raises:
             UsageError: There is no such policy, or it does not search.
@@ -79,6 +90,7 @@ class ServedPolicy:
             algorithm=policies[acting.trainee.name].name(),
             env=training.description.env.id,
             estimates_actions=acting.trainee.policy.estimates == "action_values",
+            actions=actions or training.description.actions,
             checkpoint=checkpoint.name,
             env_steps=int(manifest.about["env_steps"]),
             digest=manifest.digest,
@@ -105,6 +117,7 @@ class ServedPolicy:
             "algorithm": self.algorithm,
             "env": self.env,
             "has_memory": self.has_memory,
+            "actions": self.actions,
             "observation_space": space_to_json(self.spaces.observation),
             "action_space": space_to_json(self.spaces.action),
             "example": self._example(),

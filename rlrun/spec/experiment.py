@@ -21,6 +21,7 @@ from rlrun.explain import Location, shown
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.metric import Metric, Mode, of_policy
+from rlrun.policy.action_kind import ACTION_KINDS, DEFAULT_KIND, ActionKind, other_kind
 from rlrun.registry import algorithm_class
 from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.spec.expansion import (
@@ -56,6 +57,21 @@ EVALUATION_COLUMNS = Metric(
     "evaluation/episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over an evaluation's episodes"
 )
 """Additional evaluation metric for each column that the env's config names in `columns`."""
+
+OTHER_KIND_GAP = "episode_return_gap"
+"""Metric of the other kind of actions, without prefix: the distance of its returns from those of the evaluation."""
+
+OTHER_KIND_METRICS = tuple(
+    Metric(f"evaluation/{kind}/{name}", "", meaning)
+    for kind in ACTION_KINDS
+    for name, meaning in {
+        OTHER_KIND_GAP: f"Distance of the 95 % interval of the mean return of {kind} actions from that of the kind in "
+        "`evaluation.actions`: above 0 where it is higher, below 0 where it is lower, 0 where they overlap",
+        "<metric>": f"The evaluation's metric of {kind} actions, where a policy samples discrete actions and "
+        f"`evaluation.actions` is {other_kind(kind)}",
+    }.items()
+)
+"""Metrics of the evaluation episodes with the other kind of actions, which nothing is judged by."""
 
 _ENDINGS = {
     "win_rate": "won",
@@ -216,8 +232,9 @@ class EvaluationConfig(ConfigModel):
     """Episodes of each evaluation; their seeds are the same in all evaluations."""
     env: EnvConfig | None = None
     """Environment of the evaluations; null for the environment of training."""
-    stochastic: bool = False
-    """Whether the policy's actions are sampled as in training; else the most likely action is taken."""
+    actions: ActionKind = DEFAULT_KIND
+    """Kind of actions: greedy takes the most likely action, sampled draws actions as in training. Policies that sample
+    discrete actions play a quarter of the episodes, at least 5, by the other kind as well, for comparison."""
     show: NonNegativeInt = 0
     """Number of these episodes that are kept as text, in an env with the render mode `ansi`, for reports."""
     against: NonEmptyText | None = None
@@ -226,6 +243,11 @@ class EvaluationConfig(ConfigModel):
     oracle: bool = False
     """Whether learned values and greedy actions are compared with the optimal ones, in an env with finitely many states
     and a known model. In a world that has a game tree, the exploitability of the policies is computed."""
+
+
+def actions_of(evaluation: EvaluationConfig | None) -> ActionKind:
+    """Kind of actions of a trial's evaluations, which its checkpoints record; the default without evaluations."""
+    return DEFAULT_KIND if evaluation is None else evaluation.actions
 
 
 class ResourcesConfig(ConfigModel):

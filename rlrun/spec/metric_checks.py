@@ -16,6 +16,7 @@ from rlrun.spec.experiment import (
     EVALUATION_METRICS,
     GAME_ORACLE_METRICS,
     ORACLE_METRICS,
+    OTHER_KIND_METRICS,
     ExpectConfig,
     policy_evaluation_metrics,
 )
@@ -40,7 +41,7 @@ def reported_metrics(
         in_world: Whether the policies act in a multi-agent world.
         hooks: Settings of each hook by its import path.
     """
-    measured = [*EVALUATION_METRICS, EVALUATION_COLUMNS]
+    measured = [*EVALUATION_METRICS, EVALUATION_COLUMNS, *OTHER_KIND_METRICS]
     if in_world:
         measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS, *GAME_ORACLE_METRICS]
     else:
@@ -66,7 +67,8 @@ def check_metrics(
     evaluation = data.get("evaluation")
     if evaluation is not None:
         asked = evaluation if isinstance(evaluation, Mapping) else {}
-        left_out = () if asked.get("against") is not None else AGAINST_METRICS
+        left_out = OTHER_KIND_METRICS
+        left_out += () if asked.get("against") is not None else AGAINST_METRICS
         left_out += () if asked.get("oracle") is True else (*ORACLE_METRICS, *GAME_ORACLE_METRICS)
         known += [metric for metric in measured if metric not in left_out]
     sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
@@ -127,6 +129,9 @@ def check_metrics_of_any(data: Mapping[str, Any], candidates: Iterable[Policies]
 def _unknown_metric(metric: str, known: Sequence[Metric], measured: Sequence[Metric]) -> str:
     if any(each.matches(metric) for each in known):
         return ""
+    if any(each.matches(metric) for each in OTHER_KIND_METRICS):
+        _, kind, name = metric.split("/", 2)
+        return f"'{metric}' judges nothing: set evaluation.actions: {kind}, and name evaluation/{name}"
     if any(each.name == metric for each in AGAINST_METRICS):
         return f"'{metric}' is reported only with an opponent: add against, such as random, to evaluation"
     if any(each.name == metric for each in measured if each in (*ORACLE_METRICS, *GAME_ORACLE_METRICS)):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rlrun.envs.env_config import WITHOUT_ENV, EnvConfig
 from rlrun.errors import UsageError, did_you_mean
+from rlrun.policy.action_kind import ActionKind, other_kind
 from rlrun.rollout.evaluation import ActsInWorld, EvaluationResult, evaluate
 
 if TYPE_CHECKING:
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
     from rlrun.league.league import League
     from rlrun.training.acting_policy import ActingPolicy
     from rlrun.training.description import Description
+
+
+OTHER_KIND_PART = 4
+"""Divisor of an evaluation's episodes for the number of those with the other kind of actions."""
+
+FEWEST_OF_OTHER_KIND = 5
+"""Minimum number of evaluation episodes with the other kind of actions."""
 
 
 class Acting:
@@ -69,7 +77,7 @@ class Acting:
         episodes: int = 20,
         *,
         seed: int = 0,
-        explore: bool = False,
+        actions: ActionKind | None = None,
         env: EnvConfig | None = None,
         draw: Callable[[NDArray[Any] | None], None] | None = None,
     ) -> EvaluationResult:
@@ -78,7 +86,7 @@ class Acting:
         Args:
             episodes: Number of episodes, whose seeds depend on `seed` alone.
             seed: Seed of the episodes.
-            explore: Whether actions are sampled instead of the most likely ones.
+            actions: Whether actions are greedy or sampled; None for the training's own kind.
             env: Evaluation environment, with its `evaluation_kwargs`; None for the training environment.
             draw: Callback with an image [height, width, 3] of the world at each step, or None without an image; for
                 multi-agent worlds only, whose episodes then run one after the other.
@@ -99,6 +107,41 @@ class Acting:
                 seed,
                 mapping=policies.agent_mapping(),
                 slots=policies.slots,
-                explore=explore,
+                actions=actions or described.actions,
                 draw=draw,
             )
+
+    def other_kind(self, actions: ActionKind | None = None, env: EnvConfig | None = None) -> ActionKind | None:
+        """Returns the kind of actions with which an evaluation is compared; None if nothing is to be compared.
+
+        Policies that sample discrete actions with learned probabilities are compared. Clients of an external env play
+        each episode once.
+
+        Args:
+            actions: Kind of the evaluation's actions; None for the training's own kind.
+            env: Evaluation environment; None for the training environment.
+        """
+        if (env or self._description.env).external is not None:
+            return None
+        compares = any(policy.samples_choices for policy in self._policies.values())
+        return other_kind(actions or self._description.actions) if compares else None
+
+    def evaluate_other_kind(
+        self, episodes: int, *, seed: int = 0, actions: ActionKind | None = None, env: EnvConfig | None = None
+    ) -> EvaluationResult | None:
+        """Evaluates the other kind of actions on a quarter of an evaluation's episodes, at least 5, on the same seeds.
+
+        Args:
+            episodes: Number of episodes of the evaluation.
+            seed: Seed of its episodes.
+            actions: Kind of its actions; None for the training's own kind.
+            env: Its environment; None for the training environment.
+
+        Returns:
+            Result of the other kind; None if there is nothing to compare, see `other_kind`.
+        """
+        other = self.other_kind(actions, env)
+        if other is None:
+            return None
+        played = max(-(-episodes // OTHER_KIND_PART), FEWEST_OF_OTHER_KIND)
+        return self.evaluate(played, seed=seed, actions=other, env=env)

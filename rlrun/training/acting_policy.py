@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlrun.data.space_kinds import batched
-from rlrun.data.tree import map_tree
+from rlrun.data.space_kinds import batched, kind_of, space_tree
+from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
+from rlrun.policy.action_kind import ActionKind
 from rlrun.training.episode_memory import actions_from
 from rlrun.training.privileged_parts import PrivilegedParts, privileged_parts
 
@@ -25,14 +26,15 @@ class ActingPolicy:
 
     Args:
         trainee: The trainee whose policy acts.
+        actions: Kind of its actions, unless a call names the other.
 
     Attributes:
         trainee: The trainee whose policy acts.
     """
 
-    def __init__(self, trainee: Trainee) -> None:
+    def __init__(self, trainee: Trainee, actions: ActionKind) -> None:
         self.trainee = trainee
-        self._behavior: BehaviorPolicy | None = None
+        self._actions = actions
         self._sgd_steps = -1
         self._draws = generator(trainee.seed, "act")
 
@@ -41,6 +43,20 @@ class ActingPolicy:
         """The parts of an observation that only critics see."""
         return privileged_parts(self.trainee.spaces.observation, self.trainee.model)
 
+    @cached_property
+    def _behavior(self) -> BehaviorPolicy:
+        return self.trainee.policy.behavior()
+
+    @property
+    def samples_choices(self) -> bool:
+        """Whether sampled actions hold discrete choices that are drawn with learned probabilities.
+
+        The greedy ones may then lead elsewhere. Epsilon-greedy policies, for instance, sample no such choices.
+        """
+        kinds = [kind_of(part) for part in leaves(space_tree(self.trainee.spaces.action))]
+        has_choices = any(kind is not None and kind.meaning != "numbers" for kind in kinds)
+        return has_choices and self._behavior.samples_policy
+
     def refresh(self) -> None:
         """Invalidates the cached weights after a change other than an SGD step, such as a restored checkpoint."""
         self._sgd_steps = -1
@@ -48,8 +64,6 @@ class ActingPolicy:
     def behavior(self) -> BehaviorPolicy:
         """Returns the behavior policy, loaded with the learner's current weights."""
         learner = self.trainee.learner
-        if self._behavior is None:
-            self._behavior = self.trainee.policy.behavior()
         if self._sgd_steps != learner.sgd_steps:
             self._behavior.load(self.trainee.weights())
             self._sgd_steps = learner.sgd_steps
@@ -70,19 +84,28 @@ class ActingPolicy:
             raise UsageError(f"policy {self.trainee.name}: {error}") from None
 
     def act(
-        self, observation: Any, explore: bool = False, *, episode_start: bool = False, prev_reward: float = 0.0
+        self,
+        observation: Any,
+        actions: ActionKind | None = None,
+        *,
+        episode_start: bool = False,
+        prev_reward: float = 0.0,
     ) -> Any:
         """Returns the action for one observation.
 
         Args:
             observation: The env's observation.
-            explore: Whether the action is sampled instead of the most likely one.
+            actions: Whether the action is greedy or sampled; None for the policy's own kind.
             episode_start: Whether the observation starts an episode; only policies with memory or views use this.
             prev_reward: Reward of the last action; only policies with views use this.
         """
         batch = self._begun(observation, episode_start, prev_reward)
-        actions = self.behavior().actions(batch, self._draws if explore else None)
-        return map_tree(lambda leaf: leaf[0], actions)
+        chosen = self.behavior().actions(batch, self._draws_for(actions))
+        return map_tree(lambda leaf: leaf[0], chosen)
+
+    def _draws_for(self, actions: ActionKind | None) -> np.random.Generator | None:
+        """Generator for sampled actions; None for greedy ones."""
+        return self._draws if (actions or self._actions) == "sampled" else None
 
     def sampled(
         self, observation: Any, *, episode_start: bool = False, prev_reward: float = 0.0
@@ -113,7 +136,7 @@ class ActingPolicy:
         self,
         memory: Mapping[str, Any] | None,
         observation: Any,
-        explore: bool = False,
+        actions: ActionKind | None = None,
         *,
         prev_reward: float = 0.0,
         prev_action: Any = None,
@@ -126,12 +149,12 @@ class ActingPolicy:
         Args:
             memory: The memory returned for the last observation; None at an episode's start.
             observation: The env's observation.
-            explore: Whether the action is sampled instead of the most likely one.
+            actions: Whether the action is greedy or sampled; None for the policy's own kind.
             prev_reward: Reward of the last action.
             prev_action: The last action of the env, if it was another than the returned one.
         """
         batch = self._batch(observation)
         executed = None if prev_action is None else map_tree(lambda leaf: np.asarray(leaf)[None], prev_action)
-        draws = self._draws if explore else None
-        actions, after = actions_from(self.behavior(), memory, batch, draws, prev_reward, executed)
-        return map_tree(lambda leaf: leaf[0], actions), after
+        draws = self._draws_for(actions)
+        chosen, after = actions_from(self.behavior(), memory, batch, draws, prev_reward, executed)
+        return map_tree(lambda leaf: leaf[0], chosen), after

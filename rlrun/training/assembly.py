@@ -23,6 +23,7 @@ from rlrun.league.league import League
 from rlrun.league.league_settings import SeatSettings
 from rlrun.league.matches import Matches
 from rlrun.league.seat_behavior import SeatBehavior
+from rlrun.policy.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.replay.local_replay import local_replay
 from rlrun.rollout.no_worker import NO_WORKER
 from rlrun.rollout.rewards import RewardSettings
@@ -60,6 +61,7 @@ def assemble(
     announce: Callable[[str], None],
     *,
     update_executor: UpdateExecutor,
+    actions: ActionKind = DEFAULT_KIND,
     copied: Mapping[str, SavedOpponent] = MappingProxyType({}),
     for_plan: bool = False,
     output: Path | None = None,
@@ -73,6 +75,7 @@ def assemble(
         seed: Root seed.
         announce: Callback with a message before a slow operation.
         update_executor: Executor of updates.
+        actions: Kind of actions of the inference policies.
         copied: Frozen opponents copied into a saved run, by checkpoint path; others are loaded from the seats' paths.
         for_plan: Whether the dataflow is only printed: then nothing is started, except a world to read its spaces.
         output: Folder of the data set of the collected steps; None for none.
@@ -128,6 +131,7 @@ def assemble(
         flow,
         announce=announce,
         env_slots=sampling.env_slots,
+        actions=actions,
         agents=world.agents,
         curriculum=None if env.curriculum is None else Curriculum(env.curriculum),
         league=_league(env, policies, trainees, make_seats, saved, seed) if policies.seats and not for_plan else None,

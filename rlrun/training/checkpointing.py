@@ -25,6 +25,7 @@ from rlrun.checkpoint.format import Content
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.learner.update_executor import UpdateExecutor
+from rlrun.policy.action_kind import ACTION_KINDS, ActionKind
 from rlrun.training.policies import Policies
 from rlrun.trust import refuse_demands, spec_demands
 
@@ -310,21 +311,23 @@ def sections_of(content: Content) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SavedTraining:
-    """Env, policies and seed of a saved training, parsed from its checkpoint's spec.
+    """Env, policies, seed and kind of actions of a saved training, parsed from its checkpoint.
 
     Attributes:
         policies: The policies, with their algorithms and settings.
         env: The environment, or the world of many agents.
         seed: Root seed.
+        actions: Kind of actions with which the policies are evaluated and act.
     """
 
     policies: Policies
     env: EnvConfig
     seed: int
+    actions: ActionKind
 
 
 def saved_training(content: Content, path: object, *, trust: bool) -> SavedTraining:
-    """Parses a checkpoint's spec into its env, policies and seed.
+    """Parses a checkpoint's spec and manifest into env, policies, seed and kind of actions.
 
     Args:
         content: The checkpoint.
@@ -343,10 +346,23 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
             raise ValueError(f"its seed is {seed!r:.80}")
         evaluation_env(content.spec)
         policies = saved_policies(content.spec)
+        actions = action_kind_of(content.manifest)
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
         missing = f"it does not say its {error}" if isinstance(error, KeyError) else str(error)
         raise CheckpointError(f"{path}: its spec is not one of a checkpoint: {missing}") from error
-    return SavedTraining(policies, env, seed)
+    return SavedTraining(policies, env, seed, actions)
+
+
+def action_kind_of(manifest: Mapping[str, Any]) -> ActionKind:
+    """Returns the kind of actions recorded in a checkpoint's manifest; greedy in older manifests.
+
+    Raises:
+        ValueError: The kind is unknown.
+    """
+    actions: ActionKind = manifest.get("actions", "greedy")
+    if actions not in ACTION_KINDS:
+        raise ValueError(f"its actions are {actions!r:.80}, not {' or '.join(ACTION_KINDS)}")
+    return actions
 
 
 def saved_policies(spec: Mapping[str, Any]) -> Policies:

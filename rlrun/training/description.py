@@ -20,6 +20,7 @@ from rlrun.league.league import LEAGUE_METRICS
 from rlrun.league.matches import Matches
 from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
+from rlrun.policy.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.training.assembly import assemble, policies_in_world
 from rlrun.training.env_of_data import check_data_fits, env_of_data
@@ -51,6 +52,7 @@ class Description:
         env: The environment, or the world of many agents.
         policies: The policies, with their algorithms and settings.
         seed: Root seed.
+        actions: Kind of actions with which the policies are evaluated and act.
         output: Folder of the data set of the collected steps; None for none.
         hooks: Settings of each hook by its import path.
     """
@@ -58,17 +60,25 @@ class Description:
     env: EnvConfig
     policies: Policies
     seed: int = 0
+    actions: ActionKind = DEFAULT_KIND
     output: Path | None = None
     hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
 
     @classmethod
-    def of(cls, env: EnvConfig | Mapping[str, Any] | str | None, learns: Algorithm[Any] | Policies, seed: int) -> Self:
+    def of(
+        cls,
+        env: EnvConfig | Mapping[str, Any] | str | None,
+        learns: Algorithm[Any] | Policies,
+        seed: int,
+        actions: ActionKind,
+    ) -> Self:
         """Creates the description from a user's env and algorithms, with defaults from the env's preset.
 
         Args:
             env: The environment, or the world of many agents: an id, a mapping or a config; None for data alone.
             learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
             seed: Root seed.
+            actions: Kind of actions with which the policies are evaluated and act.
 
         Raises:
             SpecError: `env` is invalid; the error lists all mistakes.
@@ -78,12 +88,12 @@ class Description:
             env = env_of_data(learns.config if isinstance(learns, Algorithm) else learns.sampling)
         world = env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env")
         if isinstance(learns, Policies):
-            return cls(world, learns, seed)
+            return cls(world, learns, seed, actions)
         if world.preset is not None:
             check_env(world)
             written, settings = with_preset(_as_written(world), _as_written(learns.config), type(learns.config))
             world, learns = EnvConfig.parse(written, path="env"), type(learns)(**settings)
-        return cls(world, Policies.alone(learns), seed)
+        return cls(world, Policies.alone(learns), seed, actions)
 
     @property
     def algorithm(self) -> Algorithm[Any]:
@@ -107,6 +117,7 @@ class Description:
             self.seed,
             announce,
             update_executor=update_executor,
+            actions=self.actions,
             copied=copied,
             output=self.output,
             hooks=self.hooks,

@@ -11,6 +11,7 @@ from rlrun.errors import UsageError
 from rlrun.functional.seeding import child_seed
 from rlrun.league.matches import SIDES, Matches, other_side
 from rlrun.league.scripted_opponent import ScriptedPlayer
+from rlrun.policy.action_kind import ActionKind
 from rlrun.rollout.evaluation import ActsInWorld
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Games:
         episodes: int = 20,
         *,
         seed: int = 0,
-        explore: bool = False,
+        actions: ActionKind | None = None,
         policy: str = "",
         opponent_policy: str = "",
     ) -> dict[str, Outcomes]:
@@ -52,13 +53,15 @@ class Games:
             opponent: The games of another training, or package.module:Name of a scripted opponent.
             episodes: Number of games, half of them on each side; rounded up to an even number where there are two.
             seed: Seed of the games.
-            explore: Whether policies sample their actions. In a deterministic world all games are equal without it.
+            actions: Whether actions are greedy or sampled; None for the training's own kind. With greedy actions, all
+                games in a deterministic world are equal.
             policy: Name of the policy that plays; "" for the first learning policy of each side.
             opponent_policy: Name of the opponent's policy; "" for the first learning policy of each side.
 
         Raises:
             UsageError: There is no such policy, the opponent's spaces differ, or the world does not have two sides.
         """
+        kind = actions or self._description.actions
         pairs: dict[str, tuple[ActsInWorld, ActsInWorld]] = {}
         for side in SIDES:
             mine = self._playing(side, policy)
@@ -75,7 +78,7 @@ class Games:
             raise UsageError("both policies are of one side, and never meet")
         games = -(-episodes // len(pairs))
         return {
-            side: self._matches.play(mine, other, games, seed, sides=(side,), explore=explore)[side]
+            side: self._matches.play(mine, other, games, seed, sides=(side,), actions=kind)[side]
             for side, (mine, other) in pairs.items()
         }
 

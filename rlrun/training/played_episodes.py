@@ -12,6 +12,7 @@ from rlrun.envs.episode_place import EpisodePlace
 from rlrun.envs.make import make_env
 from rlrun.envs.vector_env import close_or_warn
 from rlrun.errors import EnvironmentUnusable, UsageError
+from rlrun.policy.action_kind import ActionKind
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
 from rlrun.rollout.evaluation import EvaluationSeeds
 
@@ -37,7 +38,13 @@ class Played(NamedTuple):
 
 
 def played(
-    policy: ActingPolicy, config: EnvConfig, env: gymnasium.Env[Any, Any], episodes: int, seed: int, *, explore: bool
+    policy: ActingPolicy,
+    config: EnvConfig,
+    env: gymnasium.Env[Any, Any],
+    episodes: int,
+    seed: int,
+    *,
+    actions: ActionKind | None,
 ) -> Iterator[Played]:
     """Steps an env through episodes of a policy, in sequence; yields after each reset and each step.
 
@@ -47,7 +54,7 @@ def played(
         env: The env, which stays open.
         episodes: Number of episodes.
         seed: Seed of the episodes, which are those of an evaluation with the same seed.
-        explore: Whether actions are sampled instead of the most likely ones.
+        actions: Whether actions are greedy or sampled; None for the policy's own kind.
     """
     seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=1)
     place = EpisodePlace(0, seeds.seed(0, 0), 0)
@@ -60,7 +67,7 @@ def played(
             total, reward, starts, ended = 0.0, 0.0, True, False
             yield Played(total, ended)
             while not ended:
-                action = policy.act(observation, explore, episode_start=starts, prev_reward=reward)
+                action = policy.act(observation, actions, episode_start=starts, prev_reward=reward)
                 starts = False
                 observation, given, terminated, truncated, _ = env.step(action)
                 place = replace(place, length=place.length + 1)
@@ -71,8 +78,17 @@ def played(
                 yield Played(total, ended)
 
 
-def episodes_as_text(policy: ActingPolicy, config: EnvConfig, episodes: int, seed: int, *, explore: bool) -> list[str]:
+def episodes_as_text(
+    policy: ActingPolicy, config: EnvConfig, episodes: int, seed: int, *, actions: ActionKind | None = None
+) -> list[str]:
     """Text of each episode, as its env renders it after the last step, after the episode's return.
+
+    Args:
+        policy: The policy.
+        config: Settings of the env.
+        episodes: Number of episodes.
+        seed: Seed of the episodes.
+        actions: Whether actions are greedy or sampled; None for the policy's own kind.
 
     Raises:
         EnvironmentUnusable: The env renders no text.
@@ -83,7 +99,7 @@ def episodes_as_text(policy: ActingPolicy, config: EnvConfig, episodes: int, see
     _demand_text(config, seed)
     env = make_env(config, render_mode=TEXT, seed=seed)
     try:
-        steps = played(policy, config, env, episodes, seed, explore=explore)
+        steps = played(policy, config, env, episodes, seed, actions=actions)
         return [f"{step.total:g}  {env.render()}" for step in steps if step.is_over]
     finally:
         close_or_warn(env.close, config.id, "after all episodes")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlrun.errors import UsageError
+from rlrun.policy.action_kind import ActionKind
 from rlrun.rollout.endless_episodes import EndlessEpisodes
 from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_set import WorkerSet
@@ -35,6 +36,7 @@ class RunningTraining:
         flow: Joint dataflow of all branches.
         announce: Callback with a warning about a probable mistake.
         env_slots: Number of envs, or worlds, of all workers.
+        actions: Kind of actions of the inference policies.
         agents: Possible agents of a multi-agent world; empty for single-agent envs.
         league: Frozen opponents in a world with seats; None without seats.
         curriculum: Curriculum of env arguments; None for none.
@@ -67,6 +69,7 @@ class RunningTraining:
         *,
         announce: Callable[[str], None],
         env_slots: int,
+        actions: ActionKind,
         agents: Sequence[str] = (),
         league: League | None = None,
         curriculum: Curriculum | None = None,
@@ -84,7 +87,7 @@ class RunningTraining:
         workers.counts.hooks = None if hooks is None else hooks.answers
         workers.counts.record = None if output is None else output.record
         self.results = IterationResults(workers, self.branches, flow, announce=announce, agents=agents, league=league)
-        self.acting = {policy: ActingPolicy(branch.trainee) for policy, branch in branches.items()}
+        self.acting = {policy: ActingPolicy(branch.trainee, actions) for policy, branch in branches.items()}
         self.iteration = 0
         self.time_total_s = 0.0
         self.is_for_training = True

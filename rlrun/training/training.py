@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.errors import CheckpointError, CompilerMissing, UsageError
+from rlrun.policy.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.training import saved_state
 from rlrun.training.acting import Acting
@@ -38,6 +39,8 @@ class Training:
         env: The environment or multi-agent world: an id, a mapping or a config; None for recorded data alone.
         learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
         seed: Root seed, from which the seeds of episodes, workers and minibatch orders are derived.
+        actions: Whether `act` and `evaluate` take the most likely actions (greedy), or draw them as in training
+            (sampled); checkpoints record it.
         total_env_steps: Planned env steps, or SGD steps from data alone, of all runs that share the compiled update, if
             known: updates are compiled if that pays over these steps.
         announce: Callback with a message before a slow operation.
@@ -56,10 +59,11 @@ class Training:
         learns: Algorithm[Any] | Policies,
         *,
         seed: int = 0,
+        actions: ActionKind = DEFAULT_KIND,
         total_env_steps: int | None = None,
         announce: Callable[[str], None] = silent,
     ) -> None:
-        self.description = Description.of(env, learns, seed)
+        self.description = Description.of(env, learns, seed, actions)
         self.update_executor: UpdateExecutor | None = None
         self._copied_opponents: Mapping[str, SavedOpponent] = {}
         self._total_env_steps = total_env_steps
@@ -142,17 +146,22 @@ class Training:
         return results
 
     def act(
-        self, observation: Any, explore: bool = False, *, episode_start: bool = False, prev_reward: float = 0.0
+        self,
+        observation: Any,
+        actions: ActionKind | None = None,
+        *,
+        episode_start: bool = False,
+        prev_reward: float = 0.0,
     ) -> Any:
         """Returns the first policy's action for one observation, as `ActingPolicy.act` does."""
         policy = self.acting.policy()
-        return policy.act(observation, explore, episode_start=episode_start, prev_reward=prev_reward)
+        return policy.act(observation, actions, episode_start=episode_start, prev_reward=prev_reward)
 
     def evaluate(
-        self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: EnvConfig | None = None
+        self, episodes: int = 20, *, seed: int = 0, actions: ActionKind | None = None, env: EnvConfig | None = None
     ) -> EvaluationResult:
         """Evaluates the current weights over a number of episodes; see `Acting.evaluate`."""
-        return self.acting.evaluate(episodes, seed=seed, explore=explore, env=env)
+        return self.acting.evaluate(episodes, seed=seed, actions=actions, env=env)
 
     def save(self, path: Path | str) -> Path:
         """Writes a checkpoint atomically, and returns its directory."""
@@ -194,7 +203,7 @@ class Training:
             found = saved.policies.title if len(saved.policies.algorithms) > 1 else type(saved.policies.first).__name__
             raise CheckpointError(f"{path}: a checkpoint of {found}, not of {trained_by.__name__}")
         policies = saved.policies if for_training else saved.policies.learning_in_process()
-        training = cls(saved.env, policies, seed=saved.seed, announce=announce)
+        training = cls(saved.env, policies, seed=saved.seed, actions=saved.actions, announce=announce)
         try:
             training.load(content, eager=eager, for_training=for_training)
         except BaseException as error:
@@ -213,7 +222,12 @@ class Training:
             spec: Spec of the training; at least `env`, `seed`, `config`, and `algorithm` or `policies`.
         """
         running = self.running  # which chooses the update executor
-        about = {"algorithm": self.description.policies.title, **executor_record(self.update_executor)}
+        described = self.description
+        about = {
+            "algorithm": described.policies.title,
+            "actions": described.actions,
+            **executor_record(self.update_executor),
+        }
         return saved_state.content_of(running, spec, about)
 
     def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:

@@ -126,7 +126,7 @@ def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs
     result.put("evaluation.episodes", episodes, place, key)
     place = ("config", "evaluation_config") if config.get("evaluation_config") else RUN
     if own.pop("explore", True):
-        result.put("evaluation.stochastic", True, place, "evaluation_config.explore")
+        result.put("evaluation.actions", "sampled", place, "evaluation_config.explore")
     for key, value in (own.pop("env_config", None) or {}).items():
         result.put(f"env.evaluation_kwargs.{key}", value, place)
     for key in own.keys() - {"num_envs_per_worker", "observation_filter"}:

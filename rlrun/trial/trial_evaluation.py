@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,20 @@ import numpy as np
 from rlrun.functional.seeding import child_seed
 from rlrun.league.ratings import total
 from rlrun.metric import Metric, of_policy
-from rlrun.rollout.evaluation import column_metric
+from rlrun.rollout.evaluation import EvaluationResult, column_metric, interval_gap
 from rlrun.spec.experiment import (
     AGAINST_METRICS,
     EVALUATION_KEYS,
     GAME_ORACLE_METRICS,
     ORACLE_METRICS,
+    OTHER_KIND_GAP,
     EvaluationConfig,
     TrialSpec,
 )
 from rlrun.training.oracle import learned_values
 from rlrun.training.played_episodes import episodes_as_text
 from rlrun.training.training import Training
+from rlrun.trial.results import RETURN
 
 EVALUATION = "evaluation/"
 """Prefix of the names of evaluation metrics."""
@@ -41,39 +44,52 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     evaluation = trial.evaluation
     if evaluation is None:
         return {}
+    other = training.acting.other_kind(env=evaluation.env)
     policies = training.description.policies.told_apart(evaluation.env or training.description.env)
     if training.iteration % evaluation.every and not is_last:
-        columns = (evaluation.env or training.description.env).columns
-        keys = [*EVALUATION_KEYS, *map(column_metric, columns)]
-        for policy in policies:
-            keys += [of_policy(policy, "episode_return_mean")]
-            keys += [of_policy(policy, column_metric(name)) for name in columns]
+        keys = _names(policies, (evaluation.env or training.description.env).columns)
         names = [f"{EVALUATION}{name}" for name in keys]
+        if other is not None:
+            names += [f"{EVALUATION}{other}/{name}" for name in (*keys, OTHER_KIND_GAP)]
         if evaluation.against is not None:
             names += [metric.name for metric in AGAINST_METRICS]
         if evaluation.oracle:
             names += [metric.name for metric in _oracle_metrics(training)]
         return {**dict.fromkeys(names), "time/evaluation_s": 0.0}
     began = time.perf_counter()
-    found = training.evaluate(
-        evaluation.episodes,
-        seed=child_seed(trial.seed, "evaluation"),
-        explore=evaluation.stochastic,
-        env=evaluation.env,
-    )
-    values: tuple[float | None, ...] = (found.mean, found.std, found.min, found.max, found.len_mean)
-    measured: dict[str, float | None] = {**dict(zip(EVALUATION_KEYS, values, strict=True)), **found.column_means}
-    for policy in policies:
-        own = found.policies[policy]
-        measured[of_policy(policy, "episode_return_mean")] = own.mean if own.returns else None
-        for name, sums in own.columns.items():
-            measured[of_policy(policy, column_metric(name))] = float(np.mean(sums)) if sums else None
+    seed = child_seed(trial.seed, "evaluation")
+    found = training.evaluate(evaluation.episodes, seed=seed, env=evaluation.env)
+    measured = _measured(found, policies)
+    of_other = training.acting.evaluate_other_kind(evaluation.episodes, seed=seed, env=evaluation.env)
+    if of_other is not None:
+        compared = {**_measured(of_other, policies), OTHER_KIND_GAP: interval_gap(found, of_other)}
+        measured |= {f"{other}/{name}": value for name, value in compared.items()}
     return {
         **{f"{EVALUATION}{name}": value for name, value in measured.items()},
         **_against(training, trial, evaluation),
         **(_oracle(training) if evaluation.oracle else {}),
         "time/evaluation_s": time.perf_counter() - began,
     }
+
+
+def _names(policies: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """Names of an evaluation's metrics, without prefix, in the order of `_measured`."""
+    keys = [*EVALUATION_KEYS, *map(column_metric, columns)]
+    for policy in policies:
+        keys += [of_policy(policy, RETURN), *(of_policy(policy, column_metric(name)) for name in columns)]
+    return keys
+
+
+def _measured(found: EvaluationResult, policies: Iterable[str]) -> dict[str, float | None]:
+    """Metrics of an evaluation, without prefix; None for a policy none of whose agents appeared."""
+    values: tuple[float | None, ...] = (found.mean, found.std, found.min, found.max, found.len_mean)
+    measured: dict[str, float | None] = {**dict(zip(EVALUATION_KEYS, values, strict=True)), **found.column_means}
+    for policy in policies:
+        own = found.policies[policy]
+        measured[of_policy(policy, RETURN)] = own.mean if own.returns else None
+        for name, sums in own.columns.items():
+            measured[of_policy(policy, column_metric(name))] = float(np.mean(sums)) if sums else None
+    return measured
 
 
 def pictures(training: Training) -> dict[str, str]:
@@ -90,19 +106,15 @@ def episodes_shown(training: Training, trial: TrialSpec) -> list[str]:
         return []
     world = evaluation.env or training.description.env.in_evaluation()
     seed = child_seed(trial.seed, "evaluation")
-    return episodes_as_text(training.acting.policy(), world, evaluation.show, seed, explore=evaluation.stochastic)
+    return episodes_as_text(training.acting.policy(), world, evaluation.show, seed)
 
 
 def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig) -> dict[str, float | None]:
     """Win, draw and loss rates against the opponent of `evaluation.against`; {} without one."""
     if evaluation.against is None:
         return {}
-    sides = training.games.play(
-        evaluation.against,
-        evaluation.episodes,
-        seed=child_seed(trial.seed, "evaluation"),
-        explore=evaluation.stochastic,
-    )
+    seed = child_seed(trial.seed, "evaluation")
+    sides = training.games.play(evaluation.against, evaluation.episodes, seed=seed)
     values: dict[str, float | None] = dict.fromkeys(metric.name for metric in AGAINST_METRICS)
     for prefix, own in {"": total(sides.values()), **{f"{side}/": own for side, own in sides.items()}}.items():
         rates = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from rlrun.spec.experiment import TrialSpec
+from rlrun.spec.experiment import TrialSpec, actions_of
 from rlrun.training.learner_factory import common_update_executor, continued_executor, silent
 from rlrun.training.policies import clock_unit_of
 from rlrun.training.run_output import begin_output
@@ -25,7 +25,8 @@ def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent, *, e
         CompilerMissing: The trial's updates need a compiler, this machine has none, and `eager` is False.
     """
     learns, steps = trial.learns, planned_env_steps(trial)
-    training = Training(trial.env, learns, seed=trial.seed, total_env_steps=steps, announce=announce)
+    actions = actions_of(trial.evaluation)
+    training = Training(trial.env, learns, seed=trial.seed, actions=actions, total_env_steps=steps, announce=announce)
     training.description = replace(training.description, hooks=trial.hooks)
     if trial.update_executor is not None:
         training.update_executor = continued_executor(trial.update_executor, eager=eager)

@@ -10,6 +10,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from rlrun import A2C, APPO, DQN, PG, PPO, Impala, Training
+from rlrun.policy.action_kind import ACTION_KINDS
 from rlrun.trial.results import is_timing
 
 COMMON = {"compile": False, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 500}
@@ -108,7 +109,7 @@ RUNS = {
 def test_algorithms_learn_from_such_actions(algorithm: Any, env: str, config: Any) -> None:
     with Training(env, algorithm(**config), seed=1) as learning:
         results = [learning.step() for _ in range(2)]
-        evaluated = [learning.evaluate(3, explore=explore) for explore in (False, True)]
+        evaluated = [learning.evaluate(3, actions=actions) for actions in ACTION_KINDS]
     numbers = [value for name, value in results[-1].items() if not is_timing(name) and isinstance(value, float)]
     assert results[-1]["sgd_steps"] > 0
     assert np.isfinite(numbers).all()
@@ -130,6 +131,6 @@ def test_pairs_that_must_be_equal_and_change_are_learned_in_order_only() -> None
         with Training(PAIRS, PPO(**{**config, "model": model}), seed=1) as learning:
             while learning.step()["env_steps"] < 2_500:
                 pass
-            found[autoregressive] = learning.evaluate(50, explore=True).mean
+            found[autoregressive] = learning.evaluate(50, actions="sampled").mean
     assert found[True] > 5.5  # three pairs alike are paid 1 + 9 * 2 / 3 = 7
     assert found[False] < 3.5

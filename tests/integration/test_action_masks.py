@@ -44,7 +44,7 @@ def test_ten_thousand_env_steps_without_a_forbidden_action_lead_to_the_shortest_
     with Training(GRID, algorithm(**config), seed=1) as learning:
         while learning.step()["env_steps"] < 10_000:
             pass
-        likeliest, explored = learning.evaluate(100), learning.evaluate(100, explore=True)
+        likeliest, explored = learning.evaluate(100), learning.evaluate(100, actions="sampled")
     assert likeliest.mean == pytest.approx(BEST_IN_GRID, abs=0.5)
     assert likeliest.min >= -4
     assert explored.min < 0
@@ -103,7 +103,7 @@ SHORT = {
 def test_no_algorithm_takes_a_forbidden_action(algorithm: Any, config: Any) -> None:
     with Training(GRID, algorithm(**config), seed=1) as learning:
         results = [learning.step() for _ in range(2)]
-        evaluated = learning.evaluate(5, explore=True)
+        evaluated = learning.evaluate(5, actions="sampled")
     assert results[-1]["sgd_steps"] > 0
     numbers = [value for name, value in results[-1].items() if not is_timing(name) and isinstance(value, float)]
     assert np.isfinite(numbers).all()
@@ -177,5 +177,5 @@ def test_act_takes_what_the_env_shows_and_returns_an_allowed_action() -> None:
         mask = np.zeros(12, np.int8)
         for allowed in range(12):
             only = {"observation": 0, "action_mask": np.where(np.arange(12) == allowed, 1, mask)}
-            assert learning.act(only, explore=False) == allowed
-            assert learning.act(only, explore=True) == allowed
+            assert learning.act(only, actions="greedy") == allowed
+            assert learning.act(only, actions="sampled") == allowed

@@ -76,7 +76,7 @@ def test_acting_on_one_observation_gives_one_action():
     with Training("CartPole-v1", PPO(**SMALL)) as training:
         observation = np.array([0.1, 0.0, -0.1, 0.0], np.float32)
         actions = {int(training.act(observation)) for _ in range(20)}
-        drawn = {int(training.act(observation, explore=True)) for _ in range(50)}
+        drawn = {int(training.act(observation, actions="sampled")) for _ in range(50)}
     assert len(actions) == 1
     assert drawn == {0, 1}
 

@@ -107,7 +107,7 @@ def test_evaluate_runs_exactly_the_episodes_and_repeats_itself(runs_dir: Path) -
     assert first == second
     assert len(first["returns"]) == len(first["lengths"]) == first["episodes"] == 11
     assert first["ci95"][0] <= first["mean"] <= first["ci95"][1]
-    assert json.loads(rlrun(*words, "--stochastic").stdout)["returns"] != first["returns"]
+    assert json.loads(rlrun(*words, "--actions", "sampled").stdout)["returns"] != first["returns"]
     assert json.loads(rlrun(*words, "--seed", 1).stdout)["returns"] != first["returns"]
     text = rlrun(*words[:-1], "--best").stdout
     assert "11 episodes" in text

@@ -175,9 +175,9 @@ def test_a_league_that_was_saved_can_be_restored_by_its_path_and_played_against(
     with Training.restore(tmp_path / "checkpoint") as restored:  # rlrun's own scripts and mappings need no trust
         against_script = restored.games.play(RANDOM, 6, policy="exploiter")
         assert [own.games for own in against_script.values()] == [3, 3]
-        against_other = restored.games.play(restored.games, 5, opponent_policy="exploiter", explore=True)
+        against_other = restored.games.play(restored.games, 5, opponent_policy="exploiter", actions="sampled")
         assert total(against_other.values()).games == 6
-        assert restored.games.play(restored.games, 5, opponent_policy="exploiter", explore=True) == against_other
+        assert restored.games.play(restored.games, 5, opponent_policy="exploiter", actions="sampled") == against_other
         with pytest.raises(UsageError, match="there is no policy 'exploitr'; did you mean"):
             restored.games.play(RANDOM, policy="exploitr")
         assert numbers(restored.step()) == expected

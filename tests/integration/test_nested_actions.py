@@ -62,7 +62,7 @@ ALGORITHMS = {
 def test_every_policy_gradient_takes_nested_actions_and_no_forbidden_one(algorithm: Any, config: Any) -> None:
     with Training(CONSOLE, algorithm(**config), seed=1) as learning:
         results = [learning.step() for _ in range(2)]
-        evaluated = learning.evaluate(3, explore=True)
+        evaluated = learning.evaluate(3, actions="sampled")
     numbers = [value for name, value in results[-1].items() if not is_timing(name) and isinstance(value, float)]
     assert results[-1]["sgd_steps"] > 0
     assert np.isfinite(numbers).all()

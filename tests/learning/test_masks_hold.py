@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rlrun import A2C, APPO, DDPPO, DQN, PPO, R2D2, SAC, Apex, Impala, Training
+from rlrun.policy.action_kind import ACTION_KINDS
 
 GRID = {"id": "rlrun.toys.masked_envs:MaskedGrid", "kwargs": {"size": 3}}
 MATCH = {"id": "rlrun.toys.masked_envs:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
@@ -77,7 +78,7 @@ def test_no_forbidden_action_is_taken(algorithm: Any, env: Any, config: dict[str
         result = learning.step()
         while result["env_steps"] < ENV_STEPS:
             result = learning.step()
-        evaluated = [learning.evaluate(20, explore=explore) for explore in (False, True)]
+        evaluated = [learning.evaluate(20, actions=actions) for actions in ACTION_KINDS]
     print(f"env_steps {result['env_steps']}, sgd_steps {result['sgd_steps']}, forbidden 0")
     assert result["sgd_steps"] > 0
     assert np.isfinite([each.returns for each in evaluated]).all()

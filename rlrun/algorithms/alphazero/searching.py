@@ -115,6 +115,11 @@ class SearchingBehavior(BehaviorPolicy):
         self.prediction = network.prediction
         self._searching = network
 
+    @property
+    @override
+    def samples_policy(self) -> bool:
+        return False  # what is sampled are visits of a search
+
     @override
     def search(self, simulations: int) -> None:
         self._searching.simulations = simulations

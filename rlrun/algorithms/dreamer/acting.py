@@ -178,6 +178,8 @@ class DrawnActions(Exploration):
         latents: Number of categorical latents sampled per step, K.
     """
 
+    samples_policy = True
+
     def __init__(self, actions: DreamerActions, latents: int) -> None:
         self.actions = actions
         self.latents = latents

@@ -33,8 +33,10 @@ class Exploration(ABC):
         network_noise_every: Steps for which the network's noise is held constant, across fragments; None if only
             `noise` determines when the network's noise changes.
         schedules: Names of the scheduled settings that `load` reads.
+        samples_policy: Whether actions are sampled from the policy's own distribution, whose probabilities are learned.
     """
 
+    samples_policy: bool = False
     network_noise: int = 0
     network_noise_every: int | None = None
     schedules: tuple[str, ...] = ()

@@ -26,6 +26,8 @@ class SampledByNetwork(Exploration):
         actions: Action space with the policy's distributions.
     """
 
+    samples_policy = True
+
     def __init__(self, actions: StochasticActions) -> None:
         self.actions = actions
         self.network_noise = actions.num_noise
@@ -119,6 +121,8 @@ class StateDependentNoise(Exploration):
         Raffin, Kober and Stulp, arXiv:2005.05719, eqs. 6 to 9.
     """
 
+    samples_policy = True
+
     def __init__(self, actions: StochasticActions, features: int, num_actions: int, every: int | None) -> None:
         self.actions = actions
         self.network_noise = features * num_actions
@@ -196,6 +200,7 @@ class UniformUntil(Exploration):
         self.env_steps = env_steps
         self._sampler = UniformSampler(actions.own_space)
         self.schedules = inner.schedules
+        self.samples_policy = inner.samples_policy
         self.network_noise = inner.network_noise
         self.network_noise_every = inner.network_noise_every
         self.is_uniform = env_steps > 0

@@ -15,6 +15,7 @@ function head() {
     main.append(el("p", { class: "soft what", text: facts.filter(Boolean).join(" · ") }));
     if (run.labels.note) main.append(el("p", { class: "small", text: run.labels.note }));
     if (run.problems.length) main.append(problems(run));
+    if (run.kinds) main.append(el("p", { class: "small", text: run.kinds }));
   }
   if (DATA.leader) main.append(leaderPanel(DATA.leader));
   else if (!DATA.profiles) main.append(...DATA.runs.map(numbers));

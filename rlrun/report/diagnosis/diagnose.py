@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from rlrun.envs.env_findings import EnvFinding
+from rlrun.policy.action_kind import other_kind
+from rlrun.report.action_kinds import differing_kinds
 from rlrun.report.configurations import configurations
 from rlrun.report.diagnosis.causes import CAUSES
 from rlrun.report.diagnosis.evidence import LOST, RETURNS, Evidence
@@ -45,6 +47,27 @@ def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Fi
     explained = {name for cause in causes for name in cause.trials}
     symptoms = _found(SYMPTOMS, [one for one in evidence if one.trial.name not in explained])
     return [*causes, *symptoms, *_of_env(configs, env), *_seeds_disagree(evidence)]
+
+
+def kinds_differ(trials: Iterable[TrialResult]) -> list[Finding]:
+    """The finding that greedy and sampled actions return more or less, with the numbers of the first such trial.
+
+    Args:
+        trials: The trials, with the columns `KIND_METRICS`.
+    """
+    found = {trial.name: kinds for trial in trials if (kinds := differing_kinds(trial.final)) is not None}
+    if not found:
+        return []
+    first = next(iter(found.values()))
+    better = first.judged if first.mean > first.other_mean else other_kind(first.judged)
+    if better == "sampled":
+        reason = "greedy actions go in circles where states look alike, or where no action is preferred yet"
+        more = "a policy that remembers its episode (config.model.core: gru)"
+    else:
+        reason = "the policy still explores: actions that it does not prefer are likely, too"
+        more = "a later stop, or less entropy (config.entropy_coeff)"
+    advice = more if better == first.judged else f"evaluation.actions: {better}, or {more}"
+    return [Finding("greedy and sampled actions differ", first.text, reason, advice, tuple(found))]
 
 
 def failures(evidence: Sequence[Evidence]) -> list[Finding]:

@@ -12,8 +12,9 @@ from rlrun.envs.env_config import EnvConfig, names_world
 from rlrun.envs.env_findings import EnvFinding
 from rlrun.errors import UsageError
 from rlrun.policy.random_behavior import RandomBehavior
+from rlrun.report.action_kinds import KIND_METRICS
 from rlrun.report.diagnosis.data_returns import data_returns
-from rlrun.report.diagnosis.diagnose import diagnose, failures, has_diverged
+from rlrun.report.diagnosis.diagnose import diagnose, failures, has_diverged, kinds_differ
 from rlrun.report.diagnosis.evidence import METRICS, RETURNS, Evidence, column_of
 from rlrun.report.diagnosis.finding import Finding
 from rlrun.report.reading import RunView, read_run
@@ -65,7 +66,9 @@ def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis
         UsageError: If the run has no results yet.
     """
     policies = _policies(read_run(path).spec)
-    view = read_run(path, [RETURN, *(column_of(metric, policy) for policy in policies for metric in METRICS)])
+    view = read_run(
+        path, [RETURN, *KIND_METRICS, *(column_of(metric, policy) for policy in policies for metric in METRICS)]
+    )
     trials = [trial for trial in view.trials if trial.last_result or trial.status == "ERROR" or trial.ended_in]
     if not trials:
         raise UsageError(f"{view.name} has no results yet: {trials_text(view.trials)}")
@@ -83,7 +86,7 @@ def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis
         policy: [_evidence(trial, specs[trial.name], random, policy, reads=is_trusted) for trial in trials]
         for policy in policies
     }
-    findings = [*failures(evidence[policies[0]]), *_diagnose_policies(evidence, env)]
+    findings = [*kinds_differ(trials), *failures(evidence[policies[0]]), *_diagnose_policies(evidence, env)]
     check: Literal["done", "untrusted", "crashed", "none"] = "crashed" if has_crashed else "done"
     check = "none" if not has_env else "untrusted" if not is_trusted else check
     return RunDiagnosis(view, evidence, random, findings, check)

@@ -305,6 +305,6 @@ def test_ppo_under_a_constraint_costs_the_limit_and_returns_what_is_best_under_i
     with rlrun.Training({**LANES, "kwargs": {"episode_len": 4}}, rlrun.PPO(**config), seed=100) as training:
         while training.step()["env_steps"] < 12_000:
             pass
-        found = training.evaluate(500, explore=True)
+        found = training.evaluate(500, actions="sampled")
     assert found.mean >= 0.9 * best_return(limit, TwoLanes(episode_len=4))
     assert found.column_means["episode_columns/cost_mean"] == pytest.approx(limit, rel=0.05)

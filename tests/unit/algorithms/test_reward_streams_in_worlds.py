@@ -137,7 +137,7 @@ def test_agents_learn_to_cost_no_more_than_the_limit(clock: str) -> None:
 
 def test_an_evaluation_of_a_world_tells_what_agents_and_episodes_cost() -> None:
     with rlrun.Training(world("parallel"), rlrun.PPO(**ALONE), seed=100) as training:
-        found = training.evaluate(3, explore=True)
+        found = training.evaluate(3, actions="sampled")
     own = found.policies["default"]
     assert own.columns == {"cost": own.returns}  # each pays what it costs
     assert found.columns == {"cost": found.returns}

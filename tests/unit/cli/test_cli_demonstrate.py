@@ -112,7 +112,7 @@ def test_a_folder_becomes_a_data_set_with_the_same_episodes(tmp_path: Path, lab:
 def test_a_policy_that_samples_tells_log_probabilities_in_the_units_of_the_stored_actions(tmp_path: Path) -> None:
     with Training("Pendulum-v1", PPO(num_envs_per_worker=1, model={"hiddens": (4,)})) as training:
         checkpoint = training.save(tmp_path / "checkpoint")
-        words = (checkpoint, "--episodes", 1, "--stochastic", "-o", tmp_path / "shown")
+        words = (checkpoint, "--episodes", 1, "--actions", "sampled", "-o", tmp_path / "shown")
         assert demonstrate(*words).exit_code == 0
         rows = DataSet(tmp_path / "shown").rows(np.arange(200))
         behavior = training.acting.policy().behavior()
@@ -128,7 +128,7 @@ def test_a_policy_that_samples_tells_log_probabilities_in_the_units_of_the_store
 def test_an_epsilon_greedy_policy_stores_the_probabilities_of_its_draws(tmp_path: Path) -> None:
     with Training("CartPole-v1", DQN(num_envs_per_worker=1, epsilon=0.5, model={"hiddens": (4,)})) as training:
         checkpoint = training.save(tmp_path / "checkpoint")
-        words = (checkpoint, "--episodes", 2, "--stochastic", "-o", tmp_path / "shown")
+        words = (checkpoint, "--episodes", 2, "--actions", "sampled", "-o", tmp_path / "shown")
         assert demonstrate(*words).exit_code == 0
         found = DataSet(tmp_path / "shown")
         rows = found.rows(found.rows_of_steps(np.arange(found.num_steps)))

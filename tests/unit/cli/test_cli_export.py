@@ -72,7 +72,7 @@ def test_an_exported_file_acts_in_a_program_that_has_onnxruntime_alone(saved: Pa
 
 def test_metadata_name_the_spec_the_spaces_and_the_state_of_the_training(saved: Path, tmp_path: Path) -> None:
     file = tmp_path / "policy.onnx"
-    done = rlrun("export", saved / "dense", "-o", file, "--stochastic")
+    done = rlrun("export", saved / "dense", "-o", file, "--actions", "sampled")
     assert "acts as the policy on " in done.stdout
     metadata = onnxruntime.InferenceSession(file).get_modelmeta().custom_metadata_map
     assert metadata["env"] == "CartPole-v1"

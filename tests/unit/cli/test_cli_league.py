@@ -86,7 +86,7 @@ def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]
     assert found["wins"]["number"] == 0
     assert [own["games"] for own in found["sides"].values()] == [3, 3]
     assert (found["games"], found["against"]) == (6, script)
-    other = document("evaluate", saved[1], "--against", saved[0], "--episodes", 4, "--stochastic", "--trust")
+    other = document("evaluate", saved[1], "--against", saved[0], "--episodes", 4, "--actions", "sampled", "--trust")
     assert (other["games"], other["against"]) == (4, str(saved[0]))
     assert sum(other[ending]["number"] for ending in ("wins", "draws", "losses")) == 4
 

@@ -79,7 +79,7 @@ def test_pieces_fall_into_columns_of_which_a_full_one_is_refused(saved: Path) ->
 
 
 def test_both_players_of_hex_name_cells_of_the_same_board(saved: Path) -> None:
-    done = play(saved / "Hex", "--as", "o", "--stochastic", "--seed", "1", moves="c1\nd1\nq\n")
+    done = play(saved / "Hex", "--as", "o", "--actions", "sampled", "--seed", "1", moves="c1\nd1\nq\n")
     assert done.exit_code == 0
     first = next(line for line in done.output.splitlines() if line.startswith("x plays "))
     cell = "d1" if first == "x plays c1." else "c1"

@@ -84,10 +84,10 @@ def test_training_ends_episodes_at_a_lost_life_and_an_evaluation_plays_the_game(
     lives = {"id": "ALE/Breakout-v5", "preset": "atari", "kwargs": {**fast, "episodic_life": True}}
     config = {"num_envs_per_worker": 1, "train_batch_size": 64, "min_env_steps_per_iteration": 0, "compile": False}
     with rlrun.Training(lives, rlrun.PPO(**config)) as training:
-        judged = training.evaluate(episodes=2, explore=True)
-        one_life = training.evaluate(episodes=2, explore=True, env=EnvConfig.parse(lives))
+        judged = training.evaluate(episodes=2, actions="sampled")
+        one_life = training.evaluate(episodes=2, actions="sampled", env=EnvConfig.parse(lives))
         whole = {"id": "ALE/Breakout-v5", "kwargs": fast}
-        assert training.evaluate(episodes=2, explore=True, env=EnvConfig.parse(whole)) == judged
+        assert training.evaluate(episodes=2, actions="sampled", env=EnvConfig.parse(whole)) == judged
     assert max(one_life.lengths) < min(judged.lengths)
 
 

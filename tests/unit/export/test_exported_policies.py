@@ -1,4 +1,4 @@
-"""Exported policies act as the policies do: networks x action spaces x families, greedy and by drawn actions."""
+"""Exported policies act as the policies do: networks x action spaces x families, greedy and sampled."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from rlrun.export.onnx_file import onnx_model, onnx_runner
 from rlrun.export.policy_graph import policy_graph
 from rlrun.export.saved_policy import recorded_policy
 from rlrun.functional.moments import Moments
+from rlrun.policy.action_kind import ACTION_KINDS, ActionKind
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.policy import Policy
 from rlrun.policy.weights import Weights
@@ -108,10 +109,10 @@ def stream_of(space: gymnasium.Space[Any], steps: int = 12) -> Stream:
     return Stream(observations, rng.normal(size=starts.shape), starts)
 
 
-def compared(algorithm: Algorithm[Any], spaces: Spaces, *, stochastic: bool = False) -> float:
+def compared(algorithm: Algorithm[Any], spaces: Spaces, *, actions: ActionKind = "greedy") -> float:
     behavior, _ = acting(algorithm, spaces)
     parts = privileged_parts(spaces.observation, algorithm.config.model)
-    policy = policy_graph(behavior, spaces, parts, stochastic=stochastic, scores="outputs")
+    policy = policy_graph(behavior, spaces, parts, actions=actions, scores="outputs")
     runner = onnx_runner(onnx_model(policy.graph, {}), policy.graph.outputs)
     return compare(behavior, policy, runner, stream_of(spaces.observation), seed=0).difference
 
@@ -175,24 +176,24 @@ def is_cheap(network: str, action: str) -> bool:
 @pytest.mark.parametrize(("network", "action"), [cell for cell in CELLS if is_cheap(*cell)])
 def test_an_exported_actor_acts_as_the_policy(network: str, action: str) -> None:
     observation, model = NETWORKS[network]
-    draws = ([*NETWORKS].index(network) + [*ACTIONS].index(action)) % 2 == 1
-    compared(PPO(model=model, normalize_observations=True), Spaces(observation, ACTIONS[action]), stochastic=draws)
+    kind = ACTION_KINDS[([*NETWORKS].index(network) + [*ACTIONS].index(action)) % 2]
+    compared(PPO(model=model, normalize_observations=True), Spaces(observation, ACTIONS[action]), actions=kind)
 
 
 @pytest.mark.regress
-@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("actions", ACTION_KINDS)
 @pytest.mark.parametrize(("network", "action"), CELLS)
-def test_every_exported_actor_acts_as_the_policy(network: str, action: str, stochastic: bool) -> None:
+def test_every_exported_actor_acts_as_the_policy(network: str, action: str, actions: ActionKind) -> None:
     observation, model = NETWORKS[network]
     algorithm = PPO(model=model, normalize_observations=True)
-    compared(algorithm, Spaces(observation, ACTIONS[action]), stochastic=stochastic)
+    compared(algorithm, Spaces(observation, ACTIONS[action]), actions=actions)
 
 
-@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("actions", ACTION_KINDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_exported_families_act_as_the_policy(family: str, stochastic: bool) -> None:
+def test_exported_families_act_as_the_policy(family: str, actions: ActionKind) -> None:
     algorithm, observation, action = FAMILIES[family]
-    compared(algorithm, Spaces(observation, action), stochastic=stochastic)
+    compared(algorithm, Spaces(observation, action), actions=actions)
 
 
 def test_what_only_critics_see_is_no_input_of_an_exported_policy() -> None:
@@ -200,7 +201,7 @@ def test_what_only_critics_see_is_no_input_of_an_exported_policy() -> None:
         algorithm = PPO(model={**SMALL, **core, "actor_sees": ["position"]}, normalize_observations=True)
         behavior, made = acting(algorithm, spaces := Spaces(SPLIT, ACTIONS["discrete"]))
         parts = privileged_parts(SPLIT, algorithm.config.model)
-        policy = recorded_policy(made, behavior, spaces, parts, to="c", stochastic=False)
+        policy = recorded_policy(made, behavior, spaces, parts, to="c", actions="greedy")
         assert [name for name in policy.graph.inputs if name.startswith("obs")] == ["obs/position"]
         runner = c_runner(c_source(policy, {}).encode(), policy)
         compare(behavior, policy, runner, stream_of(SPLIT), seed=0)
@@ -212,7 +213,7 @@ def test_exported_c_code_acts_as_the_policy(network: str, action: str) -> None:
     observation, model = NETWORKS[network]
     algorithm, spaces = PPO(model=model, normalize_observations=True), Spaces(observation, ACTIONS[action])
     behavior, made = acting(algorithm, spaces)
-    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", actions="greedy")
     runner = c_runner(c_source(policy, {}).encode(), policy)
     compare(behavior, policy, runner, stream_of(observation), seed=0)
 
@@ -222,7 +223,7 @@ def test_exported_c_code_of_normalised_layers_acts_as_the_policy(family: str) ->
     algorithm, observation, action = FAMILIES[family]
     spaces = Spaces(observation, action)
     behavior, made = acting(algorithm, spaces)
-    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", actions="greedy")
     compare(behavior, policy, c_runner(c_source(policy, {}).encode(), policy), stream_of(observation), seed=0)
 
 
@@ -243,14 +244,14 @@ def test_exported_c_code_of_a_sigmoid_acts_as_the_policy() -> None:
     own = {"encoders": {"": f"{__name__}:Gated"}}
     algorithm, spaces = PPO(model={**SMALL, **own}), Spaces(VECTOR, ACTIONS["box"])
     behavior, made = acting(algorithm, spaces)
-    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", actions="greedy")
     compare(behavior, policy, c_runner(c_source(policy, {}).encode(), policy), stream_of(VECTOR), seed=0)
 
 
 def test_operators_that_c_files_do_not_have_are_named() -> None:
     spaces = Spaces(IMAGE, ACTIONS["discrete"])
     behavior, made = acting(PPO(), spaces)
-    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", actions="greedy")
     with pytest.raises(Untraceable, match=r"C files do not have \(Conv, MaxPool, Transpose\): use --to onnx"):
         c_source(policy, {})
 
@@ -258,7 +259,7 @@ def test_operators_that_c_files_do_not_have_are_named() -> None:
 def test_a_policy_that_is_changed_after_its_export_is_told_from_it() -> None:
     spaces = Spaces(VECTOR, ACTIONS["box"])
     behavior, made = acting(PPO(model=SMALL), spaces)
-    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", actions="greedy")
     runner = onnx_runner(onnx_model(policy.graph, {}), policy.graph.outputs)
     changed = made.parameters.gather(made.module).numpy()[: made.acting_range[1]] + np.float32(1e-3)
     behavior.load(Weights(1, changed))
@@ -269,7 +270,7 @@ def test_a_policy_that_is_changed_after_its_export_is_told_from_it() -> None:
 def test_actions_may_differ_where_the_best_two_are_equal_within_the_tolerance() -> None:
     spaces = Spaces(VECTOR, Discrete(2))
     behavior, made = acting(PPO(model=SMALL), spaces)
-    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", actions="greedy")
     same = np.zeros((1, 2), np.float32)
 
     def runner(inputs: Any) -> dict[str, Any]:
@@ -290,13 +291,13 @@ def test_policies_that_act_at_random_or_plan_are_refused_by_name() -> None:
     spaces = Spaces(VECTOR, ACTIONS["discrete"])
     policy = Random().policy(spaces, 0)
     with pytest.raises(Untraceable, match=r"code of its own that chooses actions \(RandomBehavior\)"):
-        recorded_policy(policy, policy.behavior(), spaces, PrivilegedParts(), to="onnx", stochastic=False)
+        recorded_policy(policy, policy.behavior(), spaces, PrivilegedParts(), to="onnx", actions="greedy")
 
 
 def test_a_file_says_what_it_reads_and_returns_for_any_batch() -> None:
     spaces = Spaces(NESTED, ACTIONS["tuple"])
     behavior, made = acting(PPO(model={**SMALL, "core": "gru", "core_width": 6}), spaces)
-    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", stochastic=True)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", actions="sampled")
     model = onnx.load_from_string(onnx_model(policy.graph, {"env": "E"}))
     assert [each.version for each in model.opset_import] == [17]
     assert model.ir_version == 8

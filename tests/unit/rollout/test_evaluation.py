@@ -97,9 +97,9 @@ def test_seeds_of_many_episodes_are_those_of_each() -> None:
 
 
 def test_exploring_draws_its_actions_from_the_seed() -> None:
-    first, again = (evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=1, explore=True) for _ in range(2))
+    first, again = (evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=1, actions="sampled") for _ in range(2))
     assert first == again
-    assert first != evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=2, explore=True)
+    assert first != evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=2, actions="sampled")
     assert first != evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=1)
 
 

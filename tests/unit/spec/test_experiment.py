@@ -64,14 +64,14 @@ def test_sections_are_typed() -> None:
     made = experiment(
         config={"lr": [[0, 1e-3], [1e5, 0]], "num_epochs": 4.0},
         checkpoint={"every": None, "best": None},
-        evaluation={"episodes": 5, "env": "CartPole-v0", "stochastic": True},
+        evaluation={"episodes": 5, "env": "CartPole-v0", "actions": "sampled"},
         resources={"cpus": 2},
         expect={"episode_return_mean": 450, "within_env_steps": 1e5},
     )
     assert isinstance(made.config, PPOConfig)
     assert (made.config.lr, made.config.num_epochs) == (((0, 1e-3), (100_000, 0.0)), 4)
     assert made.checkpoint == CheckpointConfig(every=None, best=None)
-    assert made.evaluation == EvaluationConfig(episodes=5, env=EnvConfig(id="CartPole-v0"), stochastic=True)
+    assert made.evaluation == EvaluationConfig(episodes=5, env=EnvConfig(id="CartPole-v0"), actions="sampled")
     assert made.resources.cpus == 2.0
     assert made.expect is not None
     assert (made.expect.metrics, made.expect.within_env_steps) == ({"episode_return_mean": 450.0}, 100_000)

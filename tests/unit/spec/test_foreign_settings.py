@@ -230,7 +230,10 @@ def test_an_algorithm_is_known_in_any_case(written: str, known: str) -> None:
         ("clip_range", "'clip_range' is `config.clip_param` here"),
         ("lr", "'lr' belongs under config"),
         ("learning_rat", "unknown key 'learning_rat'; 'learning_rate' is `config.lr` here"),
-        ("explore", "there is no 'explore' here: training explores, and evaluations do not"),
+        (
+            "explore",
+            "'explore' is `evaluation.actions`, next to config, here: sampled for true, greedy for false",
+        ),
     ],
 )
 def test_a_setting_at_the_top_of_an_experiment_is_answered_with_its_place_in_config(key: str, said: str) -> None:

@@ -243,7 +243,7 @@ def test_repetitions_of_a_seed_begin_with_it() -> None:
 
 def test_evaluations_act_as_in_training_unless_they_are_told_not_to_explore() -> None:
     evaluated = "a: {run: %s, env: CartPole-v1, config: {evaluation_interval: 5, evaluation_num_episodes: 7%s}}"
-    assert spec_of(evaluated % ("PPO", ""))["evaluation"] == {"every": 5, "episodes": 7, "stochastic": True}
+    assert spec_of(evaluated % ("PPO", ""))["evaluation"] == {"every": 5, "episodes": 7, "actions": "sampled"}
     quiet = evaluated % ("PPO", ", evaluation_config: {explore: false}")
     assert spec_of(quiet)["evaluation"] == spec_of(evaluated % ("DQN", ""))["evaluation"] == {"every": 5, "episodes": 7}
 

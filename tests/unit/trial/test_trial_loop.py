@@ -328,7 +328,7 @@ def test_the_best_evaluation_is_saved_when_it_happens(tmp_path: Path, small_tria
     metric = "evaluation/episode_return_mean"
     trial = small_trial(
         stop={"iteration": 8},
-        evaluation={"every": 1, "episodes": 2, "stochastic": True},
+        evaluation={"every": 1, "episodes": 2, "actions": "sampled"},
         checkpoint={"every": None, "at_end": False, "keep": 1, "best": metric},
     )
     with TrialLoop(trial, tmp_path) as loop:

@@ -1,0 +1,19 @@
+"""Kinds of actions by which a policy is evaluated, served and exported: greedy or sampled ones."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+ActionKind = Literal["greedy", "sampled"]
+"""Kind of a policy's actions: the most likely ones, or those it samples as in training."""
+
+DEFAULT_KIND: ActionKind = "greedy"
+"""Kind of actions where none is chosen."""
+
+ACTION_KINDS: tuple[ActionKind, ...] = get_args(ActionKind)
+"""All kinds of actions."""
+
+
+def other_kind(actions: ActionKind) -> ActionKind:
+    """Returns the kind of actions that is not the given one."""
+    return "sampled" if actions == "greedy" else "greedy"

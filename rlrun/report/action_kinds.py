@@ -1,0 +1,85 @@
+"""Comparison of greedy and sampled actions of the same policy, from what its evaluation reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlrun.policy.action_kind import ACTION_KINDS, ActionKind, other_kind
+from rlrun.report.diagnosis.finding import number_text
+from rlrun.spec.experiment import EVALUATION_METRICS, OTHER_KIND_GAP
+from rlrun.trial.results import RETURN
+
+_MEANS = {kind: f"evaluation/{kind}/{RETURN}" for kind in ACTION_KINDS}
+_GAPS = {kind: f"evaluation/{kind}/{OTHER_KIND_GAP}" for kind in ACTION_KINDS}
+
+KIND_METRICS = (*_MEANS.values(), *_GAPS.values())
+"""Names of the metrics that compare both kinds of actions."""
+
+
+@dataclass(frozen=True)
+class DifferingKinds:
+    """Mean returns of greedy and sampled actions of a policy, whose 95 % intervals do not overlap.
+
+    Attributes:
+        judged: Kind of actions that the evaluation is judged by.
+        mean: Mean return of that kind.
+        other_mean: Mean return of the other kind.
+    """
+
+    judged: ActionKind
+    mean: float
+    other_mean: float
+
+    @property
+    def text(self) -> str:
+        """Mean returns of both kinds, in words."""
+        return (
+            f"{other_kind(self.judged)} actions return {number_text(self.other_mean)} on average, {self.judged} ones "
+            f"{number_text(self.mean)}"
+        )
+
+    def line(self, where: str = "") -> str:
+        """Sentences for the end of a command.
+
+        Args:
+            where: The trials with this difference; "" where there is only one.
+        """
+        return (
+            f"{self.text[0].upper()}{self.text[1:]}{where}: their 95 % intervals do not overlap. What counts are "
+            f"{self.judged} ones: evaluation.actions."
+        )
+
+
+def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:
+    """Returns the mean returns of both kinds of actions where their intervals do not overlap, else None.
+
+    Args:
+        value_of: Function from the name of a metric to its value; None without a value.
+
+    Examples:
+        >>> row = {"evaluation/episode_return_mean": -2.0, "evaluation/sampled/episode_return_mean": 1.5}
+        >>> print(differing_kinds({**row, "evaluation/sampled/episode_return_gap": 3.1}.get).line())
+        Sampled actions return 1.5 on average, greedy ones -2: their 95 % intervals do not overlap. What counts are \
+greedy ones: evaluation.actions.
+        >>> differing_kinds({**row, "evaluation/sampled/episode_return_gap": 0.0}.get) is None
+        True
+    """
+    for kind in ACTION_KINDS:
+        if value_of(_GAPS[kind]):
+            return DifferingKinds(other_kind(kind), value_of(EVALUATION_METRICS[0].name), value_of(_MEANS[kind]))
+    return None
+
+
+def differing_line(trials: Mapping[str, Callable[[str], Any]]) -> str:
+    """Sentences about trials in which both kinds of actions differ, with the numbers of the first; "" if none does.
+
+    Args:
+        trials: For each trial, by name, a function as `differing_kinds` takes it.
+    """
+    found = {name: kinds for name, value_of in trials.items() if (kinds := differing_kinds(value_of)) is not None}
+    if not found:
+        return ""
+    name, first = next(iter(found.items()))
+    return first.line(f" in {name} ({len(found)} of {len(trials)} trials)" if len(trials) > 1 else "")

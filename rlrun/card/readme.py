@@ -8,7 +8,7 @@ from typing import Any
 
 from rlrun.card.evidence import ONE_SEED, Evidence, SeedResult
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml
-from rlrun.policy.action_kind import ActionKind
+from rlrun.data.action_kind import ActionKind
 from rlrun.report.configurations import params_text
 from rlrun.runs.run_directory import RunTable
 from rlrun.runs.trial_result import TrialResult

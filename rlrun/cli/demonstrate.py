@@ -14,7 +14,7 @@ from rlrun.cli.options import OutputFile, actions_option, runs_dir_option, trust
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.policy.action_kind import ActionKind
+    from rlrun.data.action_kind import ActionKind
 
 
 @click.command()

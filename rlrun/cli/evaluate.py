@@ -15,8 +15,8 @@ from rlrun.cli.options import actions_option, json_option, runs_dir_option, trus
 from rlrun.cli.tables import cell_text, counted
 
 if TYPE_CHECKING:
+    from rlrun.data.action_kind import ActionKind
     from rlrun.envs.env_config import EnvConfig
-    from rlrun.policy.action_kind import ActionKind
     from rlrun.rollout.evaluation import EvaluationResult
 
 
@@ -72,9 +72,9 @@ def evaluate(
     their settings, or of --simulations; an opponent always those of its settings.
     """
     from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, restored
+    from rlrun.data.action_kind import other_kind
     from rlrun.envs.env_config import EnvConfig
     from rlrun.envs.task_model import with_satisfaction
-    from rlrun.policy.action_kind import other_kind
     from rlrun.report.action_kinds import DifferingKinds
     from rlrun.rollout.evaluation import interval_gap
 

@@ -13,8 +13,8 @@ from rlrun.cli.options import OutputFile, actions_option, json_option, runs_dir_
 from rlrun.cli.tables import counted
 
 if TYPE_CHECKING:
+    from rlrun.data.action_kind import ActionKind
     from rlrun.export.saved_policy import Export, Format
-    from rlrun.policy.action_kind import ActionKind
     from rlrun.training.training import Training
 
 

@@ -18,8 +18,8 @@ from rlrun.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     import numpy as np
 
+    from rlrun.data.action_kind import ActionKind
     from rlrun.envs.env_config import EnvConfig
-    from rlrun.policy.action_kind import ActionKind
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.toys.board_games import BoardGame
 

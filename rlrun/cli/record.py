@@ -17,7 +17,7 @@ from rlrun.cli.options import OutputFile, actions_option, runs_dir_option, trust
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.policy.action_kind import ActionKind
+    from rlrun.data.action_kind import ActionKind
 
 # Suffix -> modules that write such videos; all of them are in the extra `video`.
 WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}

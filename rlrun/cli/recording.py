@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import gymnasium
     import numpy as np
 
+    from rlrun.data.action_kind import ActionKind
     from rlrun.envs.env_config import EnvConfig
-    from rlrun.policy.action_kind import ActionKind
     from rlrun.training.training import Training
 
 GIF_MAX_FPS = 50  # durations in a GIF are hundredths of a second, and viewers slow down those below two

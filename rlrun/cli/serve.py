@@ -21,7 +21,7 @@ from rlrun.cli.terminal import echo
 from rlrun.errors import RlrunError, SpecError, UsageError
 
 if TYPE_CHECKING:
-    from rlrun.policy.action_kind import ActionKind
+    from rlrun.data.action_kind import ActionKind
     from rlrun.serving.policy_app import PolicyApp
     from rlrun.serving.served_policy import ServedPolicy
     from rlrun.web.listening import Listening

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlrun.data.action_kind import ActionKind
 from rlrun.data.action_masks import mask_of
 from rlrun.data.space_kinds import batched
 from rlrun.data.tree import map_tree, named_leaves
@@ -18,7 +19,6 @@ from rlrun.export.functions import FUNCTIONS
 from rlrun.export.graph import Array, Graph, Untraceable
 from rlrun.export.traced import Traced, broadcast
 from rlrun.nn.acting import Floats, Heads, WrappedNetwork
-from rlrun.policy.action_kind import ActionKind
 
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rlrun.checkpoint.format import SPEC_FILE
 from rlrun.checkpoint.manifest import rlrun_version
+from rlrun.data.action_kind import ActionKind
 from rlrun.data.space_json import space_to_json
 from rlrun.data.space_kinds import kind_of, space_tree
 from rlrun.data.tree import leaves
@@ -18,7 +19,6 @@ from rlrun.errors import UsageError
 from rlrun.export.check import Comparison, ExportDiffers, Runner, Stream, compare
 from rlrun.export.graph import Array, Untraceable, output_arrays, read_inputs
 from rlrun.export.policy_graph import PolicyGraph, policy_graph
-from rlrun.policy.action_kind import ActionKind
 from rlrun.policy.behavior import BehaviorPolicy
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.action_kind import ActionKind
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.errors import UsageError
 from rlrun.league.league_settings import SeatSettings
 from rlrun.league.ratings import Outcomes
-from rlrun.policy.action_kind import ActionKind
 from rlrun.rollout.evaluation import ActsInWorld, evaluate
 from rlrun.worlds.make import make_vector_world, spaces_of_policies
 from rlrun.worlds.mapping import PolicyMapping

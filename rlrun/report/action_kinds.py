@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlrun.policy.action_kind import ACTION_KINDS, ActionKind, other_kind
+from rlrun.data.action_kind import ACTION_KINDS, ActionKind, other_kind
 from rlrun.report.diagnosis.finding import number_text
 from rlrun.spec.experiment import EVALUATION_METRICS, OTHER_KIND_GAP
 from rlrun.trial.results import RETURN
@@ -46,10 +46,8 @@ class DifferingKinds:
         Args:
             where: The trials with this difference; "" where there is only one.
         """
-        return (
-            f"{self.text[0].upper()}{self.text[1:]}{where}: their 95 % intervals do not overlap. What counts are "
-            f"{self.judged} ones: evaluation.actions."
-        )
+        text = f"{self.text[0].upper()}{self.text[1:]}{where}: their 95 % intervals do not overlap."
+        return f"{text} {self.judged.capitalize()} actions count (evaluation.actions)."
 
 
 def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:
@@ -61,8 +59,8 @@ def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:
     Examples:
         >>> row = {"evaluation/episode_return_mean": -2.0, "evaluation/sampled/episode_return_mean": 1.5}
         >>> print(differing_kinds({**row, "evaluation/sampled/episode_return_gap": 3.1}.get).line())
-        Sampled actions return 1.5 on average, greedy ones -2: their 95 % intervals do not overlap. What counts are \
-greedy ones: evaluation.actions.
+        Sampled actions return 1.5 on average, greedy ones -2: their 95 % intervals do not overlap. Greedy actions \
+count (evaluation.actions).
         >>> differing_kinds({**row, "evaluation/sampled/episode_return_gap": 0.0}.get) is None
         True
     """

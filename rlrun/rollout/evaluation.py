@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from rlrun.data.action_kind import ActionKind
 from rlrun.data.tree import map_tree
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import INTERRUPT_S, Watched
@@ -21,7 +22,6 @@ from rlrun.envs.vector_env import EnvError
 from rlrun.errors import UsageError
 from rlrun.functional.binomial import exact_interval
 from rlrun.functional.seeding import generator
-from rlrun.policy.action_kind import ActionKind
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
@@ -36,6 +36,7 @@ RESAMPLES = 10_000
 _EVALUATION_STREAM = 1
 _BOOTSTRAP_SEED = 0
 _RESAMPLED_AT_ONCE = 1_000_000
+_ROUNDING = 1e-9
 
 
 class ActsInWorld(Protocol):
@@ -148,14 +149,16 @@ class EvaluationResult:
 def interval_gap(mine: EvaluationResult, other: EvaluationResult) -> float:
     """Returns the distance from one evaluation's 95 % interval to another's, 0 where they overlap.
 
-    It is positive if the other interval is above the first, and negative if it is below.
+    It is positive if the other interval is above the first, and negative if it is below. Means of different numbers of
+    equal returns may differ in their last digits; such a distance is 0, too.
 
     Examples:
         >>> low, high = EvaluationResult([1.0, 1.0], [5, 5]), EvaluationResult([3.0, 3.0], [5, 5])
         >>> interval_gap(low, high), interval_gap(high, low), interval_gap(low, low)
         (2.0, -2.0, 0.0)
     """
-    return max(0.0, other.ci95[0] - mine.ci95[1]) - max(0.0, mine.ci95[0] - other.ci95[1])
+    gap = max(0.0, other.ci95[0] - mine.ci95[1]) - max(0.0, mine.ci95[0] - other.ci95[1])
+    return gap if abs(gap) > _ROUNDING * max(map(abs, (*mine.ci95, *other.ci95))) else 0.0
 
 
 def column_metric(name: str) -> str:

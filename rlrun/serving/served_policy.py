@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlrun.checkpoint.manifest import read_manifest
+from rlrun.data.action_kind import ActionKind
 from rlrun.data.space_json import space_to_json
 from rlrun.data.space_kinds import batched
 from rlrun.envs.json_values import batch_from_json, batch_to_json
 from rlrun.envs.spaces import Spaces, empty_batch
-from rlrun.policy.action_kind import ActionKind
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
 from rlrun.training.privileged_parts import PrivilegedParts

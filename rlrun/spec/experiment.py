@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, Plugins, PositiveFloat, PositiveInt
+from rlrun.data.action_kind import ACTION_KINDS, DEFAULT_KIND, ActionKind, other_kind
 from rlrun.datasets.input_config import DataSettings
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
@@ -21,7 +22,6 @@ from rlrun.explain import Location, shown
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.metric import Metric, Mode, of_policy
-from rlrun.policy.action_kind import ACTION_KINDS, DEFAULT_KIND, ActionKind, other_kind
 from rlrun.registry import algorithm_class
 from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.spec.expansion import (

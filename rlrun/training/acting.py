@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from rlrun.data.action_kind import ActionKind, other_kind
 from rlrun.envs.env_config import WITHOUT_ENV, EnvConfig
 from rlrun.errors import UsageError, did_you_mean
-from rlrun.policy.action_kind import ActionKind, other_kind
 from rlrun.rollout.evaluation import ActsInWorld, EvaluationResult, evaluate
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlrun.data.action_kind import ActionKind
 from rlrun.data.space_kinds import batched, kind_of, space_tree
 from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
-from rlrun.policy.action_kind import ActionKind
 from rlrun.training.episode_memory import actions_from
 from rlrun.training.privileged_parts import PrivilegedParts, privileged_parts
 

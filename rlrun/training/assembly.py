@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from rlrun.data.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.envs.env_config import EnvConfig, lacking_column
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.errors import UsageError
@@ -23,7 +24,6 @@ from rlrun.league.league import League
 from rlrun.league.league_settings import SeatSettings
 from rlrun.league.matches import Matches
 from rlrun.league.seat_behavior import SeatBehavior
-from rlrun.policy.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.replay.local_replay import local_replay
 from rlrun.rollout.no_worker import NO_WORKER
 from rlrun.rollout.rewards import RewardSettings

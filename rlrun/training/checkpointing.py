@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.checkpoint.format import Content
+from rlrun.data.action_kind import ACTION_KINDS, ActionKind
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.learner.update_executor import UpdateExecutor
-from rlrun.policy.action_kind import ACTION_KINDS, ActionKind
 from rlrun.training.policies import Policies
 from rlrun.trust import refuse_demands, spec_demands
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlrun.algorithm import Algorithm
 from rlrun.config import ConfigModel
+from rlrun.data.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import hangs_fail_after
 from rlrun.envs.make import check_env, check_same_spaces
@@ -20,7 +21,6 @@ from rlrun.league.league import LEAGUE_METRICS
 from rlrun.league.matches import Matches
 from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
-from rlrun.policy.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.training.assembly import assemble, policies_in_world
 from rlrun.training.env_of_data import check_data_fits, env_of_data

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlrun.data.action_kind import ActionKind
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import child_seed
 from rlrun.league.matches import SIDES, Matches, other_side
 from rlrun.league.scripted_opponent import ScriptedPlayer
-from rlrun.policy.action_kind import ActionKind
 from rlrun.rollout.evaluation import ActsInWorld
 
 if TYPE_CHECKING:

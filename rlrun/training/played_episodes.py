@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rlrun.data.action_kind import ActionKind
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.episode_place import EpisodePlace
 from rlrun.envs.make import make_env
 from rlrun.envs.vector_env import close_or_warn
 from rlrun.errors import EnvironmentUnusable, UsageError
-from rlrun.policy.action_kind import ActionKind
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
 from rlrun.rollout.evaluation import EvaluationSeeds
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlrun.data.action_kind import ActionKind
 from rlrun.errors import UsageError
-from rlrun.policy.action_kind import ActionKind
 from rlrun.rollout.endless_episodes import EndlessEpisodes
 from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_set import WorkerSet

@@ -14,18 +14,23 @@ from rlrun.training import checkpointing
 
 if TYPE_CHECKING:
     from rlrun.league.league import League
+    from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.training.branch import Branch
+    from rlrun.training.description import Description
     from rlrun.training.policies import Policies
     from rlrun.training.running_training import RunningTraining
 
 
-def content_of(running: RunningTraining, spec: dict[str, Any], about: Mapping[str, Any]) -> Content:
+def content_of(
+    running: RunningTraining, spec: dict[str, Any], description: Description, update_executor: UpdateExecutor | None
+) -> Content:
     """Captures a running training's state as checkpoint content.
 
     Args:
         running: The running training.
         spec: Spec of the training, for the checkpoint.
-        about: Additional entries for the manifest.
+        description: Description of the training.
+        update_executor: Executor of its updates.
 
     Raises:
         UsageError: The training was restored for acting only.
@@ -35,7 +40,9 @@ def content_of(running: RunningTraining, spec: dict[str, Any], about: Mapping[st
         manifest={
             "observation_space": str(trainee.spaces.observation),
             "action_space": str(trainee.spaces.action),
-            **about,
+            "algorithm": description.policies.title,
+            "actions": description.actions,
+            **checkpointing.executor_record(update_executor),
             **_spaces_in_words(running),
             "iteration": running.iteration,
             "env_steps": running.workers.counts.env_steps,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
+from rlrun.data.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.errors import CheckpointError, CompilerMissing, UsageError
-from rlrun.policy.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.training import saved_state
 from rlrun.training.acting import Acting
-from rlrun.training.checkpointing import executor_record, saved_training, section_state, update_executor_of
+from rlrun.training.checkpointing import saved_training, section_state, update_executor_of
 from rlrun.training.description import Description, nothing_to_normalize
 from rlrun.training.games import Games
 from rlrun.training.learner_factory import common_update_executor, continued_executor, silent
@@ -154,8 +154,7 @@ class Training:
         prev_reward: float = 0.0,
     ) -> Any:
         """Returns the first policy's action for one observation, as `ActingPolicy.act` does."""
-        policy = self.acting.policy()
-        return policy.act(observation, actions, episode_start=episode_start, prev_reward=prev_reward)
+        return self.acting.policy().act(observation, actions, episode_start=episode_start, prev_reward=prev_reward)
 
     def evaluate(
         self, episodes: int = 20, *, seed: int = 0, actions: ActionKind | None = None, env: EnvConfig | None = None
@@ -222,13 +221,7 @@ class Training:
             spec: Spec of the training; at least `env`, `seed`, `config`, and `algorithm` or `policies`.
         """
         running = self.running  # which chooses the update executor
-        described = self.description
-        about = {
-            "algorithm": described.policies.title,
-            "actions": described.actions,
-            **executor_record(self.update_executor),
-        }
-        return saved_state.content_of(running, spec, about)
+        return saved_state.content_of(running, spec, self.description, self.update_executor)
 
     def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:
         """Restores the training from a checkpoint's content.

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from rlrun import A2C, APPO, DQN, PG, PPO, Impala, Training
-from rlrun.policy.action_kind import ACTION_KINDS
+from rlrun.data.action_kind import ACTION_KINDS
 from rlrun.trial.results import is_timing
 
 COMMON = {"compile": False, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 500}

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from rlrun.data.action_kind import other_kind
 from rlrun.envs.env_findings import EnvFinding
-from rlrun.policy.action_kind import other_kind
 from rlrun.report.action_kinds import differing_kinds
 from rlrun.report.configurations import configurations
 from rlrun.report.diagnosis.causes import CAUSES

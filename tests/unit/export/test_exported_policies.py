@@ -22,6 +22,7 @@ from rlrun.algorithms.dreamer.dreamer import Dreamer
 from rlrun.algorithms.ppo import PPO
 from rlrun.algorithms.random.random import Random
 from rlrun.algorithms.recurrent_q.r2d2 import R2D2
+from rlrun.data.action_kind import ACTION_KINDS, ActionKind
 from rlrun.data.space_kinds import batched
 from rlrun.data.tree import map_tree
 from rlrun.envs.spaces import Spaces
@@ -32,7 +33,6 @@ from rlrun.export.onnx_file import onnx_model, onnx_runner
 from rlrun.export.policy_graph import policy_graph
 from rlrun.export.saved_policy import recorded_policy
 from rlrun.functional.moments import Moments
-from rlrun.policy.action_kind import ACTION_KINDS, ActionKind
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.policy import Policy
 from rlrun.policy.weights import Weights

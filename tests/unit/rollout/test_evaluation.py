@@ -13,7 +13,7 @@ from rlrun.envs.env_watch import interrupt_wanted
 from rlrun.envs.vector_env import EnvError
 from rlrun.errors import UsageError
 from rlrun.rollout import endless_episodes, evaluation
-from rlrun.rollout.evaluation import EvaluationResult, EvaluationSeeds, evaluate
+from rlrun.rollout.evaluation import EvaluationResult, EvaluationSeeds, evaluate, interval_gap
 
 
 class RemembersNothing:
@@ -226,3 +226,9 @@ def test_a_column_that_is_0_or_1_in_each_episode_is_a_rate_with_an_exact_interva
     result = EvaluationResult([0.0] * 10, [1] * 10, columns=columns)
     assert result.rates == {"success": (0.0, pytest.approx(1 - 0.025**0.1))}
     assert result.to_dict()["rates_ci95"] == {"success": list(result.rates["success"])}
+
+
+@pytest.mark.parametrize("value", [0.1, 0.7, 0.99, 17.3, 0.0])
+def test_different_numbers_of_equal_returns_have_no_gap_between_their_intervals(value: float) -> None:
+    many, few = (EvaluationResult([value] * episodes, [1] * episodes) for episodes in (20, 5))
+    assert interval_gap(many, few) == interval_gap(few, many) == 0.0

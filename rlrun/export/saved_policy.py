@@ -87,9 +87,7 @@ def export(
     trainee, behavior = acting.trainee, acting.behavior()
     found = f"policy {trainee.name}"
     try:
-        recorded = recorded_policy(
-            trainee.policy, behavior, trainee.spaces, acting.privileged, to=to, actions=actions
-        )
+        recorded = recorded_policy(trainee.policy, behavior, trainee.spaces, acting.privileged, to=to, actions=actions)
         content, runner = WRITERS[to](recorded, metadata)
     except Untraceable as error:
         raise UsageError(f"{found} cannot be exported, because of {error}") from error

@@ -354,15 +354,15 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
 
 
 def action_kind_of(manifest: Mapping[str, Any]) -> ActionKind:
-    """Returns the kind of actions recorded in a checkpoint's manifest; greedy in older manifests.
+    """Returns the kind of actions recorded in a checkpoint's manifest.
 
     Raises:
-        ValueError: The kind is unknown.
+        ValueError: The kind is missing or unknown.
     """
-    actions: ActionKind = manifest.get("actions", "greedy")
-    if actions not in ACTION_KINDS:
-        raise ValueError(f"its actions are {actions!r:.80}, not {' or '.join(ACTION_KINDS)}")
-    return actions
+    recorded = manifest.get("actions")
+    if recorded not in ACTION_KINDS:
+        raise ValueError(f"its actions are {recorded!r:.80}, not {' or '.join(ACTION_KINDS)}")
+    return cast("ActionKind", recorded)
 
 
 def saved_policies(spec: Mapping[str, Any]) -> Policies:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.space_kinds import ActionKind
 from rlrun.errors import UsageError
 from rlrun.flow.clock import ClockUnit
 from rlrun.flow.flow import Flow
@@ -59,6 +60,7 @@ class Algorithm(Generic[C]):
         worker_factory: Import path `package.module:Class` of the rollout worker; see `rlrun.rollout.worker.Worker`.
         clock_unit: Unit of schedules and iterations: `env_steps`, or `sgd_steps` for training without env steps.
         learner_metrics: Statistics that the losses return, and gradient norms, reported as `learner/<name>`.
+        acts_in: Kinds of the action spaces that the algorithm supports.
         learns_in_worlds: Whether the algorithm supports multi-agent worlds.
         collect_settings: Names of the settings that only `collect` reads. They are rejected for several policies, which
             share one stream of rollouts.
@@ -70,6 +72,7 @@ class Algorithm(Generic[C]):
     worker_factory: ClassVar[str] = ROLLOUT_WORKER
     clock_unit: ClassVar[ClockUnit] = "env_steps"
     learner_metrics: ClassVar[tuple[Metric, ...]] = ()
+    acts_in: ClassVar[tuple[ActionKind, ...]] = ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Dict", "Tuple")
     learns_in_worlds: ClassVar[bool] = True
     collect_settings: ClassVar[tuple[str, ...]] = ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,10 +96,11 @@ def named_experiments(
 
     most = MAX_TRIALS if max_trials is None else max_trials
     if files:
-        return load_experiments(files, overrides, max_trials=most, tell=lambda text: echo(text, err=True))
+        tell = partial(echo, err=True)
+        return load_experiments(files, overrides, max_trials=most, makes_envs=True, tell=tell)
     if algorithm is None or env is None:
         raise click.UsageError("--algorithm and --env go together")
-    experiment = shipped_experiment(algorithm, env, overrides, max_trials=most)
+    experiment = shipped_experiment(algorithm, env, overrides, max_trials=most, makes_envs=True)
     echo(f"{experiment.name}: {experiment.origin}", err=True)
     if warning := experiment.never_learns:
         echo(f"warning: {warning}", err=True)

@@ -63,7 +63,7 @@ def init(env: str, algorithm: str) -> None:
     entry = {"algorithm": algorithm, "env": env_written(written), "stop": {"env_steps": 1}, "config": to_come}
     if "input" in needed:
         entry["begins"] = {"after": "another", "recorded": [to_come["input"]]}  # a data set that is not there yet
-    experiments = parse_experiments({name: entry})
+    experiments = parse_experiments({name: entry}, makes_envs=True)
     file = Path(f"{name}.yaml")
     tuned = tuned_spec(algorithm, env)
     if tuned is not None:

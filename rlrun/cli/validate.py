@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
 @set_option
 @machine_option
 @max_trials_option
-@click.option("--env", "make_envs", is_flag=True, help="Construct each env once, and the policies that learn in it.")
+@click.option("--env", "make_envs", is_flag=True, help="Make the policies that learn in each env, too.")
 @json_option("the experiments")
 def validate(
     files: tuple[Path, ...], overrides: tuple[str, ...], machine: str | None, max_trials: int | None, make_envs: bool
 ) -> None:
     """Check spec files and list all their mistakes.
 
-    Whether an algorithm can learn in an env depends on the env's spaces, which are
-    known only with --env.
+    Each env is made once, to check that the algorithm supports its actions. With
+    --env the policies are made, too, and an env that cannot be made is refused.
     """
     from rlrun.spec.experiment import MAX_TRIALS
     from rlrun.spec.load import load_experiments
@@ -41,7 +42,7 @@ def validate(
     if machine is not None:
         overrides = (*overrides, f"machine={machine}")
     most = MAX_TRIALS if max_trials is None else max_trials
-    loaded = load_experiments(files, overrides, max_trials=most, tell=lambda text: echo(text, err=True))
+    loaded = load_experiments(files, overrides, max_trials=most, makes_envs=True, tell=partial(echo, err=True))
     if make_envs:
         from rlrun.launch.checks import check_envs
 

@@ -18,6 +18,9 @@ from rlrun.data.tree import map_tree
 
 Meaning = Literal["numbers", "choices", "bits"]
 
+ActionKind = Literal["Discrete", "MultiDiscrete", "MultiBinary", "Box", "bounded Box", "Dict", "Tuple"]
+"""Kind of an action space; every bounded Box is a Box, too."""
+
 
 def own_form(space: Space[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and dtype of a space's elements, as declared by Gymnasium."""
@@ -76,6 +79,29 @@ def known_kind(space: Space[Any]) -> SpaceKind:
 def kinds_in_words() -> str:
     """Names of all supported leaf spaces, for messages."""
     return f"{', '.join(kind.__name__ for kind in KINDS)} and Dict and Tuple of these"
+
+
+def action_kinds(space: Space[Any]) -> tuple[ActionKind, ...]:
+    """Kinds of an action space, the plainest first; empty for one in which no policy acts.
+
+    Examples:
+        >>> action_kinds(Discrete(2)), action_kinds(Box(-1, 1)), action_kinds(Box(-np.inf, np.inf))
+        (('Discrete',), ('Box', 'bounded Box'), ('Box',))
+    """
+    match space:
+        case Box() if np.issubdtype(space.dtype, np.floating):
+            return ("Box", "bounded Box") if space.is_bounded() else ("Box",)
+        case Discrete():
+            return ("Discrete",)
+        case MultiDiscrete():
+            return ("MultiDiscrete",)
+        case MultiBinary():
+            return ("MultiBinary",)
+        case Dict():
+            return ("Dict",)
+        case Tuple():
+            return ("Tuple",)
+    return ()
 
 
 def space_tree(space: Space[Any]) -> Any:

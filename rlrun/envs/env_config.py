@@ -385,6 +385,11 @@ class EnvConfig(ConfigModel):
         return self
 
     @property
+    def named_by(self) -> str:
+        """Key that names the env: `world`, `pettingzoo`, `external` or `id`."""
+        return next(key for key in ("world", "pettingzoo", "external", "id") if getattr(self, key) is not None)
+
+    @property
     def has_many_agents(self) -> bool:
         """Whether this config describes a multi-agent world."""
         return self.world is not None or self.pettingzoo is not None or self.external is not None

@@ -253,9 +253,9 @@ def _experiments(source: ExperimentSource | Sequence[ExperimentSource], override
                 )
             found.append(one)
         elif isinstance(one, Mapping):
-            found += parse_experiments(one, overrides)
+            found += parse_experiments(one, overrides, makes_envs=True)
         else:
-            found += load_experiments([one], overrides)
+            found += load_experiments([one], overrides, makes_envs=True)
     if not found:
         raise UsageError("there is no experiment to run")
     return found

@@ -17,6 +17,7 @@ from rlrun.foreign_names import unknown_key
 from rlrun.hook import HOOKS, TRIAL_EVENTS, declared_by, make_hook, worker_hooks
 from rlrun.league.scripted_opponent import ScriptedOpponent
 from rlrun.rollout.worker import ROLLOUT_WORKER
+from rlrun.spec.action_checks import action_mistakes
 from rlrun.spec.auto_settings import auto_mistakes, without_auto
 from rlrun.spec.expansion import filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings, judged_by
@@ -47,7 +48,7 @@ MAX_REFUSED = 100
 
 
 def check_entry(
-    name: str, data: Any, origin: str = "", max_trials: int = MAX_TRIALS
+    name: str, data: Any, origin: str = "", max_trials: int = MAX_TRIALS, *, makes_envs: bool = False
 ) -> tuple[Experiment | None, list[Mistake]]:
     """Validates one entry of a spec file.
 
@@ -56,6 +57,7 @@ def check_entry(
         data: The value of the entry.
         origin: Source of the entry (a file, or defaults), for messages.
         max_trials: Maximum number of trials of the experiment.
+        makes_envs: Whether to create each env once, to check that the algorithms support its actions.
 
     Returns:
         The experiment, None if it is not valid, and all mistakes, with their locations in the entry.
@@ -73,20 +75,22 @@ def check_entry(
     on = on_machine(in_our_keys(data, keys))
     found = without_auto(on.entry)
     entry = found.entry
-    experiment, mistakes, learning = _check(name, entry, origin, max_trials)
+    experiment, mistakes, learning = _check(name, entry, origin, max_trials, makes_envs=makes_envs)
     mistakes = [*mistakes, *found.mistakes]
     if found.auto and learning.learns is not None:
         mistakes += auto_mistakes(found.auto, entry, learning.learns.first, experiment)
         experiment = experiment and experiment.replace(auto=found.auto)
     inside = foreign_keys(entry, {**learning.models, (): RunSettings, ("env",): EnvConfig})
     if inside:
-        mistakes = in_one_round(mistakes, _check(name, in_our_keys(entry, inside), origin, max_trials)[1], inside)
+        ours = in_our_keys(entry, inside)
+        further = _check(name, ours, origin, max_trials, makes_envs=makes_envs)[1]
+        mistakes = in_one_round(mistakes, further, inside)
     mistakes = _unknown_keys(data, learning) + on.mistakes + as_written(on.as_written(mistakes), keys)
     return (None if mistakes else experiment), mistakes
 
 
 def _check(
-    name: str, data: Mapping[str, Any], origin: str, max_trials: int
+    name: str, data: Mapping[str, Any], origin: str, max_trials: int, *, makes_envs: bool
 ) -> tuple[Experiment | None, list[Mistake], CheckedLearning]:
     """Validates all known keys of a spec entry."""
     settings, wrong = _check_settings(data)
@@ -102,7 +106,8 @@ def _check(
     elif learning.candidates:
         mistakes += check_metrics_of_any(data, [Policies.alone(each(each.Config())) for each in learning.candidates])
     learns = learning.learns
-    env = _check_env(data, may_be_missing=learns is not None and learns.is_alone and learns.data_alone)
+    may_be_missing = learns is not None and learns.is_alone and learns.data_alone
+    env = _check_env(data, learns if makes_envs else None, may_be_missing=may_be_missing)
     mistakes += env.mistakes
     if settings is not None and settings.evaluation is not None and settings.evaluation.env is None:
         mistakes += _evaluation_without_env(env.value)
@@ -142,7 +147,7 @@ def _check(
 
 def env_mistakes(config: EnvConfig) -> list[Mistake]:
     """Validates that an env, its arguments and its wrappers exist and are installed, without instantiating the env."""
-    named = next((name,) for name in ("world", "pettingzoo", "external", "id") if getattr(config, name) is not None)
+    named = (config.named_by,)
     bare = config.replace(wrappers=(), **({} if config.preset is None else {"preset": None}))
     mistakes = _mistakes_at(named, bare)
     if mistakes and config.kwargs and not _mistakes_at(named, bare.replace(kwargs={})):
@@ -160,8 +165,11 @@ def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
     return refusals(location, partial(check_world, config))
 
 
-def _check_env(data: Mapping[str, Any], *, may_be_missing: bool) -> Section[EnvConfig]:
-    """Validates the env; one that may be missing lacks only where the data to learn from is wrong."""
+def _check_env(data: Mapping[str, Any], learns: Policies | None, *, may_be_missing: bool) -> Section[EnvConfig]:
+    """Validates the env, and that policies support its actions, for which it is created unless `learns` is None.
+
+    One that may be missing lacks only where the data to learn from is wrong.
+    """
     if "env" not in data:
         begins = data.get("begins")
         if may_be_missing and isinstance(begins, Mapping) and begins.get("recorded"):
@@ -169,14 +177,18 @@ def _check_env(data: Mapping[str, Any], *, may_be_missing: bool) -> Section[EnvC
             return Section(("env",), EnvConfig, None, None, {}, [Mistake(("env",), wrong)])
         missing = [] if may_be_missing else [Mistake(("env",), "is missing: add for instance env: CartPole-v1")]
         return Section(("env",), EnvConfig, None, None, {}, missing)
-    return _env_section(data["env"], ("env",))
+    return _env_section(data["env"], ("env",), learns)
 
 
-def _env_section(env: Any, where: Location) -> Section[EnvConfig]:
+def _env_section(env: Any, where: Location, learns: Policies | None = None) -> Section[EnvConfig]:
     if env is None or (isinstance(env, list | int | float) and not is_search_space(env)):
         wrong = f"must be a Gymnasium id, package.module:factory or a mapping with an id, not {shown(env)}"
         return Section(where, EnvConfig, env, None, {}, [Mistake(where, wrong)])
-    return check_section(EnvConfig, env, where, env_mistakes)
+
+    def further(config: EnvConfig) -> list[Mistake]:
+        return env_mistakes(config) or ([] if learns is None else action_mistakes(config, learns))
+
+    return check_section(EnvConfig, env, where, further)
 
 
 def _evaluation_without_env(env: EnvConfig | None) -> list[Mistake]:

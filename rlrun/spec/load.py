@@ -38,6 +38,7 @@ def load_experiments(
     overrides: Sequence[str] = (),
     *,
     max_trials: int = MAX_TRIALS,
+    makes_envs: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Experiment]:
     """Loads the experiments of spec files.
@@ -49,6 +50,7 @@ def load_experiments(
         files: The files; a folder stands for the YAML files in it.
         overrides: Texts ``path=value`` that override the files; the last one for a path wins.
         max_trials: Maximum number of trials of an experiment.
+        makes_envs: Whether to create each env once, to check that the algorithms support its actions.
         tell: Called with a line for each file of another library that was translated, and for each experiment that
             ends before it learns.
 
@@ -67,7 +69,7 @@ def load_experiments(
         except FileNotFoundError:
             problems.append(Problem("", f"there is no such file{_nearest(path)}", str(path)))
         make_importable(path.parent)
-    experiments = _check(documents, overrides, problems, max_trials=max_trials)
+    experiments = _check(documents, overrides, problems, max_trials=max_trials, makes_envs=makes_envs)
     for experiment in experiments:
         if warning := experiment.never_learns:
             tell(f"warning: {warning}")
@@ -75,7 +77,11 @@ def load_experiments(
 
 
 def parse_experiments(
-    data: Mapping[str, Any], overrides: Sequence[str] = (), *, max_trials: int = MAX_TRIALS
+    data: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    *,
+    max_trials: int = MAX_TRIALS,
+    makes_envs: bool = False,
 ) -> list[Experiment]:
     """Validates experiments from plain Python data instead of files.
 
@@ -83,17 +89,24 @@ def parse_experiments(
         data: Entries by name, as in a spec file; tuples and configs may stand for lists and mappings.
         overrides: Texts ``path=value`` that override the data.
         max_trials: Maximum number of trials of an experiment.
+        makes_envs: Whether to create each env once, to check that the algorithms support its actions.
 
     Raises:
         SpecError: There are mistakes; the error lists all of them.
         EnvironmentUnusable: All is valid, but a package that an env needs is missing.
         UserCodeError: A user's module raises while it is imported.
     """
-    return _check([_experiments_of(Document(_plain(data)))], overrides, [], max_trials=max_trials)
+    document = _experiments_of(Document(_plain(data)))
+    return _check([document], overrides, [], max_trials=max_trials, makes_envs=makes_envs)
 
 
 def shipped_experiment(
-    algorithm: str, env: str, overrides: Sequence[str] = (), *, max_trials: int = MAX_TRIALS
+    algorithm: str,
+    env: str,
+    overrides: Sequence[str] = (),
+    *,
+    max_trials: int = MAX_TRIALS,
+    makes_envs: bool = False,
 ) -> Experiment:
     """Loads the tuned experiment shipped with rlrun for an algorithm and an env, or one with the algorithm's defaults.
 
@@ -104,6 +117,7 @@ def shipped_experiment(
         env: The env's id.
         overrides: Texts ``path=value`` that override the experiment.
         max_trials: Maximum number of trials.
+        makes_envs: Whether to create the env once, to check that the algorithm supports its actions.
 
     Raises:
         SpecError: There is no such algorithm or env, or an override is wrong.
@@ -115,7 +129,7 @@ def shipped_experiment(
         document = _experiments_of(read_document(tuned))
         entries = [(name, entry) for name, entry in document.data.items() if _is_tuned_for(entry, algorithm, env)]
         document.data = dict(entries[:1])
-        (experiment,) = _check([document], overrides, [], max_trials=max_trials)
+        (experiment,) = _check([document], overrides, [], max_trials=max_trials, makes_envs=makes_envs)
         return experiment
     name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
     entry = {"algorithm": algorithm, "env": env, "stop": {"env_steps": DEFAULT_ENV_STEPS}}
@@ -123,7 +137,8 @@ def shipped_experiment(
         f"no config for {algorithm} on {env} comes with rlrun: taking the algorithm's defaults, "
         f"and {DEFAULT_ENV_STEPS:,} env steps unless `stop` is set"
     )
-    (experiment,) = _check([Document({name: entry}, "--algorithm/--env")], overrides, [], origin, max_trials)
+    document = Document({name: entry}, "--algorithm/--env")
+    (experiment,) = _check([document], overrides, [], origin, max_trials, makes_envs=makes_envs)
     return experiment
 
 
@@ -221,6 +236,8 @@ def _check(
     problems: Sequence[Problem],
     origin: str = "",
     max_trials: int = MAX_TRIALS,
+    *,
+    makes_envs: bool = False,
 ) -> list[Experiment]:
     """Validates all entries of all documents, and returns the experiments.
 
@@ -243,7 +260,7 @@ def _check(
                 message = f"the experiment '{name}' appears twice, first in {first.file}:{first.line}"
                 problems.append(document.place((name,), at_key=True).problem(name, message))
             seen.setdefault(name, document)
-            found, mistakes = _check_stages(name, entry, origin or document.file, max_trials)
+            found, mistakes = _check_stages(name, entry, origin or document.file, max_trials, makes_envs=makes_envs)
             experiments |= found
             for mistake in mistakes:
                 place = document.place((name, *mistake.location), at_key=mistake.at_key)
@@ -257,12 +274,14 @@ def _check(
     return list(experiments.values())
 
 
-def _check_stages(name: str, entry: Any, origin: str, max_trials: int) -> tuple[dict[str, Experiment], list[Mistake]]:
+def _check_stages(
+    name: str, entry: Any, origin: str, max_trials: int, *, makes_envs: bool
+) -> tuple[dict[str, Experiment], list[Mistake]]:
     """Validates an entry with its stages, if any; returns the experiments by name, and mistakes in the entry."""
     stages, mistakes = stages_of(name, entry)
     experiments: dict[str, Experiment] = {}
     for stage in stages:
-        experiment, wrong = check_entry(stage.name, stage.data, origin, max_trials)
+        experiment, wrong = check_entry(stage.name, stage.data, origin, max_trials, makes_envs=makes_envs)
         mistakes += [replace(mistake, location=stage.location(mistake.location)) for mistake in wrong]
         if experiment is not None:
             experiments[stage.name] = experiment

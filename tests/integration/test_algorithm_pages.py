@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from rlrun.algorithm import Algorithm
 from rlrun.cli.main import cli
 from rlrun.registry import BUILT_IN, algorithm_class
 
@@ -26,6 +27,17 @@ def index() -> dict[str, Path]:
 def test_the_index_leads_to_a_page_of_each_algorithm_and_to_no_other() -> None:
     assert sorted(index()) == sorted(BUILT_IN)
     assert sorted(set(index().values())) == sorted((DOCS / "algorithms").glob("*.md"))
+
+
+def test_the_index_says_which_actions_an_algorithm_supports() -> None:
+    text = (DOCS / "algorithms.md").read_text()
+    said = dict(re.findall(r"^\| \[`(\w+)`\]\(.*\) \| .* \| ([\w, ]+) \| [\w, ]+ \|$", text, re.MULTILINE))
+    kinds = {name: set(algorithm_class(name).acts_in) for name in BUILT_IN}
+    every = set(Algorithm.acts_in)
+    assert {
+        name: {"all"} if own == every else {kind.removeprefix("bounded ") for kind in own}
+        for name, own in kinds.items()
+    } == {name: set(actions.split(", ")) for name, actions in said.items()}
 
 
 @pytest.mark.parametrize("page", sorted((DOCS / "algorithms").glob("*.md")), ids=lambda page: page.stem)

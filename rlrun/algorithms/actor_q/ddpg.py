@@ -54,6 +54,7 @@ class DDPG(Algorithm[DDPGConfig]):
     """Deep deterministic policy gradient: an off-policy actor-critic for continuous actions (arXiv:1509.02971)."""
 
     Config: ClassVar[type[DDPGConfig]] = DDPGConfig
+    acts_in = ("bounded Box",)
     policy_family = "rlrun.algorithms.actor_q.deterministic_policy:DeterministicPolicy"
     has_target_network = True
     learner_metrics = (

@@ -19,6 +19,7 @@ class TQC(ExtendedSAC):
     """Truncated quantile critics: targets leave out the largest quantiles of all critics (arXiv:2005.04269)."""
 
     Config: ClassVar[type[SACConfig]] = TQCConfig
+    acts_in = ("bounded Box",)
 
 
 @defaults(
@@ -93,6 +94,7 @@ class CrossQ(ExtendedSAC):
     """SAC with batch renormalisation and no target networks: one pass gives values and targets (arXiv:1902.05605)."""
 
     Config: ClassVar[type[SACConfig]] = CrossQConfig
+    acts_in = ("bounded Box",)
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})

@@ -69,6 +69,7 @@ class SAC(Algorithm[SACConfig]):
     """
 
     Config: ClassVar[type[SACConfig]] = SACConfig
+    acts_in = ("bounded Box", "Discrete")
     policy_family = "rlrun.algorithms.actor_q.soft_policy:SoftPolicy"
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),

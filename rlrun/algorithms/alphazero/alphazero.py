@@ -150,6 +150,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
     """
 
     Config: ClassVar[type[AlphaZeroConfig]] = AlphaZeroConfig
+    acts_in = ("Discrete",)
     policy_family = "rlrun.algorithms.alphazero.policy:SearchingPolicy"
     worker_factory = "rlrun.algorithms.alphazero.self_play_worker:SelfPlayWorker"
     learner_metrics = (

@@ -44,6 +44,7 @@ class Archer(Algorithm[ArcherConfig]):
     """
 
     Config: ClassVar[type[ArcherConfig]] = ArcherConfig
+    acts_in = ("Discrete",)
     policy_family = "rlrun.algorithms.archer.policy:ArcherPolicy"
     has_target_network = True
     learns_in_worlds = False

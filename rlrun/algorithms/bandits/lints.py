@@ -33,6 +33,7 @@ class LinTS(Algorithm[LinTSConfig]):
     """Linear Thompson sampling: pulls the best arm under coefficients sampled from the posterior (arXiv:1209.3352)."""
 
     Config = LinTSConfig
+    acts_in = ("Discrete",)
     config: LinTSConfig
 
     @override

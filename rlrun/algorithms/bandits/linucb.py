@@ -31,6 +31,7 @@ class LinUCB(Algorithm[LinUCBConfig]):
     """Linear contextual bandit that pulls the arm with the largest upper confidence bound (arXiv:1003.0146)."""
 
     Config = LinUCBConfig
+    acts_in = ("Discrete",)
     config: LinUCBConfig
 
     @override

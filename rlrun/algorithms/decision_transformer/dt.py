@@ -87,6 +87,7 @@ class DT(Algorithm[DTConfig]):
     """
 
     Config = DTConfig
+    acts_in = ("Discrete", "Box")
     policy_family = "rlrun.algorithms.decision_transformer.policy:DTPolicy"
     clock_unit = "sgd_steps"
     learns_in_worlds = False

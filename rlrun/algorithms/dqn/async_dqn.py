@@ -97,6 +97,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
     """
 
     Config = AsyncDQNConfig
+    acts_in = ("Discrete",)
     policy_family = "q"
     has_target_network = True
     learner_metrics = HUBER_METRICS

@@ -146,6 +146,7 @@ class DQN(Algorithm[DQNConfig]):
     """Deep Q-network: off-policy Q-learning from a replay buffer with a target network."""
 
     Config: ClassVar[type[DQNConfig]] = DQNConfig
+    acts_in = ("Discrete",)
     policy_family = "q"
     has_target_network = True
     learner_metrics = HUBER_METRICS

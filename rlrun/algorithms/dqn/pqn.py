@@ -56,6 +56,7 @@ class PQN(Algorithm[PQNConfig]):
     """Parallelised Q-network: Q(lambda) with LayerNorm, over epochs of minibatch SGD (arXiv:2407.04811)."""
 
     Config: ClassVar[type[PQNConfig]] = PQNConfig
+    acts_in = ("Discrete",)
     policy_family = "q"
     learner_metrics = HUBER_METRICS
 

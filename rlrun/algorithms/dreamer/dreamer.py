@@ -124,6 +124,7 @@ class Dreamer(Algorithm[DreamerConfig]):
     """
 
     Config = DreamerConfig
+    acts_in = ("bounded Box", "Discrete")
     policy_family = "rlrun.algorithms.dreamer.policy:DreamerPolicy"
     has_target_network = True
     learner_metrics = (

@@ -32,6 +32,7 @@ class GAIL(PPO):
     """
 
     Config: ClassVar[type[GAILConfig]] = GAILConfig
+    acts_in = ("Discrete", "Box")
     config: GAILConfig
     policy_family = "rlrun.algorithms.gail.policy:GAILPolicy"
     learns_in_worlds = False

@@ -72,6 +72,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
     """
 
     Config = MBMPOConfig
+    acts_in = ("Discrete", "Box")
     learns_in_worlds = False
     learner_metrics = (*MAML.learner_metrics, *DYNAMICS_METRICS)
 

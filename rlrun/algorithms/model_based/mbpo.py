@@ -86,6 +86,7 @@ class MBPO(Algorithm[MBPOConfig]):
     """Model-based policy optimization: SAC on model rollouts branched from replayed states (arXiv:1906.08253)."""
 
     Config = MBPOConfig
+    acts_in = ("bounded Box", "Discrete")
     has_target_network = True
     learns_in_worlds = False
     learner_metrics = (

@@ -68,6 +68,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
     """Multi-agent DDPG: centralised critics, decentralised actors (arXiv:1706.02275)."""
 
     Config: ClassVar[type[MADDPGConfig]] = MADDPGConfig
+    acts_in = ("bounded Box", "Discrete")
     policy_family = "rlrun.algorithms.multi_agent.team_actor_critics:TeamActorCriticsPolicy"
     has_target_network = True
     learner_metrics = (

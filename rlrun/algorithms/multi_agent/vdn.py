@@ -79,6 +79,7 @@ class VDN(Algorithm[VDNConfig]):
     """
 
     Config: ClassVar[type[VDNConfig]] = VDNConfig
+    acts_in = ("Discrete",)
     policy_family = "rlrun.algorithms.multi_agent.team_q:TeamQPolicy"
     has_target_network = True
     learner_metrics = HUBER_METRICS

@@ -56,6 +56,7 @@ class BCQ(ReplayOrData):
     """
 
     Config = BCQConfig
+    acts_in = ("Discrete",)
     config: BCQConfig
     policy_family = "rlrun.algorithms.offline.greedy_policy:batch_constrained_policy"
     has_target_network = True

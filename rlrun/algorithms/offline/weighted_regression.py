@@ -61,6 +61,7 @@ class WeightedRegression(ReplayOrData):
     """Actor-critic whose actor imitates recorded actions, weighted by the exponential of their advantages."""
 
     config: WeightedRegressionConfig
+    acts_in = ("bounded Box", "Discrete")
     policy_family = "rlrun.algorithms.offline.regressed_policy:RegressedPolicy"
     has_target_network = True
     learner_metrics = (

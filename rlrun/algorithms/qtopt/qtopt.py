@@ -78,6 +78,7 @@ class QTOpt(Algorithm[QTOptConfig]):
     """Off-policy Q-learning of continuous actions, maximised by the cross-entropy method (arXiv:1806.10293)."""
 
     Config = QTOptConfig
+    acts_in = ("bounded Box",)
     policy_family = "rlrun.algorithms.qtopt.policy:CriticsPolicy"
     has_target_network = True
     learner_metrics = HUBER_METRICS

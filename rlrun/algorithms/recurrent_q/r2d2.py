@@ -61,6 +61,7 @@ class R2D2(Algorithm[R2D2Config]):
     """Recurrent replay distributed DQN: double Q-learning from sequences with stored recurrent states."""
 
     Config = R2D2Config
+    acts_in = ("Discrete",)
     policy_family = "recurrent_q"
     has_target_network = True
     learner_metrics = HUBER_METRICS

@@ -33,6 +33,7 @@ class SlateQ(Algorithm[SlateQConfig]):
     """Q-learning of slates, whose values are those of their items, weighted by the probabilities of a click."""
 
     Config = SlateQConfig
+    acts_in = ("MultiDiscrete",)
     policy_family = "rlrun.algorithms.slateq.policy:SlateQPolicy"
     has_target_network = True
     learns_in_worlds = False

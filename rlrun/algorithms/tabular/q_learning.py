@@ -39,6 +39,7 @@ class QLearning(Algorithm[QLearningConfig]):
     """Tabular Q-learning (Watkins and Dayan, 1992): one TD update of the table per step."""
 
     Config = QLearningConfig
+    acts_in = ("Discrete",)
     config: QLearningConfig
     learns_in_worlds = False
 

@@ -39,6 +39,7 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
     """Value iteration: Bellman optimality backups of all states in sweeps (Bellman, 1957)."""
 
     Config = ValueIterationConfig
+    acts_in = ("Discrete",)
     config: ValueIterationConfig
     worker_factory = "rlrun.algorithms.tabular.sweeping_worker:SweepingWorker"
     learns_in_worlds = False

@@ -32,6 +32,7 @@ def test_a_broken_plugin_does_not_hide_the_other_algorithms() -> None:
     assert result.exit_code == 0, result.stderr
     found = {each["name"]: each for each in json.loads(result.stdout)["algorithms"]}
     assert found["ppo"]["class"] == "rlrun.algorithms.ppo:PPO"
+    assert found["td3"]["actions"] == ["bounded Box"]
     assert found["broken"]["class"] is None
     assert found["broken"]["summary"].startswith(
         "cannot be used: the algorithm's module 'no_such_lab.gone' is not found"

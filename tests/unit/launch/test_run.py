@@ -69,7 +69,7 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path, arguments: dic
 
 
 def test_a_start_that_fails_leaves_no_run_behind(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a Q policy chooses among a finite number of actions"):
+    with pytest.raises(UsageError, match="dqn acts in Discrete, not in Box"):
         run({"swing": {**SPEC, "algorithm": "dqn", "env": "Pendulum-v1"}}, runs_dir=tmp_path, executor="local")
     assert list(tmp_path.iterdir()) == []
 

@@ -991,6 +991,43 @@ def test_a_missing_file_is_answered_with_the_nearest() -> None:
     )
 
 
+def test_actions_that_an_algorithm_does_not_support_are_told_with_all_other_mistakes(folder: Path) -> None:
+    (folder / "spec.yaml").write_text(
+        "alone: {algorithm: dqn, env: Pendulum-v1, stop: {env_steps: 10}, config: {lrr: 1}}\n"
+        "sweep: {algorithm: td3, env: {id: {grid_search: [Pendulum-v1, CartPole-v1]}}, stop: {env_steps: 10}}\n"
+        "data: {algorithm: bcq, env: Pendulum-v1, stop: {sgd_steps: 10}, config: {input: nowhere}}\n"
+        "world:\n"
+        "  env: {world: rlrun.toys.matrix_games:MatrixGame}\n"
+        "  policies: {chooser: {algorithm: td3}}\n"
+        "  stop: {env_steps: 10}\n"
+        "absent: {algorithm: dqn, env: missing:Env, stop: {env_steps: 10}}\n"
+    )
+    box = "Box(-2.0, 2.0, (1,), float32)"
+    result = validate("spec.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    other = "or another one (`rlrun algorithms`)"
+    told = result.stderr.splitlines()
+    assert [told[0], told[1], told[2], told[3], told[5]] == [
+        f"spec.yaml:1:30: alone.env.id: dqn acts in Discrete, not in {box}; take ppo, sac, td3, impala {other}",
+        "spec.yaml:1:75: alone.config.lrr: unknown key 'lrr'; did you mean 'lr'?",
+        "spec.yaml:2:63: sweep.env.id.grid_search.1: td3 acts in bounded Box, not in Discrete(2); "
+        f"take ppo, sac, dqn, impala {other}",
+        f"spec.yaml:3:29: data.env.id: bcq acts in Discrete, not in {box}; take iql, cql, td3_bc, bc {other}",
+        "spec.yaml:5:16: world.env.world: policy chooser: td3 acts in bounded Box, not in Discrete(3); "
+        f"take ppo, sac, dqn, impala {other}",
+    ]
+    assert told[6].startswith("spec.yaml:8:31: absent.env.id: ")
+
+
+@pytest.mark.parametrize("command", [["train", "--dry-run"], ["train"]])
+def test_actions_that_are_not_supported_are_told_before_a_run(command: list[str]) -> None:
+    Path("spec.yaml").write_text("swing: {algorithm: td3, env: CartPole-v1, stop: {env_steps: 10}}\n")
+    for words in (["spec.yaml"], ["--algorithm", "td3", "--env", "CartPole-v1"]):
+        result = CliRunner().invoke(cli, [*command, *words])
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert ".env.id: td3 acts in bounded Box, not in Discrete(2); take ppo, sac, dqn, impala or" in result.stderr
+
+
 def test_a_directory_is_no_file(folder: Path) -> None:
     (folder / "specs").mkdir()
     result = validate("specs")

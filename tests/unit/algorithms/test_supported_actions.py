@@ -1,0 +1,53 @@
+"""What an algorithm says of the actions that it supports is what its policy takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+
+from rlrun.algorithm import Algorithm
+from rlrun.data.space_kinds import action_kinds
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import SpecError, UsageError
+from rlrun.registry import BUILT_IN, algorithm_class
+
+ACTIONS: tuple[Space[Any], ...] = (
+    Discrete(2),
+    MultiDiscrete([2, 2]),
+    MultiBinary(2),
+    Box(-1, 1, (2,)),
+    Box(-np.inf, np.inf, (2,)),
+    Dict({"a": Discrete(2)}),
+    Tuple([Discrete(2), Box(-1, 1, (1,))]),
+)
+OF_TABLES = ("q_learning", "value_iteration")
+MADE_OTHERWISE = ("mappo", "maddpg", "qmix", "vdn", "slateq", "archer", "alphazero", "value_iteration")
+"""Those whose worlds or observations have a form of their own."""
+
+
+def made(name: str) -> Algorithm[Any]:
+    """An algorithm with networks that are as small as its settings allow."""
+    found: type[Algorithm[Any]] = algorithm_class(name)
+    try:
+        return found(model={"hiddens": [2]})
+    except SpecError:
+        return found()
+
+
+def supports(algorithm: Algorithm[Any], observation: Space[Any], action: Space[Any]) -> bool:
+    try:
+        algorithm.policy(Spaces(observation, action), 0)
+    except UsageError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in MADE_OTHERWISE])
+def test_an_algorithm_supports_the_actions_that_it_declares_and_no_others(name: str) -> None:
+    algorithm, observation = made(name), Discrete(2) if name in OF_TABLES else Box(-1, 1, (2,))
+    declared = [action for action in ACTIONS if {*algorithm.acts_in} & {*action_kinds(action)}]
+    assert [action for action in ACTIONS if supports(algorithm, observation, action)] == declared

@@ -25,7 +25,7 @@ TEMPLATE = """\
   # `lr: {{grid_search: [1.0e-3, 3.0e-4]}}` tries several values, a trial for each.
   config:
 {settings}
-  # evaluation: {{every: 10, episodes: 20}}  # deterministic episodes, every 10 iterations
+  {evaluation}evaluation: {{every: 10, episodes: 20}}  # every 10 iterations, and at the end
   # checkpoint: {{every: 10, at_end: true}}
   # expect: {{episode_return_mean: GOAL}}  # the return that `rlrun regress` holds it to
 """
@@ -74,7 +74,15 @@ def init(env: str, algorithm: str) -> None:
         named = [*dict.fromkeys([*(one for one in SETTINGS if one in config.model_fields), *needed])]
         stop = "{sgd_steps: 20_000}" if algorithm_class(algorithm).clock_unit == "sgd_steps" else "{env_steps: 100_000}"
         settings = "\n".join(setting_lines(config, named, "    "))
-        text = TEMPLATE.format(name=name, algorithm=algorithm, env=written, file=file, stop=stop, settings=settings)
+        text = TEMPLATE.format(
+            name=name,
+            algorithm=algorithm,
+            env=written,
+            file=file,
+            stop=stop,
+            settings=settings,
+            evaluation="# " if experiments[0].env.external is not None else "",  # clients run no evaluation episodes
+        )
     try:
         with file.open("x") as stream:
             stream.write(FOR_EDITORS + text)

@@ -132,9 +132,9 @@ def shipped_experiment(
         (experiment,) = _check([document], overrides, [], max_trials=max_trials, makes_envs=makes_envs)
         return experiment
     name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
-    entry = {"algorithm": algorithm, "env": env, "stop": {"env_steps": DEFAULT_ENV_STEPS}}
+    entry = {"algorithm": algorithm, "env": env, "stop": {"env_steps": DEFAULT_ENV_STEPS}, "evaluation": {}}
     origin = (
-        f"no config for {algorithm} on {env} comes with rlrun: taking the algorithm's defaults, "
+        f"no config for {algorithm} on {env} comes with rlrun: taking the algorithm's defaults, with evaluations, "
         f"and {DEFAULT_ENV_STEPS:,} env steps unless `stop` is set"
     )
     document = Document({name: entry}, "--algorithm/--env")

@@ -85,6 +85,7 @@ def test_init_writes_a_spec_that_is_valid_and_never_over_another_file() -> None:
     assert rlrun("init", "Acrobot-v1", "sac").exit_code == 0
     (experiment,) = load_experiments(["acrobot-v1-sac.yaml"])
     assert (experiment.name, experiment.algorithm, experiment.env.id) == ("acrobot-v1-sac", "sac", "Acrobot-v1")
+    assert experiment.evaluation is not None
     again = rlrun("init", "Acrobot-v1", "sac")
     assert again.exit_code == 2
     assert "acrobot-v1-sac.yaml exists" in again.stderr

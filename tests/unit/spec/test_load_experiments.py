@@ -196,10 +196,16 @@ def test_without_a_shipped_config_there_are_the_defaults_and_it_is_said() -> Non
     experiment = shipped_experiment("ppo", "MountainCar-v0")
     assert experiment.name == "mountaincar-v0-ppo"
     assert experiment.stop.bounds == {"env_steps": 100_000}
+    assert experiment.evaluation is not None
+    assert (experiment.evaluation.every, experiment.evaluation.episodes) == (10, 20)
     assert experiment.origin == (
-        "no config for ppo on MountainCar-v0 comes with rlrun: taking the algorithm's defaults, "
+        "no config for ppo on MountainCar-v0 comes with rlrun: taking the algorithm's defaults, with evaluations, "
         "and 100,000 env steps unless `stop` is set"
     )
+
+
+def test_evaluations_of_the_defaults_can_be_left_out() -> None:
+    assert shipped_experiment("ppo", "MountainCar-v0", ["evaluation=null"]).evaluation is None
 
 
 def test_a_short_spec_for_regression_runs_does_not_stand_for_its_env() -> None:

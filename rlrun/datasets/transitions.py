@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -56,7 +57,9 @@ class Transitions:
         n_step: Maximum length n of a transition; None for the rest of the episode, whose sum of rewards is the return.
         clip_rewards: Bound to which each reward is clipped; None for none.
         further: Further columns to read: `next_actions`, those in `next_obs`, with `next_valid`, false where an episode
-            ends before one; `returns`, the discounted rewards to the episode's end, without a bootstrap.
+            ends before one; `returns`, the discounted rewards to the episode's end, without a bootstrap. They are
+            lower bounds of values, and a warning tells where they are none: in episodes of negative returns that do
+            not terminate.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class Transitions:
             weights=np.ones(len(rows), np.float32),
         )
         if "returns" in self.further:
-            batch["returns"] = self._returns[rows].astype(np.float32)
+            batch["returns"] = self._lower_bounds[rows].astype(np.float32)
         if "next_actions" in self.further:
             after = data.rows(following, ("actions", "valid"))
             batch = SampleBatch(batch, next_actions=after["actions"], next_valid=after["valid"])
@@ -104,6 +107,19 @@ class Transitions:
     @cached_property
     def _returns(self) -> NDArray[np.float64]:
         return returns_to_go(self.data, self.gamma, self.clip_rewards)
+
+    @cached_property
+    def _lower_bounds(self) -> NDArray[np.float64]:
+        data, returns = self.data, self._returns
+        starts, lengths = data.episodes
+        goes_on = ~data.rows(starts + lengths - 1, ("terminateds",))["terminateds"]
+        if goes_on.any() and returns[starts[goes_on]].mean() < 0:
+            warnings.warn(
+                f"{data.folder}: episodes with negative returns do not terminate, so what is recorded of these returns "
+                "is too high a bound for calibrated values; set config.calibrated: false for this data set",
+                stacklevel=2,
+            )
+        return returns
 
     def _following(self, items: Indices, rows: Indices) -> Indices:
         ends = self.data.ends_of_steps(items)

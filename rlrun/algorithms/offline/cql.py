@@ -44,7 +44,8 @@ class CQLConfig(DataSettings, SACConfig):
     """Number N of actions from each of three distributions that the regulariser samples; Discrete actions need none."""
     calibrated: bool = False
     """Calibrated values (Cal-QL, Nakamoto et al., arXiv:2303.05479): in the regulariser, values of the actor's actions
-    are at least the return of the recorded episode from there. For data alone, of episodes that end, in a Box."""
+    are at least the return of the recorded episode from there. For data alone, in a Box, of episodes that terminate or
+    have positive rewards."""
 
     @property
     @override

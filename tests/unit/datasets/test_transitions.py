@@ -19,8 +19,11 @@ from rlrun.datasets.writer import SetWriter
 Ending = Literal["terminated", "truncated", "both", "cut"]
 
 
-def written(folder: Path, episodes: Sequence[tuple[int, Ending]], rows_per_file: int = 100) -> DataSet:
-    """A set in which the observation of step t of episode e is 100 e + t, its reward 10 e + t and its action t % 3."""
+def written(folder: Path, episodes: Sequence[tuple[int, Ending]], rows_per_file: int = 100, sign: int = 1) -> DataSet:
+    """A set in which the observation of step t of episode e is 100 e + t, its reward 10 e + t and its action t % 3.
+
+    Rewards have the given sign.
+    """
     with SetWriter(folder, Box(0, 1e6, (1,)), Discrete(3), rows_per_file=rows_per_file) as writer:
         for number, (length, ending) in enumerate(episodes):
             last = np.arange(length) == length - 1
@@ -28,7 +31,7 @@ def written(folder: Path, episodes: Sequence[tuple[int, Ending]], rows_per_file:
                 {
                     "obs": (100.0 * number + np.arange(length + 1, dtype=np.float32))[:, None],
                     "actions": np.arange(length) % 3,
-                    "rewards": 10.0 * number + np.arange(length),
+                    "rewards": sign * (10.0 * number + np.arange(length)),
                     "terminateds": last & (ending in ("terminated", "both")),
                     "truncateds": last & (ending in ("truncated", "both")),
                 }
@@ -51,6 +54,24 @@ def test_next_actions_are_those_of_the_next_observations_and_none_follows_an_epi
     assert found["next_valid"][:, 0].tolist() == [True, True, False, True, False]
     assert found["next_actions"][:, 0][found["next_valid"][:, 0]].tolist() == [1, 2, 1]
     assert found["returns"][:, 0].tolist() == [1.0, 2.0, 2.0, 10 + 5.5, 11.0]
+
+
+@pytest.mark.parametrize("ending", ["truncated", "cut"])
+def test_returns_of_negative_rewards_that_went_on_are_warned_of_with_the_name_of_the_set(
+    tmp_path: Path, ending: Ending
+) -> None:
+    data = written(tmp_path / "costly", [(3, "terminated"), (2, ending)], sign=-1)
+    with pytest.warns(UserWarning, match=r"costly: episodes with negative returns do not terminate, .*calibrated"):
+        Transitions(data, gamma=0.5, further=("returns",)).gather(np.arange(5))
+
+
+def test_returns_are_not_warned_of_where_rewards_are_positive_or_episodes_terminate(tmp_path: Path) -> None:
+    ended = written(tmp_path / "ended", [(3, "terminated"), (2, "both")], sign=-1)
+    positive = written(tmp_path / "positive", [(3, "truncated"), (2, "cut")])
+    for data in (ended, positive):  # a warning is an error in tests
+        Transitions(data, gamma=0.5, further=("returns",)).gather(np.arange(5))
+    costly = written(tmp_path / "costly", [(3, "truncated")], sign=-1)
+    Transitions(costly, gamma=0.5, n_step=None).gather(np.arange(3))  # which bootstraps
 
 
 def test_truncated_and_cut_tails_bootstrap_and_terminated_ones_do_not_even_with_both_flags(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from rlrun.errors import TrainingFailed
 from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.functional.seeding import generator
 from rlrun.hook import HOOKS, Hook, Stop, hook_class, make_hook, subscribed, users_traceback
+from rlrun.metric import is_name
 
 
 class HookAnswers:
@@ -80,8 +81,8 @@ class HookInstance:
         if not isinstance(metrics, Mapping):
             return f"must return metrics by name, a Stop or None, not {answer!r:.80}"
         for name, value in metrics.items():
-            if not any(metric.matches(str(name)) for metric in self.hook.declared_metrics):
-                return f"returns {name!r}: add Metric({name!r}, unit, meaning) to declared_metrics of its class"
+            if not (isinstance(name, str) and is_name(name)):
+                return f"returns {name!r:.80}, which cannot name a metric: take one line of printable characters"
             if finite_number(value) is None:
                 return f"returns {name}, which must be a finite number, not {value!r:.80}"
         return ""

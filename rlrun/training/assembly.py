@@ -136,7 +136,7 @@ def assemble(
         curriculum=None if env.curriculum is None else Curriculum(env.curriculum),
         league=_league(env, policies, trainees, make_seats, saved, seed) if policies.seats and not for_plan else None,
         output=None if output is None else RunOutput(output, env, trainees),
-        hooks=TrialHooks(hooks, seed) if hooks else None,
+        hooks=TrialHooks(hooks, seed, announce) if hooks else None,
     )
 
 

@@ -12,6 +12,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.data.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.errors import CheckpointError, CompilerMissing, UsageError
+from rlrun.hook import HOOKS
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.training import saved_state
 from rlrun.training.acting import Acting
@@ -126,7 +127,8 @@ class Training:
         running, described = self.running, self.description
         with described.hangs_fail():
             result = running.step(described.policies.steps_per_iteration, since_last_s)
-        if undeclared := result.keys() - self._declared:
+        by_parts = {name for name in result if not name.startswith(HOOKS)}  # hooks may return undeclared numbers
+        if undeclared := by_parts - self._declared:
             refuse_undeclared(undeclared, described.metrics(), described.policies)
             self._declared |= undeclared
         return result

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rlrun.hook import TRIAL_EVENTS, declared_by
+from rlrun.hook import HOOKS, TRIAL_EVENTS, declared_by
 from rlrun.metric import Metric
 from rlrun.rollout.hook_answers import HookAnswers, HookInstances
 
@@ -20,18 +20,24 @@ class TrialHooks:
     Args:
         hooks: Settings of each hook by its import path.
         seed: Root seed of the trial.
+        announce: Callback with a warning.
 
     Attributes:
         answers: Answers of all hooks, those of workers included.
         seconds: Seconds in events so far.
     """
 
-    def __init__(self, hooks: Sequence[Mapping[str, Mapping[str, Any]]], seed: int) -> None:
+    def __init__(
+        self, hooks: Sequence[Mapping[str, Mapping[str, Any]]], seed: int, announce: Callable[[str], None]
+    ) -> None:
         self.answers = HookAnswers()
         self.seconds = 0.0
         self._reported_s = 0.0
         self._hooks = HookInstances(hooks, TRIAL_EVENTS, seed)
-        self._steady = [metric.name for metric in declared_by(hooks) if not metric.is_pattern]
+        self._declared = declared_by(hooks)
+        self._steady = [metric.name for metric in self._declared if not metric.is_pattern]
+        self._announce = announce
+        self._undeclared: set[str] = set()
 
     @property
     def stop(self) -> str:
@@ -45,7 +51,7 @@ class TrialHooks:
             iteration: Number of the iteration.
             result: The result.
         """
-        measured = {**dict.fromkeys(self._steady), **self.answers.take_means()}
+        measured = {**dict.fromkeys(self._steady), **self._taken()}
         measured |= self._measured("on_result", iteration, {**result, **measured})
         spent, self._reported_s = self.seconds - self._reported_s, self.seconds
         return {**measured, HOOK_SECONDS.name: spent}
@@ -60,7 +66,19 @@ class TrialHooks:
 
     def _measured(self, event: str, iteration: int, argument: Mapping[str, Any]) -> dict[str, float]:
         self._deliver(event, iteration, argument)
-        return self.answers.take_means()
+        return self._taken()
+
+    def _taken(self) -> dict[str, float]:
+        """Metrics since the last call; the first time that one without a declaration is among them is announced."""
+        taken = self.answers.take_means()
+        for reported in taken:
+            if reported not in self._undeclared and not any(metric.matches(reported) for metric in self._declared):
+                self._undeclared.add(reported)
+                self._announce(
+                    f"{reported} is logged, but no hook declares it: add Metric({reported.removeprefix(HOOKS)!r}, "
+                    "unit, meaning) to the hook's declared_metrics; `stop`, schedulers and searchers can then use it"
+                )
+        return taken
 
     def _deliver(self, event: str, iteration: int, argument: Any) -> None:
         if event in self._hooks.events:

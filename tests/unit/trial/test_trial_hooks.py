@@ -186,7 +186,7 @@ class Fails(Hook):
     ("settings", "said"),
     [
         ({}, r"raised in on_episode_step \(env CartPole-v1: worker 0, env 0, seed \d+, step 7\):\n.*my own mistake"),
-        ({"answer": {"angel": 1}}, r"on_episode_step \(env .*, step 1\): returns 'angel': add Metric\('angel', unit"),
+        ({"answer": {"an\ngle": 1}}, r"on_episode_step \(env .*, step 1\): returns 'an\\ngle', which cannot name a"),
         ({"answer": {"angle": "x"}}, "returns angle, which must be a finite number, not 'x'"),
         ({"answer": [1]}, r"must return metrics by name, a Stop or None, not \[1\]"),
     ],
@@ -200,6 +200,18 @@ def test_an_error_of_a_hook_names_hook_event_env_and_step(
         pytest.raises(TrainingFailed, match=rf"(?s)hook {path}.*{said}"),
     ):
         loop.step()
+
+
+def test_numbers_that_no_hook_declares_are_logged_with_one_warning(tmp_path: Path, small_trial: MakeTrial) -> None:
+    hooks = ({f"{__name__}:Fails": {"answer": {"angle": 1, "angel": 2, "angels": 3}}},)
+    told: list[str] = []
+    with TrialLoop(small_trial(stop={"iteration": 3}, hooks=hooks), tmp_path / "t", announce=told.append) as loop:
+        run(loop)
+    rows = read_results(tmp_path / "t")
+    assert [(row["hooks/angle"], row["hooks/angel"], row["hooks/angels"]) for row in rows] == [(1, 2, 3)] * 3
+    warned = [text for text in told if "no hook declares" in text]
+    assert [text.partition(" ")[0] for text in warned] == ["hooks/angel", "hooks/angels"]
+    assert "add Metric('angel', unit, meaning) to the hook's declared_metrics" in warned[0]
 
 
 def test_an_operator_in_front_of_learning_changes_what_is_learned_and_resumes(

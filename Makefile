@@ -22,7 +22,7 @@ SEEDS ?=
 REGRESS_SPECS ?= $(shell grep -l '^ *expect:' configs/*/*.yaml)
 
 VENV := .venv
-BIN := $(VENV)/bin
+BIN = $(VENV)/bin
 ifeq ($(strip $(UV)),)
 MAKE_VENV = "$(PYTHON)" -m venv $(VENV)
 INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
@@ -33,7 +33,7 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-loggers test-kernels cuda check docs format regress regress-quick results chaos release-check
+.PHONY: help install train test test-loggers test-kernels test-oldest test-newest cuda check docs format regress regress-quick results chaos release-check
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
@@ -41,6 +41,8 @@ help:
 	@echo "make test      install everything, then run the tests that take seconds each"
 	@echo "make test-loggers  install wandb and mlflow beside it, then run the tests that need them"
 	@echo "make test-kernels  run the numerical tests with the matrix kernels of older and newer processors; ten minutes"
+	@echo "make test-oldest   install the oldest versions that pyproject.toml allows, in an environment of their own, and try them"
+	@echo "make test-newest   the same with the newest; PYTHON=python3.13 tries another Python; minutes each"
 	@echo "make cuda      run the tests that need a GPU; minutes"
 	@echo "make check     formatting, lint, types, layers"
 	@echo "make docs      the documentation as a site of HTML files, in build/docs/html"
@@ -66,6 +68,20 @@ test-loggers: $(VENV)/.installed-dev,wandb,mlflow
 
 test-kernels: $(VENV)/.installed-dev
 	$(BIN)/python -m tools.test_under_kernels
+
+# Dependencies at both ends of what pyproject.toml allows, in environments of their own that are made anew.
+BOUNDS_EXTRAS := atari,mujoco,video,plot,tensorboard,optuna,marl,popgym,minigrid,minari,serve,openenv,export,test
+BOUNDS_TESTS := tests/integration/test_resumed_runs.py tests/unit/checkpoint tests/unit/datasets tests/unit/export
+
+test-oldest: VENV = .venv-oldest
+test-oldest: RESOLUTION = --resolution lowest-direct
+test-newest: VENV = .venv-newest
+test-oldest test-newest:
+	$(if $(RESOLUTION),@test -n "$(strip $(UV))" || { echo "make $@ needs uv: pip cannot install the oldest versions"; exit 1; })
+	rm -rf $(VENV)
+	$(MAKE_VENV)
+	$(INSTALL) $(RESOLUTION) --editable '.[$(BOUNDS_EXTRAS)]'
+	$(BIN)/python -m pytest -q $(BOUNDS_TESTS) $(PYTEST_ARGS)
 
 cuda: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/cuda $(PYTEST_ARGS)

@@ -124,7 +124,7 @@ def truncate_results(
     known: Mapping[int, Mapping[str, Any]] | None = None,
     record: TrialRecord | None = None,
 ) -> Truncation:
-    """Truncates result.json and progress.csv after an iteration, each file atomically.
+    """Truncates result.json after an iteration and rewrites progress.csv from it, each file atomically.
 
     Rows that are damaged, altered or missing are reported, and restored from checkpoints where possible; a copy of the
     former file is kept. Event files are not truncated; the next event file makes TensorBoard ignore the removed steps.
@@ -140,10 +140,11 @@ def truncate_results(
     rows_cut = sum(row["iteration"] > after_iteration for row in checked.rows)
     if checked.damage:
         return Truncation(rows_cut, _mend(directory, after_iteration, known, record))
-    if file.exists() and file.stat().st_size > checked.size:
-        with file.open("rb") as whole:
-            write_file(file, whole.read(checked.size))
-        make_csv(directory)
+    if file.exists():
+        if file.stat().st_size > checked.size:
+            with file.open("rb") as whole:
+                write_file(file, whole.read(checked.size))
+        make_csv(directory)  # a kill or power cut may have left it without its last rows, or with zeros in their place
     return Truncation(rows_cut)
 
 

@@ -187,11 +187,17 @@ class ResultWriter:
             with explained_full_disk(self.directory / RESULT_FILE, lambda: 0):
                 os.fsync(self._json.fileno())
 
-    def close(self) -> None:
-        """Writes the last row to the derived files too, and closes all result files."""
-        if self._newest is not self._derived:
-            with suppress(OSError):  # such as a full disk; result.json has the row
+    def complete(self) -> None:
+        """Writes the last row to the derived files too, and flushes progress.csv to disk (fsync)."""
+        with suppress(OSError):  # such as a full disk; result.json has the row
+            if self._newest is not self._derived:
                 self._write_derived()
+            if self._csv is not None:
+                os.fsync(self._csv.fileno())
+
+    def close(self) -> None:
+        """Completes the derived files, and closes all result files."""
+        self.complete()
         for file in (self._json, self._csv, self._events):
             if file is not None:
                 file.close()

@@ -418,6 +418,7 @@ class TrialLoop:
         if self.trial.checkpoint.at_end and self._is_between_iterations and self.training.iteration > 0:
             self.save()
         self.wait_until_saved()
+        self._results.complete()  # a resume leaves a trial alone that is done
         self._write_record("TERMINATED")
 
     def _fail(self, error: Exception) -> None:

@@ -143,6 +143,25 @@ def test_what_a_kill_left_out_of_a_thinned_progress_csv_comes_with_the_resume(tm
     killed.close()
 
 
+def test_zeros_that_a_power_cut_left_in_progress_csv_go_with_a_resume_that_cuts_no_row(tmp_path: Path) -> None:
+    write(tmp_path, *map(row, range(1, 4)))
+    whole = (tmp_path / "progress.csv").read_bytes()
+    (tmp_path / "progress.csv").write_bytes(whole[:-9] + bytes(9))
+    assert truncate_results(tmp_path, after_iteration=3) == Truncation(0)
+    assert (tmp_path / "progress.csv").read_bytes() == whole
+
+
+def test_the_last_row_is_in_progress_csv_once_the_results_are_complete(tmp_path: Path) -> None:
+    writer = ResultWriter(tmp_path)
+    for iteration in (1, 2, 3):
+        writer.write(fast(iteration))
+    writer.complete()
+    writer.complete()
+    assert [each["iteration"] for each in table(tmp_path)] == ["1", "3"]
+    writer.close()
+    assert [each["iteration"] for each in table(tmp_path)] == ["1", "3"]
+
+
 def test_truncating_cuts_both_files_after_an_iteration(tmp_path: Path) -> None:
     write(tmp_path, *map(row, range(1, 6)))
     with (tmp_path / "result.json").open("ab") as file:
@@ -357,9 +376,9 @@ def test_a_writer_knows_the_digest_of_all_rows_that_are_there(tmp_path: Path) ->
 
 def test_results_with_nothing_to_cut_are_left_as_they_are(tmp_path: Path) -> None:
     write(tmp_path, row(1), row(2))
-    before = (tmp_path / "result.json").stat()
+    before = (tmp_path / "result.json").stat().st_ino
     assert truncate_results(tmp_path, after_iteration=2).rows_cut == 0
-    assert (tmp_path / "result.json").stat() == before
+    assert (tmp_path / "result.json").stat().st_ino == before
 
 
 def test_of_rows_only_the_metrics_that_are_wanted_are_kept(tmp_path: Path) -> None:

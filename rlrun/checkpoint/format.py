@@ -92,6 +92,7 @@ class StagedCheckpoint:
 
         Raises:
             OutOfResources: The disk is full: with the path, the needed and the free space. No files are left.
+            CheckpointError: Something else has removed the files.
         """
         with _removing_on_failure(self.partial), explained_full_disk(self.directory, lambda: self.size):
             put_directory(self.partial, self.directory)
@@ -210,8 +211,18 @@ def _refuse_to_replace_other_things(directory: Path) -> None:
 
 @contextmanager
 def _removing_on_failure(partial: Path) -> Iterator[None]:
+    """Context manager that removes a partial checkpoint on failure.
+
+    Raises:
+        CheckpointError: A file that was being written is gone.
+    """
     try:
         yield
+    except FileNotFoundError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise CheckpointError(
+            f"{error.filename} was removed while it was written: leave the checkpoints of a running training alone"
+        ) from None
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise

@@ -174,12 +174,13 @@ class CheckpointStore:
 
     def _prune(self, newest: Path) -> None:
         paths = self.paths()
-        current = paths[: paths.index(newest) + 1]
-        given_up = paths[len(current) :]
+        given_up = [path for path in paths if _iteration(path) > _iteration(newest)]
+        current = paths[: len(paths) - len(given_up)]
         whole = [path for path in current if path not in self._corrupt]
         kept = {*whole[-self.keep :], self.best()}
         for path in (*given_up, *(path for path in current if path not in kept)):
-            remove_directory(path)
+            with suppress(FileNotFoundError):  # somebody else has removed it
+                remove_directory(path)
 
     def _numbered(self) -> list[tuple[int, Path]]:
         if not self.directory.is_dir():
@@ -208,3 +209,7 @@ class CheckpointStore:
             return None
         value = result.get(metric) if isinstance(result, dict) else None
         return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _iteration(path: Path) -> int:
+    return int(path.name.rpartition("_")[2])

@@ -126,6 +126,7 @@ def profiled(training: Training, seconds: float) -> Profile:
         seconds: Seconds after which no further iteration begins.
     """
     from rlrun.rollout.phases import machine_clock
+    from rlrun.trial.altered_process import demand_passed
 
     flow, workers = training.running.flow, training.running.workers
     before = {timing.path: timing for timing in flow.timings()}
@@ -142,6 +143,7 @@ def profiled(training: Training, seconds: float) -> Profile:
     try:
         while time.perf_counter() - began < seconds:
             result = training.step()
+            demand_passed(time.perf_counter() - began)
             iterations += 1
             lags += [
                 (mean, result[of_policy(policy, "policy_lag_max")])

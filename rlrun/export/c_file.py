@@ -249,7 +249,8 @@ def c_source(policy: PolicyGraph, metadata: Mapping[str, str]) -> str:
     steps = [line for node in nodes for line in code.lines(node)]
     read = set(re.findall(r"\w+", "\n".join(steps))).union(graph.outputs.values())
     names = _identifiers(graph)
-    notes = [f" * {key}: {value}" for key, value in metadata.items()]
+    # A backslash at a line's end joins it to the next, also in a comment: no line begins with what a value holds.
+    notes = [f" * {key}: {' '.join(value.splitlines())}" for key, value in metadata.items()]
     comment = "\n".join(line.replace("*/", "* /") for line in notes)
     constants = [
         f"static const {code.type_of(name)} {name}[{array.size}] = {{{_numbers(array)}}};"

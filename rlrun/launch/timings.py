@@ -13,6 +13,7 @@ from statistics import median
 from rlrun.cluster.ray_session import RaySession, belongs_to_ray
 from rlrun.runs.driver_log import DriverLog
 from rlrun.spec.experiment import TrialSpec
+from rlrun.trial.altered_process import demand_passed
 from rlrun.trial.trial_training import training_of
 from rlrun.trial.user_code import user_code_explained
 
@@ -121,6 +122,7 @@ def _windows(trial: TrialSpec) -> Iterator[float]:
         for _ in range(WINDOWS):
             start, before = time.perf_counter(), last["env_steps"]
             last, seconds = training.step(), time.perf_counter() - start
+            demand_passed(seconds)
             while seconds < WINDOW_S:
                 last, seconds = training.step(), time.perf_counter() - start
             yield (last["env_steps"] - before) / seconds

@@ -84,11 +84,11 @@ class IterationResults:
             "sgd_steps": sum(branch.trainee.learner.sgd_steps for branch in self._branches.values()),
             **self.episodes.result(),
             **self._returns_in_place_of_the_worlds(),
-            "env_steps_per_s": first.clock.env_steps_this_iteration / seconds,
+            "env_steps_per_s": _per_second(first.clock.env_steps_this_iteration, seconds),
         }
         ending = {
             **self._take_operator_seconds(),
-            "time/learner_wait_share": (self._flow.waited_s - self._waited_s) / seconds,
+            "time/learner_wait_share": _per_second(self._flow.waited_s - self._waited_s, seconds),
         }
         restarts = {"worker_restarts": self._workers.worker_restarts}
         if self.agents is None:
@@ -136,6 +136,11 @@ class IterationResults:
         now["waiting"] = self._flow.waited_s
         self._seconds = now
         return {f"time/{path}_s": seconds - before.get(path, 0.0) for path, seconds in now.items()}
+
+
+def _per_second(amount: float, seconds: float) -> float | None:
+    """Rate of an amount; None where code such as the env's has stopped Python's clock."""
+    return amount / seconds if seconds else None
 
 
 def _learned(branch: Branch) -> tuple[dict[str, Any], dict[str, Any]]:

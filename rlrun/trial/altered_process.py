@@ -31,6 +31,22 @@ def failure_of_altered_process(error: Exception, directory: Path | None = None) 
     )
 
 
+def demand_passed(seconds: float) -> None:
+    """Checks that an iteration that is timed took any time at all.
+
+    Args:
+        seconds: Duration of the iteration by `time.perf_counter`.
+
+    Raises:
+        TrainingFailed: It took none.
+    """
+    if not seconds:
+        raise TrainingFailed(
+            "code outside rlrun, such as the env's, has stopped Python's clock: time.perf_counter() does not advance. "
+            "Nothing can be timed."
+        )
+
+
 def _altered() -> Iterator[str]:
     torch = sys.modules.get("torch")
     if torch is not None and not torch.is_grad_enabled():

@@ -1,4 +1,5 @@
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -234,3 +235,12 @@ def test_a_whole_checkpoint_with_a_senseless_spec_is_refused_in_one_line(change,
         write_checkpoint(tmp_path / "odd", training.content(spec))
     with pytest.raises(CheckpointError, match=message):
         Training.restore(tmp_path / "odd")
+
+
+def test_training_goes_on_by_a_clock_that_stands_still_and_has_no_speed(monkeypatch):
+    now = time.perf_counter()
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    with Training("CartPole-v1", PPO(**SMALL), seed=4) as training:
+        first, second = training.step(), training.step()
+    assert 0 < first["env_steps"] < second["env_steps"]
+    assert (second["env_steps_per_s"], second["time/learner_wait_share"], second["time_total_s"]) == (None, None, 0.0)

@@ -1,8 +1,11 @@
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlrun.checkpoint import store as store_module
+from rlrun.checkpoint.durable import remove_directory
 from rlrun.checkpoint.format import Content, read_checkpoint, verify_checkpoint
 from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import CheckpointCorrupt, CheckpointError
@@ -180,3 +183,25 @@ def test_a_checkpoint_can_be_verified_by_its_path(tmp_path: Path) -> None:
     damage(path)
     with pytest.raises(CheckpointCorrupt):
         verify_checkpoint(path)
+
+
+def test_a_checkpoint_that_is_removed_while_it_is_written_is_one_message(tmp_path: Path) -> None:
+    store = filled(tmp_path / "checkpoints", {10: None})
+    staged = store.stage(20, content(20), {})
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(CheckpointError, match=r"checkpoints/.* was removed while it was written: leave"):
+        store.commit(staged)
+
+
+def test_checkpoints_that_somebody_else_removes_are_not_missed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path, {10: None}, keep=1)
+
+    def remove_twice(directory: Path) -> None:
+        shutil.rmtree(directory)
+        remove_directory(directory)
+
+    monkeypatch.setattr(store_module, "remove_directory", remove_twice)
+    store.commit(store.stage(20, content(20), {}))
+    assert names(store) == ["iteration_000020"]

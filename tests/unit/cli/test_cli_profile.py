@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -377,6 +378,17 @@ def test_errors_of_an_env_and_of_a_plugin_are_shown_for_what_they_are(tmp_path: 
     assert careless.exit_code == 4, careless.stderr
     assert "no such column" in careless.stderr
     assert "Careless failed in " in careless.stderr
+
+
+def test_a_clock_that_stands_still_ends_a_profile_with_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(SPEC.format(env="CartPole-v1"))
+    now = time.perf_counter()
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    stopped = profile("-f", tmp_path / "tiny.yaml")
+    assert stopped.exit_code == 4
+    assert "has stopped Python's clock: time.perf_counter() does not advance" in stopped.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import gymnasium
@@ -246,6 +247,16 @@ def test_exported_c_code_of_a_sigmoid_acts_as_the_policy() -> None:
     behavior, made = acting(algorithm, spaces)
     policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", actions="greedy")
     compare(behavior, policy, c_runner(c_source(policy, {}).encode(), policy), stream_of(VECTOR), seed=0)
+
+
+@pytest.mark.parametrize("text", ["*/ int stranger; /*", "*\\\n/ int stranger; /*", "a\r\n*\\\r/ int stranger; /*"])
+def test_no_text_in_the_comment_of_a_c_file_becomes_code(text: str) -> None:
+    spaces = Spaces(VECTOR, ACTIONS["discrete"])
+    behavior, made = acting(PPO(model={"hiddens": [2]}), spaces)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", stochastic=False)
+    source = c_source(policy, {"env": text})
+    joined = re.sub(r"\\(\r\n|\r|\n)", "", source)  # a compiler joins these lines before it looks for comments
+    assert "stranger" not in re.sub(r"/\*.*?\*/", "", joined, flags=re.DOTALL)
 
 
 def test_operators_that_c_files_do_not_have_are_named() -> None:

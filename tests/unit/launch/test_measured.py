@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,15 @@ def test_a_run_has_plain_numbers_that_a_resume_takes(tmp_path: Path) -> None:
     assert not [event for event in again if isinstance(event, RunMeasuring | RunMeasured)]
     assert 0 < trial.env_steps < extended.env_steps
     assert RunDirectory.open(tmp_path / "a").experiment().to_data()["config"] == config
+
+
+def test_settings_are_not_timed_for_ever_by_a_clock_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.perf_counter()
+    monkeypatch.setattr(timings, "WINDOW_S", 1.0)
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    (trial,) = parse_experiments({"a": SPEC})[0].trials()
+    with pytest.raises(TrainingFailed, match="has stopped Python's clock"):
+        list(timings.time_settings(trial, [(0, 8)]))
 
 
 def test_trials_that_run_together_share_the_cpus(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ class Policy:
         try:
             batch = batch_from_json(self.decisions.served.spaces.observation, rows)
         except Misfit as error:
-            return JSONResponse({"error": str(error)}, 400)
+            return JSONResponse({"error": "bad_message", "message": str(error)}, 400)
         return JSONResponse(self.decisions.decide([Asked(batch, len(rows))])[0])
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space
+from gymnasium.spaces import Dict, Tuple
 
+from rlrun.data.space_kinds import known_kind
 from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.spaces import Misfit, Tree, empty_batch, row_writer
 
@@ -40,6 +42,31 @@ def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _
         except (FloatingPointError, OverflowError):
             raise Misfit(f"{named} holds a number that is too large for {space}") from None
     return batch
+
+
+def action_batch_from_json(space: Space[Any], actions: Sequence[Any]) -> Tree:
+    """Converts actions in JSON form to a batch, as `batch_from_json` does; true and false are no choices.
+
+    Raises:
+        Misfit: An action is not in the space; the message names it, and its part.
+    """
+    batch = batch_from_json(space, actions, "the action")
+    if any(_has_flag_as_choice(space, action) for action in actions):
+        raise Misfit(f"the action holds true or false where {space} takes whole numbers")
+    return batch
+
+
+def _has_flag_as_choice(space: Space[Any], action: Any) -> bool:
+    """Whether an action of a space holds true or false as a choice, which NumPy takes as 1 or 0."""
+    if isinstance(space, Dict):
+        return any(_has_flag_as_choice(part, action[key]) for key, part in space.items())
+    if isinstance(space, Tuple):
+        return any(_has_flag_as_choice(part, own) for part, own in zip(space, action, strict=True))
+    return known_kind(space).meaning == "choices" and _holds_flag(action)
+
+
+def _holds_flag(action: Any) -> bool:
+    return any(map(_holds_flag, action)) if isinstance(action, list) else isinstance(action, bool)
 
 
 def batch_to_json(batch: Tree) -> list[Any]:

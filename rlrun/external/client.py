@@ -257,7 +257,7 @@ class Client:
                     found: dict[str, Any] = json.loads(text.decode("utf-8"))
                     return found
                 if status not in (429, 503):
-                    raise Refused(f"http_{status}", text.decode("utf-8", "replace")[:1000])
+                    raise _refusal(status, text.decode("utf-8", "replace"))
                 last_answer = time.monotonic()
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 2.0)
@@ -293,6 +293,15 @@ def _check(answer: dict[str, Any]) -> dict[str, Any]:
     if code is None:
         return answer
     raise (EpisodeUnknown if code == "episode_unknown" else Refused)(code, str(answer.get("message")))
+
+
+def _refusal(status: int, text: str) -> Refused:
+    """Returns the error that an HTTP status stands for; a proxy may answer without the server's code."""
+    try:
+        answer = json.loads(text)
+        return Refused(str(answer["error"]), str(answer["message"]))
+    except (ValueError, KeyError, TypeError):
+        return Refused("http_" + str(status), text[:1000])
 
 
 def _plain(value: Any) -> Any:

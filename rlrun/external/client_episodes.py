@@ -175,12 +175,17 @@ class ClientEpisodes:
             return earlier
         _check_is_to_move(agent)
         observation, reward = observation_of(agent.spaces, message.get("observation")), reward_of(message)
-        agent.did = LoggedAction(action_of(agent.spaces, message.get("action")), version_of(message)) if logs else None
+        agent.did = self._logged_action(agent.spaces, name, message) if logs else None
         agent.asking = agent.requests.accept(Future())
         episode.news.observations[name] = observation
         _add_reward(episode, name, reward)
         self._has_news(episode, name)
         return agent.asking
+
+    def _logged_action(self, spaces: Spaces, name: str, message: Message) -> LoggedAction:
+        version = version_of(message)
+        is_drawn = version is not None and name in self._published
+        return LoggedAction(action_of(spaces, message.get("action"), is_drawn=is_drawn), version)
 
     def _get_weights(self, message: Message) -> Future[Answer]:
         """Answers by an agent's policy, or by its version alone where that is the client's."""

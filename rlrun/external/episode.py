@@ -35,7 +35,7 @@ class Requests:
         number = message.get("seq")
         if type(number) is int and number == self._expected:
             return None
-        if type(number) is int and number == self._expected - 1:
+        if type(number) is int and number == self._expected - 1 and self._last is not None:
             return self._last
         raise Refused(
             "out_of_order",

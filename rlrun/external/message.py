@@ -11,8 +11,9 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
-from rlrun.data.tree import map_tree
-from rlrun.envs.json_values import batch_from_json
+from rlrun.data.space_kinds import space_tree
+from rlrun.data.tree import leaves, map_tree
+from rlrun.envs.json_values import action_batch_from_json, batch_from_json
 from rlrun.envs.spaces import Misfit, Spaces
 from rlrun.envs.step_columns import finite_number
 from rlrun.metric import MOST_NAME_CHARACTERS, is_name
@@ -22,6 +23,9 @@ PROTOCOL = "1.0"
 
 LARGEST_REWARD = 1e100
 """Largest size of a reward, so that sums of rewards are finite."""
+
+MOST_HALF_RANGES = 1_000
+"""Largest distance of a drawn action from the middle of a Box, in halves of its range; its density is still finite."""
 
 Message = Mapping[str, Any]
 
@@ -163,13 +167,26 @@ def read_together(spaces: Mapping[str, Spaces], messages: Sequence[dict[str, Any
             message["observation"] = row
 
 
-def action_of(spaces: Spaces, data: Any) -> Any:
+def action_of(spaces: Spaces, data: Any, *, is_drawn: bool) -> Any:
     """Converts an action from JSON.
+
+    Args:
+        spaces: Spaces of the agent.
+        data: The action as JSON.
+        is_drawn: Whether it was drawn by the policy's weights. Numbers that are drawn from a Gaussian may be outside of
+            a Box, by up to `MOST_HALF_RANGES`.
 
     Raises:
         Refused: It is outside of the space.
     """
-    return _element(spaces.action, data, "action")
+    action = _element(spaces.action, data, "action")
+    for space, numbers in zip(leaves(space_tree(spaces.action)), leaves(action), strict=True):
+        if not isinstance(space, Box):
+            continue
+        margin = (MOST_HALF_RANGES - 1) * (space.high.astype(np.float64) - space.low) / 2 if is_drawn else 0.0
+        if ((numbers < space.low - margin) | (numbers > space.high + margin)).any():
+            raise Refused("bad_action", f"the action {data!r:.80} is outside {space}: log what was carried out")
+    return action
 
 
 def action_to_json(action: Any) -> Any:
@@ -185,7 +202,7 @@ def _element(space: Space[Any], data: Any, what: str) -> Any:
         if array is not None:
             return array
     try:
-        batch = batch_from_json(space, [data], f"the {what}")
+        batch = action_batch_from_json(space, [data]) if what == "action" else batch_from_json(space, [data])
     except (Misfit, OverflowError) as error:
         raise Refused(f"bad_{what}", str(error)) from None
     return map_tree(lambda leaf: leaf[0], batch)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
-from rlrun.envs.json_values import batch_from_json
+from rlrun.envs.json_values import action_batch_from_json, batch_from_json
 from rlrun.envs.spaces import Misfit
 from rlrun.envs.step_columns import finite_number
 from rlrun.errors import did_you_mean
@@ -116,7 +117,8 @@ class PolicyApp:
             raise HTTPException(400, "`observation` is missing")
         observations, reward, executed = self._observations([data["observation"]]), _reward(data), None
         if data.get("executed_action") is not None:
-            executed = _converted(self._spaces.action, [data["executed_action"]], "the action")
+            with _refused_misfits():
+                executed = action_batch_from_json(self._spaces.action, [data["executed_action"]])
         details, reset = _flag(data, "details"), _flag(data, "reset")
         session = self._sessions.begin() if data.get("session") is None else self._sessions.existing(data["session"])
         if reset:
@@ -138,7 +140,8 @@ class PolicyApp:
         Raises:
             HTTPException: One is not in the space, or its mask allows no action.
         """
-        batch = _converted(self._spaces.observation, rows, "the observation")
+        with _refused_misfits():
+            batch = batch_from_json(self._spaces.observation, rows)
         if self._firsts and not np.logical_or.reduceat(batch[ACTION_MASK], self._firsts, axis=1).all():
             raise HTTPException(400, "the action_mask of an observation allows no action")
         return self.decisions.served.privileged.completed(batch, len(rows))
@@ -192,9 +195,10 @@ def _json(answer: Answer) -> JSONResponse:
         raise HTTPException(400, "the policy's network computes infinite numbers or NaN for the observation") from None
 
 
-def _converted(space: Any, rows: list[Any], subject: str) -> Any:
+@contextmanager
+def _refused_misfits() -> Iterator[None]:
     try:
-        return batch_from_json(space, rows, subject)
+        yield
     except Misfit as error:
         raise HTTPException(400, str(error)) from None
 

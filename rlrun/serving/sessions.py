@@ -10,6 +10,8 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from rlrun.web.error_answers import Refused
+
 
 class Session:
     """Episode of one client.
@@ -63,19 +65,19 @@ class Sessions:
         """Finds an open session by its id, and keeps it from expiring.
 
         Raises:
-            HTTPException: There is no such session.
+            Refused: There is no such session.
         """
         self._end_expired()
         found = self._open.get(session) if isinstance(session, str) else None
         if found is None:
-            raise HTTPException(404, "session_unknown: it ended or expired; leave `session` out to begin another")
+            raise Refused(404, "session_unknown", "it ended or expired; leave `session` out to begin another")
         return self._used(found)
 
     def end(self, session: Any) -> None:
         """Ends a session.
 
         Raises:
-            HTTPException: There is no such session.
+            Refused: There is no such session.
         """
         del self._open[self.existing(session).id]
 

@@ -13,12 +13,13 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rlrun.web.error_answers import Refused, error_answer
 from rlrun.web.guard import Guard
 from rlrun.web.listening import Listening
 
 
 def guarded_app(routes: Sequence[BaseRoute], listening: Listening, open_paths: frozenset[str] = frozenset()) -> ASGIApp:
-    """Creates an ASGI application whose errors are JSON objects `{"error": message}`.
+    """Creates an ASGI application whose errors are JSON objects `{"error": code, "message": text}`.
 
     Args:
         routes: Routes of the application. Their functions refuse a request by starlette's `HTTPException`.
@@ -118,6 +119,8 @@ async def _as_json(request: Request, error: Exception) -> JSONResponse:
 
 
 def _error(error: Exception) -> JSONResponse:
+    if isinstance(error, Refused):
+        return error_answer(error.status_code, error.detail, error.code)
     if isinstance(error, HTTPException):
-        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-    return JSONResponse({"error": "the server failed; its own output has the traceback"}, 500)
+        return error_answer(error.status_code, error.detail, headers=error.headers)
+    return error_answer(500, "the server failed; its own output has the traceback")

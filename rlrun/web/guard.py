@@ -8,10 +8,10 @@ from collections import OrderedDict
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rlrun.web.connections import CONNECTION
+from rlrun.web.error_answers import error_answer
 from rlrun.web.listening import Listening, is_loopback
 
 _MOST_ADDRESSES = 1_000
@@ -41,8 +41,7 @@ class Guard:
         """Answers a request with a refusal, or hands it to the application."""
         refusal = self._refusal(scope, dict(scope["headers"]))
         if refusal is not None:
-            status, message = refusal
-            await JSONResponse({"error": message}, status)(scope, receive, send)
+            await error_answer(*refusal)(scope, receive, send)
             return
         await self._app(scope, self._limited(receive), send)
 
@@ -53,7 +52,10 @@ class Guard:
             return 429, f"more than {most.most_requests_per_s:g} requests a second come from this address"
         if most.token is None:
             if not _is_from_here(headers):
-                return 403, "this server answers programs on its own machine and its own page alone"
+                return 403, (
+                    "without a token this server answers programs on its own machine and its own page alone: the "
+                    "headers `Host` and `Origin` must name this machine, as in http://127.0.0.1"
+                )
         elif scope["path"] not in self._open_paths and not hmac.compare_digest(
             headers.get(b"authorization", b""), self._expected
         ):

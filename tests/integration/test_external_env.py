@@ -101,6 +101,15 @@ def test_a_killed_server_is_waited_for_and_its_episodes_begin_again() -> None:
         second.wait()
 
 
+def test_an_http_error_reaches_the_client_with_its_code_and_message() -> None:
+    with recording(1, 1) as (_, address, _):
+        client = Client(address)
+        client._headers["Host"] = "elsewhere.example"
+        with pytest.raises(Refused, match=r"the headers `Host` and `Origin` must name this machine.* \(host_refused\)"):
+            client.start_episode()
+        client.close()
+
+
 def posted(address: str, body: bytes | dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """Posts a message on a connection of its own."""
     connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30.0)
@@ -119,7 +128,9 @@ def test_a_liar_that_repeats_everything_over_new_connections_counts_once_next_to
         _, hello = posted(address, {"verb": "hello", "protocol": "1.9"})
         _, begun = posted(address, {"verb": "start_episode", "client": hello["client"], "seq": 0})
         episode = begun["episode"]
-        assert posted(address, b'{"verb": "get_action", "observation": [NaN]}')[0] == 400
+        status, refused = posted(address, b'{"verb": "get_action", "observation": [NaN]}')
+        assert (status, refused["error"]) == (400, "bad_message")
+        assert "NaN" in refused["message"]
         for step in range(3):
             right = {"verb": "get_action", "episode": episode, "seq": step, "observation": [step], "reward": 1.0}
             lies = [{"observation": [0.0, 0.0]}, {"observation": ["x"]}, {"seq": step + 1}, {"reward": None}]
@@ -154,7 +165,7 @@ def test_a_liar_that_repeats_everything_over_new_connections_counts_once_next_to
 def test_a_client_without_the_token_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLRUN_TOKEN", "a-token-of-sixteen-letters")
     with recording(1, 1) as (_, address, _):
-        with pytest.raises(Refused, match="401"):
+        with pytest.raises(Refused, match="is missing or holds another token \\(token_wrong\\)"):
             Client(address, token="another-token-of-letters")
         Client(address).close()  # reads the variable
 
@@ -168,7 +179,7 @@ def test_over_tls_a_client_trusts_the_certificate_and_shows_the_token_or_is_told
         assert address.startswith("https://")
         with pytest.raises(Refused, match=r"is not trusted \(self.signed certificate\): name its file.*cafile"):
             Client(address)
-        with pytest.raises(Refused, match="http_401"):
+        with pytest.raises(Refused, match="token_wrong"):
             Client(address, token="another-token-of-letters", cafile=files["cert"])
         client = Client(address, cafile=files["cert"])
         ends: list[Any] = []

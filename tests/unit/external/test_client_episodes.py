@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -305,6 +305,45 @@ def test_a_logged_action_is_handed_on_or_refused_with_the_reason() -> None:
     assert answer.result(0) == {}
     told(episodes, "end_episode", episode=episode, seq=0)
     assert episodes.take(0).infos["agent"]["logged_actions"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("space", "action", "published", "is_taken"),
+    [
+        (Discrete(3), True, False, False),
+        (MultiDiscrete([2, 2]), [0, True], False, False),
+        (Tuple((Discrete(3), MultiBinary(1))), [1, [1]], False, True),
+        (Tuple((Discrete(3), MultiBinary(1))), [False, [1]], False, False),
+        (Box(-2, 2, (1,), np.float32), [2.0], False, True),
+        (Box(-2, 2, (1,), np.float32), [2.001], False, False),
+        (Box(-2, 2, (1,), np.float32), [1e30], False, False),
+        (Box(-2, 2, (1,), np.float32), [-7.5], False, False),
+        (Box(-2, 2, (1,), np.float32), [-7.5], True, True),  # drawn from a Gaussian; the client's env had -2
+        (Box(-2, 2, (1,), np.float32), [1e30], True, False),
+        (Dict({"a": Box(-np.inf, np.inf, (1,))}), {"a": [1e30]}, False, True),
+    ],
+)
+def test_a_logged_action_is_one_that_can_have_been_carried_out(
+    space: Any, action: Any, published: bool, is_taken: bool
+) -> None:
+    episodes = served(agents={"agent": Spaces(SPACES.observation, space)})
+    if published:
+        episodes.publish("agent", 4, dict)
+    request = {"verb": "log_action", "seq": 0, "observation": [0.0, 0.0], "action": action, "version": 3}
+    answer = episodes.ask({**request, "episode": begun(episodes)})
+    if is_taken:
+        assert not answer.done()
+    else:
+        assert answer.result(0)["error"] == "bad_action"
+
+
+@pytest.mark.parametrize("verb", ["start_episode", "get_action", "log_returns", "end_episode"])
+def test_the_first_number_of_a_sequence_is_0(verb: str) -> None:
+    episodes = served()
+    client = client_of(episodes)
+    episode = "" if verb == "start_episode" else begun(episodes, client)
+    refused = told(episodes, verb, client=client, episode=episode, seq=-1, observation=[0.0, 0.0])
+    assert (refused["error"], refused["expected"]) == ("out_of_order", 0)
 
 
 def test_agents_of_an_episode_act_and_end_one_by_one() -> None:

@@ -310,7 +310,7 @@ def test_a_client_draws_the_actions_of_a_box_as_the_policy_does_and_logs_them_un
     here = LocalPolicy(Served())
     here._random = Given()
     rows = np.random.default_rng(seed).normal(size=(6, 3)).astype(np.float32)
-    logged = np.array([action_of(spaces, here.act(row).tolist()) for row in rows])
+    logged = np.array([action_of(spaces, here.act(row).tolist(), is_drawn=True) for row in rows])
     outputs = behavior.unmasked_network({"obs": rows})[0]["outputs"]
     drawn = space.sample(outputs, noise)
     np.testing.assert_allclose(behavior.own_actions(logged), drawn, rtol=1e-4, atol=1e-5)

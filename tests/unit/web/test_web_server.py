@@ -27,6 +27,8 @@ from tests.certificate import self_made
 from tests.unit.web.asking import ask
 
 TOKEN = "0123456789abcdef"
+FAILED = {"error": "server_failed", "message": "the server failed; its own output has the traceback"}
+TOO_LONG = {"error": "too_long", "message": "the request is longer than 100 bytes"}
 
 
 async def echo(request: Any) -> JSONResponse:
@@ -78,7 +80,8 @@ def test_a_body_that_is_no_json_object_is_refused_by_a_message():
         for body, message in wrong.items():
             status, answer = ask(server, "/echo", body)
             assert status == 400
-            assert answer["error"].startswith(message)
+            assert answer["error"] == "bad_message"
+            assert answer["message"].startswith(message)
 
 
 def test_the_parts_of_an_answer_do_not_wait_for_acknowledgements():
@@ -89,9 +92,9 @@ def test_the_parts_of_an_answer_do_not_wait_for_acknowledgements():
 
 def test_errors_of_all_kinds_are_json_and_those_of_the_server_log_their_traceback(caplog):
     with serving() as server:
-        assert ask(server, "/nowhere") == (404, {"error": "Not Found"})
-        assert ask(server, "/echo") == (405, {"error": "Method Not Allowed"})
-        assert ask(server, "/fail") == (500, {"error": "the server failed; its own output has the traceback"})
+        assert ask(server, "/nowhere") == (404, {"error": "not_found", "message": "Not Found"})
+        assert ask(server, "/echo") == (405, {"error": "method_not_allowed", "message": "Method Not Allowed"})
+        assert ask(server, "/fail") == (500, FAILED)
     assert "a mistake of the server" in caplog.text
 
 
@@ -102,11 +105,14 @@ def test_a_function_of_posted_objects_answers_and_refuses_as_routes_do(caplog):
     listens = Listening(most_body_bytes=1000)
     with WebServer(Guard(PostedObjects(answer), listens, frozenset()), listens) as server:
         assert ask(server, "/", {"kept": ["é", 1.5]}) == (200, {"kept": ["é", 1.5]})
-        assert ask(server, "/nowhere", {}) == (404, {"error": "Not Found"})
-        assert ask(server, "/") == (405, {"error": "Method Not Allowed"})
-        assert ask(server, "/", "[1]") == (400, {"error": "the request's body is no JSON object"})
+        assert ask(server, "/nowhere", {}) == (404, {"error": "not_found", "message": "Not Found"})
+        assert ask(server, "/") == (405, {"error": "method_not_allowed", "message": "Method Not Allowed"})
+        assert ask(server, "/", "[1]") == (
+            400,
+            {"error": "bad_message", "message": "the request's body is no JSON object"},
+        )
         assert ask(server, "/", iter([b" " * 600, b" " * 600]))[0] == 413
-        assert ask(server, "/", {}) == (500, {"error": "the server failed; its own output has the traceback"})
+        assert ask(server, "/", {}) == (500, FAILED)
     assert "KeyError: 'kept'" in caplog.text
 
 
@@ -115,7 +121,8 @@ def test_requests_without_the_token_are_refused_except_at_open_paths():
         for wrong in ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": f"Bearer {TOKEN[:-1]}"}):
             status, answer = ask(server, "/echo", "{}", **wrong)
             assert status == 401
-            assert "Authorization: Bearer TOKEN" in answer["error"]
+            assert answer["error"] == "token_wrong"
+            assert "Authorization: Bearer TOKEN" in answer["message"]
         assert ask(server, "/echo", "{}", Authorization=f"Bearer {TOKEN}") == (200, {})
         assert ask(server, "/health") == (200, {"status": "ok"})
 
@@ -126,17 +133,16 @@ def test_without_a_token_pages_of_other_sites_cannot_ask_through_the_users_brows
         assert ask(server, "/echo", "{}", Host=own, Origin=f"http://{own}") == (200, {})
         assert ask(server, "/echo", "{}", Origin="https://elsewhere.example")[0] == 403
         assert ask(server, "/echo", "{}", Origin="null")[0] == 403
-        assert ask(server, "/echo", "{}", Host=f"rebound.example:{server.port}")[0] == 403
+        status, answer = ask(server, "/echo", "{}", Host=f"rebound.example:{server.port}")
+        assert (status, answer["error"]) == (403, "host_refused")
+        assert "`Host` and `Origin` must name this machine" in answer["message"]
 
 
 def test_bodies_above_the_limit_are_refused_with_and_without_a_stated_length():
     with serving(most_body_bytes=100) as server:
         assert ask(server, "/echo", json.dumps({"a": "b" * 80}))[0] == 200
-        assert ask(server, "/echo", "b" * 101) == (413, {"error": "the request is longer than 100 bytes"})
-        assert ask(server, "/echo", iter([b"b" * 60, b"b" * 60])) == (
-            413,
-            {"error": "the request is longer than 100 bytes"},
-        )
+        assert ask(server, "/echo", "b" * 101) == (413, TOO_LONG)
+        assert ask(server, "/echo", iter([b"b" * 60, b"b" * 60])) == (413, TOO_LONG)
 
 
 def test_an_address_that_asks_too_often_is_refused_and_others_are_not():
@@ -195,7 +201,7 @@ def test_admitted_clients_leave_a_place_to_the_health_check():
             client.request("POST", "/echo", "{}", bearer)
             assert client.getresponse().read() == b"{}"
         status, answer = ask(server, "/echo", "{}", **bearer)
-        assert (status, answer["error"]) == (503, "all 4 connections are taken: ask again later")
+        assert (status, answer) == (503, {"error": "busy", "message": "all 4 connections are taken: ask again later"})
         assert ask(server, "/health") == (200, {"status": "ok"})
         client.close()
         while ask(server, "/echo", "{}", **bearer)[0] == 503:  # until the server has seen that it left

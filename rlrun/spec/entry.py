@@ -32,9 +32,8 @@ from rlrun.spec.section import Section, check_section, concerns, refusals, valid
 from rlrun.spec.stages import STAGES
 from rlrun.spec.tuning import kind_of, kind_settings
 from rlrun.spec.tuning_checks import check_tuning
-from rlrun.training.exploitability import game_tree
 from rlrun.training.policies import Policies, from_data_alone
-from rlrun.worlds.make import check_world
+from rlrun.worlds.make import check_world, make_game_tree
 
 NEEDED_KEYS = ("algorithm", "env", "stop")
 """Required keys of an entry in a spec file. A misspelt key is reported, and its value is validated under the correct
@@ -351,7 +350,7 @@ def _oracle_mistakes(env: Any) -> list[Mistake]:
     section = check_section(EnvConfig, env, ("env",), env_mistakes)
     if section.value is None or section.mistakes:
         return []
-    solved = game_tree if names_world(env) else finite_mdp
+    solved = make_game_tree if names_world(env) else finite_mdp
     return refusals(("evaluation", "oracle"), partial(solved, section.value))
 
 

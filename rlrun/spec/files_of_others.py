@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.errors import Problem, SpecError
 from rlrun.explain import dotted, unknown_name
+from rlrun.spec.foreign_keys import names_runs
 from rlrun.spec.yaml_source import Document, read_document
 
 if TYPE_CHECKING:
@@ -18,14 +19,12 @@ def in_our_keys(document: Document, tell: Callable[[str], None]) -> Document:
     """Translates a file of RLlib's experiments; other documents are returned unchanged.
 
     Args:
-        document: The document.
+        document: The document, whose entries have a key `run`.
         tell: Called with a line on the translation.
 
     Raises:
         SpecError: An experiment cannot be translated, or has keys without a counterpart that change what is learned.
     """
-    if not _has_runs(document.data) or document.problems:
-        return document
     from rlrun.translation.rllib import is_rllibs
     from rlrun.translation.translate import translate_rllib
 
@@ -130,18 +129,10 @@ def _refuse_others(document: Document) -> None:
         document.place((name, key), at_key=True).problem(
             dotted((name, key)), unknown_name(key, ENTRY_KEYS, "unknown key")
         )
-        for name, entry in (data.items() if _has_runs(data) else ())
+        for name, entry in (data.items() if names_runs(data) else ())
         for key in entry
         if key not in ENTRY_KEYS
     ]
     raise SpecError(
         problems or [Problem("", "is no file of RLlib: a mapping of names to experiments with run, env", document.file)]
-    )
-
-
-def _has_runs(data: Any) -> bool:
-    return (
-        isinstance(data, Mapping)
-        and all(isinstance(entry, Mapping) for entry in data.values())
-        and any("run" in entry for entry in data.values())
     )

@@ -153,3 +153,12 @@ def _is_free(entry: Mapping[str, Any], location: Location, taken: Iterable[Forei
         if not isinstance(value, Mapping):
             return False
     return location[-1] not in value
+
+
+def names_runs(data: Any) -> bool:
+    """Whether a document maps names to entries with a key `run`, as RLlib's files of experiments do."""
+    return (
+        isinstance(data, Mapping)
+        and all(isinstance(entry, Mapping) for entry in data.values())
+        and any("run" in entry for entry in data.values())
+    )

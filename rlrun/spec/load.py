@@ -15,16 +15,19 @@ import rlrun
 from rlrun.config import ConfigModel
 from rlrun.errors import EnvironmentUnusable, Problem, SpecError
 from rlrun.explain import Mistake, dotted, shown
-from rlrun.registry import known_algorithm
+from rlrun.registry import known_algorithm, load_object
 from rlrun.spec.entry import check_entry
 from rlrun.spec.experiment import MAX_TRIALS, Experiment
-from rlrun.spec.files_of_others import in_our_keys
+from rlrun.spec.foreign_keys import names_runs
 from rlrun.spec.learning import ENTRY_KEYS
 from rlrun.spec.overrides import apply_overrides
 from rlrun.spec.search_space import find_spaces
 from rlrun.spec.section import UnusableEnv
 from rlrun.spec.stages import stages_of
 from rlrun.spec.yaml_source import Document, read_document
+
+TRANSLATION = "rlrun.spec.files_of_others:in_our_keys"
+"""Import path of the translation of spec files of other libraries."""
 
 DEFAULT_ENV_STEPS = 100_000
 """Stop criterion, in env steps, of experiments that consist of an algorithm's defaults."""
@@ -63,7 +66,10 @@ def load_experiments(
     problems: list[Problem] = []
     for path in spec_files(files):
         try:
-            documents.append(_experiments_of(in_our_keys(read_document(path), tell)))
+            document = read_document(path)
+            if names_runs(document.data) and not document.problems:
+                document = load_object(TRANSLATION)(document, tell)
+            documents.append(_experiments_of(document))
         except SpecError as error:
             problems += error.problems
         except FileNotFoundError:

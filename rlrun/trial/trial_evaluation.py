@@ -11,6 +11,7 @@ import numpy as np
 from rlrun.functional.seeding import child_seed
 from rlrun.league.ratings import total
 from rlrun.metric import Metric, of_policy
+from rlrun.registry import load_object
 from rlrun.rollout.evaluation import EvaluationResult, column_metric, interval_gap
 from rlrun.spec.experiment import (
     AGAINST_METRICS,
@@ -21,10 +22,12 @@ from rlrun.spec.experiment import (
     EvaluationConfig,
     TrialSpec,
 )
-from rlrun.training.oracle import learned_values
 from rlrun.training.played_episodes import episodes_as_text
 from rlrun.training.training import Training
 from rlrun.trial.results import RETURN
+
+LEARNED_VALUES, EXPLOITABILITY = "rlrun.training.oracle:learned_values", "rlrun.training.exploitability:exploitability"
+"""Import paths of exact solutions: of finite MDPs, and of games of two players."""
 
 EVALUATION = "evaluation/"
 """Prefix of the names of evaluation metrics."""
@@ -135,11 +138,9 @@ def _oracle(training: Training) -> dict[str, float]:
     """Errors of the learned values and policies against exact values, or exploitability (`evaluation.oracle`)."""
     values: tuple[float, float]
     if training.description.env.has_many_agents:
-        from rlrun.training.exploitability import exploitability
-
-        gain = exploitability(training)
+        gain = load_object(EXPLOITABILITY)(training)
         values = gain, -gain
     else:
-        learned = learned_values(training)
+        learned = load_object(LEARNED_VALUES)(training)
         values = learned.value_gap, learned.policy_gap
     return dict(zip((metric.name for metric in _oracle_metrics(training)), values, strict=True))

@@ -24,6 +24,7 @@ from rlrun.external.agents import agents_of
 from rlrun.registry import load_object
 from rlrun.worlds.array_game import ArrayGame
 from rlrun.worlds.array_worlds import ArrayVectorWorld, ArrayWorld
+from rlrun.worlds.game_tree import GameTree
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.one_agent_worlds import OneAgentWorlds
@@ -143,6 +144,26 @@ def game_of(config: EnvConfig) -> ArrayGame | None:
         return world.array_game()
     finally:
         close_or_warn(world.close, config.id, "before any episode")
+
+
+def make_game_tree(config: EnvConfig) -> tuple[GameTree, Sequence[str]]:
+    """Creates the game of a world as a tree, and returns it with the agents that are its players.
+
+    Raises:
+        UsageError: The world has no game tree.
+    """
+    tree: GameTree | None = None
+    agents: tuple[str, ...] = ()
+    if config.has_many_agents and config.external is None and not steps_all_at_once(config):
+        world = make_world(config)
+        tree, agents = world.game_tree(), tuple(world.possible_agents)
+        close_or_warn(world.close, config.id, "before any episode")
+    if tree is None:
+        raise UsageError(
+            f"env {config.id}: no exploitability, as it has no game tree: a world with game_tree(), without wrappers, "
+            "such as rlrun.toys.poker:Kuhn"
+        )
+    return tree, agents
 
 
 def make_vector_world(

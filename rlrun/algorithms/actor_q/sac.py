@@ -15,6 +15,7 @@ from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import ImportPath, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.space_kinds import ActionKind
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
@@ -69,7 +70,7 @@ class SAC(Algorithm[SACConfig]):
     """
 
     Config: ClassVar[type[SACConfig]] = SACConfig
-    acts_in = ("bounded Box", "Discrete")
+    acts_in: ClassVar[tuple[ActionKind, ...]] = ("bounded Box", "Discrete")
     policy_family = "rlrun.algorithms.actor_q.soft_policy:SoftPolicy"
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),

@@ -174,6 +174,32 @@ def test_terminations_that_are_not_of_the_former_goal_stay():
     np.testing.assert_array_equal(ended[~running], (arrives | is_last)[~running])
 
 
+def test_a_return_ends_where_the_former_goal_ended_the_episode_and_bootstraps_there():
+    """Steps achieve 1, 2 and 3; the former goal was 3, so the episode ended there and another one follows."""
+    achieved = np.zeros((9, SLOTS, 2))
+    achieved[:, :, 0] = np.repeat([1, 2, 3], [4, 4, 1])[:, None]  # three steps and the final observation of each
+    achieved[:, :, 1] = np.append(np.tile(np.arange(4), 2), 0)[:, None]
+    desired = achieved.copy()
+    desired[..., 1] = 3
+    valid = (achieved[:-1, :, 1] < 3).astype(bool)
+    flags = {"valid": valid, "terminateds": achieved[:-1, :, 1] == 2, "truncateds": np.zeros_like(valid)}
+    rewards = np.where(valid, reward(achieved[1:], desired[1:]), 0).astype(np.float32)
+    obs = {"achieved_goal": achieved, "desired_goal": desired, "observation": achieved.copy()}
+    replay = replay_of(n_step=3, goals=Arrivals, strategy="episode", share=1.0)
+    replay.add(0, SampleBatch(obs=obs, actions=np.zeros((8, SLOTS), np.int64), rewards=rewards, **flags))
+    batch = replay.sample(200, 0)
+    present, _, goals = columns(batch)
+    seen = set()
+    for row, ((episode, step), (_, goal)) in enumerate(zip(present, goals, strict=True)):
+        last = goal if goal > step else 3  # the step that achieves the goal, or the episode's last one
+        ahead = np.array([[episode, t] for t in np.arange(step + 1, last + 1)])
+        own = np.broadcast_to([episode, goal], ahead.shape)
+        assert batch["rewards"][row, 0] == pytest.approx(GAMMA ** np.arange(len(ahead)) @ reward(ahead, own), rel=1e-5)
+        assert batch["discounts"][row, 0] == pytest.approx(0 if goal > step else GAMMA ** len(ahead))
+        seen.add((step, goal))
+    assert seen == {(step, goal) for step in range(3) for goal in (1, 2, 3)}
+
+
 def test_saved_relabelling_goes_on_as_it_would_have():
     replay = filled(replay_of(n_step=2, strategy="episode"), number=25)
     replay.sample(8, 0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rlrun.toys.matrix_games import MatrixGame, MatrixPosition
 from rlrun.toys.poker import BET, PASS, Kuhn, KuhnPosition, Leduc, LeducPosition
-from rlrun.worlds.enumerated_game import Chances, EnumeratedGame
+from rlrun.worlds.enumerated_game import NOBODY, Chances, EnumeratedGame, InformationStates
 from rlrun.worlds.world import World
 
 KUHN = EnumeratedGame(Kuhn().game_tree())
@@ -85,6 +85,16 @@ def test_the_average_of_two_policies_plays_like_one_of_them_drawn_before_the_gam
     np.testing.assert_array_equal(average[~later], 0.5)
     np.testing.assert_array_equal(average[later], passes[later])
     np.testing.assert_array_equal(states.average([bets])[later], 0.5)  # never reached: uniform
+
+
+def test_a_policy_counts_in_an_average_by_all_its_earlier_moves() -> None:
+    """Three moves in a row, as in Leduc and not in Kuhn, each after the second action of the one before."""
+    states = InformationStates(None, np.ones((3, 2), np.bool_), [NOBODY, (0, 1), (1, 1)])
+    first, second = np.array([[0.5, 0.5], [0.2, 0.8], [1.0, 0.0]]), np.array([[0.9, 0.1], [0.5, 0.5], [0.0, 1.0]])
+    average = states.average([first, second])
+    np.testing.assert_allclose(average[0], [0.7, 0.3])
+    np.testing.assert_allclose(average[1], [(0.5 * 0.2 + 0.1 * 0.5) / 0.6, (0.5 * 0.8 + 0.1 * 0.5) / 0.6])
+    np.testing.assert_allclose(average[2], [0.5 * 0.8 / 0.45, 0.1 * 0.5 / 0.45])
 
 
 @given(st.integers(0, 2**32 - 1))

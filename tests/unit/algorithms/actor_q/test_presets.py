@@ -197,9 +197,11 @@ def renormalized_outputs(algorithm: CrossQ, seed: int = 0) -> tuple[SquashedNetw
 
 def test_values_and_targets_of_crossq_share_the_statistics_of_one_pass() -> None:
     algorithm = CrossQ(model={"hiddens": [], "critic_hiddens": []})
-    outputs, policy, _ = renormalized_outputs(algorithm)
+    _, policy, flat = renormalized_outputs(algorithm)
+    outputs: SquashedNetworks = policy.outputs(policy.parameters.views(flat.requires_grad_()), SampleBatch())
     batch, networks = minibatch(), outputs.networks
-    actions, log_probs = outputs.sample(batch["next_obs"], batch["next_noise"])  # by running statistics
+    with torch.no_grad():
+        actions, log_probs = outputs.sample(batch["next_obs"], batch["next_noise"])  # by running statistics
     inputs = torch.cat(
         [torch.cat([batch[a], b], -1)[:, 0] for a, b in (("obs", batch["actions"]), ("next_obs", actions))]
     )
@@ -213,11 +215,13 @@ def test_values_and_targets_of_crossq_share_the_statistics_of_one_pass() -> None
             for i in range(2)
         ]
     )[..., 0]
-    soft = both[:, ROWS:].amin(0) - outputs.log_alpha.exp() * log_probs[:, 0]
-    errors = (both[:, :ROWS] - batch["rewards"][:, 0] - 0.9 * soft).detach()
+    soft = (both[:, ROWS:].amin(0) - outputs.log_alpha.exp() * log_probs[:, 0]).detach()
+    errors = both[:, :ROWS] - batch["rewards"][:, 0] - 0.9 * soft
     expected = (0.5 * errors.square().sum(0) * batch["weights"][:, 0])[1:].mean()
     loss = algorithm.critics_loss(outputs, batch, {})
     assert loss.total.item() == pytest.approx(expected.item(), rel=1e-4)
+    found, by_hand = (torch.autograd.grad(total, flat)[0] for total in (loss.total, expected))
+    torch.testing.assert_close(found, by_hand, rtol=1e-4, atol=1e-5)  # targets have no gradient
     assert set(loss.assign) == set(algorithm.objectives(policy)[0].assigns)
     mean = views["critics.1.head.norm.mean"]
     torch.testing.assert_close(loss.assign["critics.1.head.norm.mean"], mean + 0.01 * (inputs.mean(0) - mean))

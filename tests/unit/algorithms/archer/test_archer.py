@@ -162,6 +162,15 @@ def test_q_follows_the_target_critics_v_of_what_comes_next_and_v_their_mean_q_of
     assert loss.statistics["mean_ratio"].item() == pytest.approx(ratios.mean().item(), rel=1e-5)
 
 
+def test_ratios_of_what_the_present_actor_says_more_often_are_truncated_at_1() -> None:
+    rarer = np.array([[-1, -9, -9, -1, -1, 9, -1, -1, -1, 9, -1]], np.float32)  # before two of the last choices
+    case = Case(sequence(logp=rarer))
+    now = case.outputs.distribution.log_prob(case.batch["actions"])[0].detach()
+    ratios = case.algorithm.ratios(case.outputs, case.batch)[0, LASTS].tolist()
+    assert float(now[1]) + 9 > 0
+    assert ratios == pytest.approx([1.0, (now[5] - 9).exp().item(), 1.0, (now[9] - 9).exp().item()])
+
+
 def test_the_critics_learn_nothing_from_padding_and_nothing_from_utterances_that_are_cut() -> None:
     batch, other = sequence(), sequence()
     for column in ("actions", "rewards", "logp"):

@@ -53,7 +53,8 @@ def test_a_truncation_bootstraps_from_the_best_value_of_its_final_observation_an
 
 def test_a_final_observation_that_allows_no_action_counts_as_nothing():
     forbidden = [5.0, FORBIDDEN, 7.0]
-    assert targets_of(forbidden, [1.0, 0.0], terminated=[0], final=[1])[0] == 1.0
+    for ends in ({"terminated": [0]}, {"truncated": [0]}):
+        assert targets_of(forbidden, [1.0, 0.0], final=[1], **ends)[0] == 1.0
 
 
 @given(

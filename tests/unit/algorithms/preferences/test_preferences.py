@@ -219,6 +219,15 @@ def test_the_loss_of_dpo_is_that_of_the_paper() -> None:
     assert float(loss.statistics["kl_to_reference"]) == pytest.approx(float(log_ratios.sum()) / 2, rel=1e-5)
 
 
+def test_the_loss_of_a_reward_model_is_the_cross_entropy_of_margins_in_units_of_the_temperature() -> None:
+    outputs: Any = SimpleNamespace(score_margins=lambda: torch.tensor([2.0, -0.5, 9.0]))
+    batch = SampleBatch(valid=torch.tensor([[True, True], [True, False], [False, False]]))
+    loss = rlrun.RewardModel(temperature=0.25).loss(outputs, batch, {})
+    expected = (math.log1p(math.exp(-2.0 / 0.25)) + math.log1p(math.exp(0.5 / 0.25))) / 2
+    assert float(loss.total) == pytest.approx(expected)
+    assert float(loss.statistics["accuracy"]) == 0.5
+
+
 def test_minibatches_of_dpo_are_whole_comparisons() -> None:
     with pytest.raises(SpecError, match=r"minibatch_size \(100\) must be a multiple of 2 seq_len \(56\)"):
         DPO(minibatch_size=100, seq_len=28)

@@ -15,7 +15,7 @@ from rlrun.algorithms.offline.bc import BC
 from rlrun.algorithms.offline.marwil import MARWIL
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.transitions import Transitions
+from rlrun.datasets.transitions import Sequences, Transitions
 from rlrun.datasets.writer import SetWriter
 from rlrun.errors import SpecError
 from rlrun.policy.action_spaces.discrete import DiscreteActions
@@ -158,6 +158,22 @@ def test_a_recurrent_policy_clones_what_only_memory_can_know(tmp_path: Path) -> 
             seen = [sign, 0, 0]
             acts = [training.act(np.array([x], np.float32), episode_start=t == 0) for t, x in enumerate(seen)]
             assert acts == [int(sign > 0)] * 3
+
+
+def test_a_sequence_in_mid_episode_starts_from_the_state_that_acting_has_there(tmp_path: Path) -> None:
+    obs, actions = cue(np.random.default_rng(0), 50)  # two sequences of the default length
+    data = write(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2), obs=obs, actions=actions, rewards=np.zeros(50))
+    cloning = BC(input=data, **{**SMALL, "model": {"core": "gru", "core_width": 8, "hiddens": []}})
+    with Training(None, cloning) as training:
+        views = (cloning.view(DataSet(Path(data))), Sequences(DataSet(Path(data)), length=50))
+        halves, whole = (view.gather(np.arange(len(view))) for view in views)
+        cut, acted = (training.running.trainee.learner.evaluate(log_probs_of, rows) for rows in (halves, whole))
+    assert len(halves["valid"]) == 2
+    np.testing.assert_allclose(cut[halves["valid"]], acted[whole["valid"]], atol=1e-6)
+
+
+def log_probs_of(outputs: StochasticActorOutputs, batch: SampleBatch) -> torch.Tensor:
+    return outputs.distribution.log_prob(batch["actions"])
 
 
 def test_marwil_has_no_recurrent_network() -> None:

@@ -49,13 +49,14 @@ def compare(
     from rlrun.cli.targets import run_or_trial_named
     from rlrun.report.comparison import compare as compared
     from rlrun.report.comparison import env_notes
-    from rlrun.report.reading import axis_of, read_judged_runs
+    from rlrun.report.reading import axis_of, metric_of_all, read_judged_runs
 
     named = [run_or_trial_named(target, runs_dir) for target in targets]
     chosen = list(dict.fromkeys((run.resolve(), trial) for run, trial in named))
-    runs, metric, mode = read_judged_runs([run for run, _ in chosen], metric, mode)
-    comparison = compared(_groups(runs, chosen, pool=pool), metric, axis_of(runs, axis), mode)
-    remarks = [*env_notes(runs), *(problem for run in runs for problem in run.problems)]
+    runs, judged_by, mode = read_judged_runs([run for run, _ in chosen], metric, mode)
+    common, note = metric_of_all(runs, judged_by) if metric is None else (judged_by, "")
+    comparison = compared(_groups(runs, chosen, pool=pool), common, axis_of(runs, axis), mode)
+    remarks = [*([note] if note else []), *env_notes(runs), *(problem for run in runs for problem in run.problems)]
     data = {**asdict(comparison), "notes": [*comparison.notes, *remarks]}
     print_result(data, comparison_text(comparison, remarks))
 

@@ -102,6 +102,6 @@ def named_experiments(
         raise click.UsageError("--algorithm and --env go together")
     experiment = shipped_experiment(algorithm, env, overrides, max_trials=most, makes_envs=True)
     echo(f"{experiment.name}: {experiment.origin}", err=True)
-    if warning := experiment.never_learns:
+    for warning in experiment.warnings:
         echo(f"warning: {warning}", err=True)
     return [experiment]

@@ -197,6 +197,24 @@ def _common_goal(runs: Sequence[RunView]) -> str:
     return next((goal for goal in [*goals, DEFAULT_METRIC] if all(goal in names for names in reported)), goals[0])
 
 
+def metric_of_all(runs: Sequence[RunView], metric: str) -> tuple[str, str]:
+    """Metric by which all finished trials can be compared, and a note if it is another one than `metric`.
+
+    A scheduler may stop a trial before the trial's first evaluation. Returns in training then stand for evaluations.
+
+    Args:
+        runs: The runs, read with the metric and its counterpart.
+        metric: The metric that ranks the trials.
+    """
+    finished = [trial for run in runs for trial in run.trials if trial.status == "TERMINATED"]
+    without = [trial for trial in finished if trial.final(metric) is None]
+    other = counterpart(metric)
+    if not without or other is None or any(trial.final(other) is None for trial in finished):
+        return metric, ""
+    trials = "1 trial" if len(without) == 1 else f"{len(without)} trials"
+    return other, f"compared by {other}, which all trials have: {trials} ended before a value of {metric}"
+
+
 def axis_of(runs: Iterable[RunView], name: str | None) -> str:
     """Column of the horizontal axis of curves of runs.
 

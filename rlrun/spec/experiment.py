@@ -36,11 +36,21 @@ from rlrun.spec.expansion import (
     value_at,
 )
 from rlrun.spec.loggers import LoggersConfig
+from rlrun.spec.run_length import env_steps_at_stop
 from rlrun.spec.search_space import SearchSpace, find_spaces
 from rlrun.spec.stages import BeginsConfig
 from rlrun.spec.stop_config import StopConfig
 from rlrun.spec.trial_names import member_name, short_names, trial_name
-from rlrun.spec.tuning import FailureConfig, Pb2Config, PbtConfig, SchedulerConfig, SearcherConfig
+from rlrun.spec.tuning import (
+    AshaConfig,
+    FailureConfig,
+    HyperBandConfig,
+    MedianConfig,
+    Pb2Config,
+    PbtConfig,
+    SchedulerConfig,
+    SearcherConfig,
+)
 from rlrun.training.policies import Policies
 from rlrun.training.policy_spec import PolicySpec
 
@@ -516,7 +526,12 @@ class Experiment(RunSettings, Learning):
         return self
 
     @property
-    def never_learns(self) -> str:
+    def warnings(self) -> list[str]:
+        """Warnings about settings that are valid, and hardly meant."""
+        found = [self._never_learns(), self._judged_before_evaluation()]
+        return [f"{self.name}: {warning}" for warning in found if warning]
+
+    def _never_learns(self) -> str:
         """Warning that the run ends before learning starts, "" if it does not.
 
         In a world of many agents, where a policy stores a step for each of its agents, it is always "".
@@ -525,9 +540,39 @@ class Experiment(RunSettings, Learning):
         if stop is None or self.env.has_many_agents or stop > starts:
             return ""
         return (
-            f"{self.name}: nothing is learned, since the run stops at {stop:,.0f} env steps, and learning starts after "
+            f"nothing is learned, since the run stops at {stop:,.0f} env steps, and learning starts after "
             f"{starts:,}: set stop.env_steps above config.learning_starts"
         )
+
+    def _judged_before_evaluation(self) -> str:
+        """Warning that the scheduler may stop trials before their first evaluation, "" if it cannot."""
+        scheduler = None if self.scheduler is None else self.scheduler.settings
+        if self.evaluation is None or not isinstance(scheduler, AshaConfig | HyperBandConfig | MedianConfig):
+            return ""
+        of_iteration = self._steps_of_iteration(scheduler.time_attr)
+        if of_iteration is None:
+            return ""
+        bounds = self.stop.bounds
+        first = scheduler.first_time(bounds) if isinstance(scheduler, MedianConfig) else scheduler.first_rung(bounds)
+        evaluated = self.evaluation.every * of_iteration
+        if first >= evaluated:
+            return ""
+        return (
+            f"the scheduler may stop trials at {first:,.0f} {scheduler.time_attr}, before their first evaluation at "
+            f"{evaluated:,}: lower evaluation.every, or raise grace_period"
+        )
+
+    def _steps_of_iteration(self, counter: str) -> int | None:
+        """Steps of an iteration in a scheduler's unit, None for seconds and for an unknown number."""
+        learns = self.learns
+        if counter == "iteration":
+            return 1
+        if learns.data_alone:
+            return learns.steps_per_iteration if counter == "sgd_steps" else None
+        if counter != "env_steps":
+            return None
+        per_update = max(algorithm.config.env_steps_per_update for algorithm in learns.sampling_together().values())
+        return env_steps_at_stop(1, per_update, learns.sampling.min_env_steps_per_iteration)
 
     @property
     def num_configurations(self) -> int:

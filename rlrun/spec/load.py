@@ -54,8 +54,7 @@ def load_experiments(
         overrides: Texts ``path=value`` that override the files; the last one for a path wins.
         max_trials: Maximum number of trials of an experiment.
         makes_envs: Whether to create each env once, to check that the algorithms support its actions.
-        tell: Called with a line for each file of another library that was translated, and for each experiment that
-            ends before it learns.
+        tell: Called with a line for each file of another library that was translated, and for each warning.
 
     Raises:
         SpecError: There are mistakes; the error lists those of all files and overrides.
@@ -77,7 +76,7 @@ def load_experiments(
         make_importable(path.parent)
     experiments = _check(documents, overrides, problems, max_trials=max_trials, makes_envs=makes_envs)
     for experiment in experiments:
-        if warning := experiment.never_learns:
+        for warning in experiment.warnings:
             tell(f"warning: {warning}")
     return experiments
 

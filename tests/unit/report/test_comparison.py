@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from rlrun.cli.compare import comparison_text
+from rlrun.cli.main import cli
 from rlrun.errors import UsageError
 from rlrun.metric import Mode
 from rlrun.report.comparison import Comparison, Side, _worse_than_the_others, compare, mean_height
@@ -168,6 +171,31 @@ def test_runs_with_one_evaluation_each_are_compared_by_it(make_sweep: MakeRun) -
         ("lr=0.1", [2, 2], [2, 2]),
     ]
     assert f"there is one value of {RETURN} to compare: the area under the curve is that of the end" in found.notes
+
+
+def evaluate(run: Path, trial: str, rows: Sequence[int]) -> None:
+    """Gives some rows of a trial an evaluation, whose return is the negated one in training."""
+    file = run / trial / "result.json"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for row in rows:
+        lines[row]["evaluation/episode_return_mean"] = -lines[row][RETURN]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_trials_that_ended_before_an_evaluation_are_compared_by_returns_in_training(make_sweep: MakeRun) -> None:
+    path = make_sweep({0.1: [[1, 2, 3, 4]], 0.2: [[1, 2]]}, spec={"evaluation": {"every": 3}})
+    evaluate(path, "000-lr=0.1-seed=0", [2, 3])
+    done = CliRunner().invoke(cli, ["compare", str(path), "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["metric"], found["stop"]) == (RETURN, 200)
+    assert {side["label"]: side["end"] for side in found["sides"]} == {"lr=0.1": [2], "lr=0.2": [2]}
+    note = f"compared by {RETURN}, which all trials have: 1 trial ended before a value of evaluation/{RETURN}"
+    assert note in found["notes"]
+    evaluate(path, "001-lr=0.2-seed=0", [1])
+    named = CliRunner().invoke(cli, ["compare", str(path), "--json", "--metric", f"evaluation/{RETURN}"])
+    for found in (named, CliRunner().invoke(cli, ["compare", str(path), "--json"])):
+        assert found.exit_code == 2, "one evaluation begins at 300, the other one ends at 200"
 
 
 def test_curves_without_a_common_stretch_are_refused(make_sweep: MakeRun) -> None:

@@ -61,6 +61,28 @@ def test_a_run_that_stops_before_it_learns_is_warned_of(file: Path, algorithm: s
     assert told(f"stop.env_steps={starts + 1}") == told("config.learning_starts=1000000", "stop={iteration: 3}") == []
 
 
+def test_a_scheduler_that_stops_trials_before_their_first_evaluation_is_warned_of(file: Path) -> None:
+    def told(*overrides: str) -> list[str]:
+        lines: list[str] = []
+        load_experiments([file], overrides, tell=lines.append)
+        return lines
+
+    file.write_text(
+        "sweep:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 100_000}\n"
+        "  config: {lr: {grid_search: [1.0e-3, 1.0e-4]}, train_batch_size: 512}\n"
+        "  scheduler: {asha: {grace_period: 10_000}}\n  evaluation: {every: 10}\n"
+    )
+    first = "before their first evaluation at"
+    advice = "lower evaluation.every, or raise grace_period"
+    assert told() == [f"warning: sweep: the scheduler may stop trials at 10,000 env_steps, {first} 10,240: {advice}"]
+    assert told("evaluation.every=9") == told("scheduler.asha.grace_period=10_240") == told("evaluation=null") == []
+    by_iteration = "scheduler.asha={time_attr: iteration, max_t: 40, grace_period: 5}"
+    assert told(by_iteration) == [f"warning: sweep: the scheduler may stop trials at 5 iteration, {first} 10: {advice}"]
+    assert told("scheduler={median: {grace_period: 9_000}}", "num_samples=1", "seeds=4") == [
+        f"warning: sweep: the scheduler may stop trials at 9,000 env_steps, {first} 10,240: {advice}"
+    ]
+
+
 def test_a_file_holds_several_experiments(file: Path) -> None:
     loaded = load(file)
     assert list(loaded) == ["one", "two"]

@@ -99,7 +99,7 @@ class Reloader:
         return served
 
     def _fail(self, before: ServedPolicy, error: Exception) -> None:
-        """Counts a failed reload, and tells of it unless its last failure was the same."""
+        """Counts a failed reload, and logs it unless the last failure was the same."""
         self._looks_left = min(2**self._failures, MOST_LOOKS)
         self._failures += 1
         self._metrics.failed_reloads += 1

@@ -49,7 +49,7 @@ class Connections:
 
     A connection is anonymous until one of its requests is admitted, as by its token. Anonymous ones have at most half
     of the places, and at least one. Beyond that a new one displaces the oldest, since a client that sends its request
-    at once is admitted before its turn comes. So silent connections, however many, keep nobody out.
+    at once is admitted before its turn comes. So silent connections, however many, keep no client out.
 
     Args:
         most: Maximum number of open connections.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from rlrun.registry import algorithm_names
-from rlrun.spec.experiment import TrialSpec
+from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments, shipped_configs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,9 +21,19 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@cache
+def experiments_of_config(path: Path) -> list[Experiment]:
+    return load_experiments([path])
+
+
+def experiments_of(path: Path) -> list[Experiment]:
+    """The experiments of a spec: read once for all tests, unless it names classes of examples/, which tests forget."""
+    return experiments_of_config(path) if path in CONFIGS else load_experiments([path])
+
+
 @pytest.mark.parametrize("path", SPECS, ids=relative)
 def test_experiments_are_the_same_after_a_round_trip(path: Path) -> None:
-    experiments = load_experiments([path])
+    experiments = experiments_of(path)
     data = json.loads(json.dumps({experiment.name: experiment.to_data() for experiment in experiments}))
     again = parse_experiments(data)
     assert [experiment.trials() for experiment in again] == [experiment.trials() for experiment in experiments]
@@ -31,13 +42,13 @@ def test_experiments_are_the_same_after_a_round_trip(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SPECS, ids=relative)
 def test_trials_are_the_same_after_a_round_trip(path: Path) -> None:
-    trials = [trial for experiment in load_experiments([path]) for trial in experiment.trials()]
+    trials = [trial for experiment in experiments_of(path) for trial in experiment.trials()]
     assert [TrialSpec.from_data(json.loads(json.dumps(trial.to_data()))) for trial in trials] == trials
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=relative)
 def test_config_is_named_by_its_algorithm_and_begins_with_what_it_is(path: Path) -> None:
-    *_, experiment = load_experiments([path])  # the last one of its stages
+    *_, experiment = experiments_of(path)  # the last one of its stages
     if path.parent.name == "worlds":  # named by world first
         assert [name for name in experiment.algorithms if f"_{name}" not in path.stem] == []
     else:

@@ -26,7 +26,7 @@ def config_of(work: Measurement) -> dict[str, Any]:
     if work["algorithm"] in ("dqn", "apex"):
         # Stable-Baselines3 counts env steps between two copies of the network, rlrun minibatches.
         interval = round(work["target_interval_steps"] * work["training_intensity"])
-        return {**config, "target_update_interval": interval, "epsilon": 0.05}
+        return {**config, "target_update_interval": interval, "epsilon": 0.05, "huber": 1.0}
     return {**config, **({"tau": work["tau"]} if "tau" in work else {})}
 
 

@@ -102,7 +102,9 @@ def training(theirs: Theirs, key: str, value: Any) -> float:
 
 @conversion
 def target_interval(theirs: Theirs, key: str, value: Any) -> int:
-    """Minibatches between updates of a target network; DQN counts env steps there."""
+    """Minibatches between updates of a target network; DQN counts env steps there, and has a Huber loss."""
+    if theirs.algorithm == "dqn":
+        theirs.put("config.huber", 1.0, key)
     if theirs.algorithm in ("dqn", "qrdqn"):
         return max(round(int(value) * minibatches_per_step(theirs)), 1)
     return int(value)

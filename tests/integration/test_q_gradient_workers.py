@@ -86,7 +86,7 @@ def test_async_dqn_applies_one_gradient_for_each_fragment_and_answers_each_with_
         training.save(tmp_path / "checkpoint")
         learner = training.running.trainee.learner
         flat, target, version = learner.flat(), learner.target(), learner.weights_version
-        assert np.abs(flat - target).max() > 0
+        assert np.array_equal(flat, target) == (version % 7 == 0)  # how many updates there have been is a race
     with Training.restore(tmp_path / "checkpoint") as restored:
         delivered = delivered_by(restored)
         np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)

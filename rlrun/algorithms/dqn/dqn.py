@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
-@defaults(lr=5e-4, target_update_interval=250, huber=1.0)
+@defaults(lr=5e-4, target_update_interval=250)
 class DQNConfig(HuberSettings, OffPolicyConfig):
     """Settings of DQN (Mnih et al., "Human-level control through deep reinforcement learning", 2015).
 

@@ -21,7 +21,12 @@ def intensity(theirs: Theirs, key: str, value: Any) -> float:
 
 @conversion
 def target_updates(theirs: Theirs, key: str, value: Any) -> int:
-    """Minibatches between two updates of the target network: env steps there, trained rows in Ape-X."""
+    """Minibatches between two updates of the target network: env steps there, trained rows in Ape-X.
+
+    Algorithms with such a network for Discrete actions have a Huber loss.
+    """
+    if theirs.algorithm in Q_LEARNERS:
+        theirs.put("config.huber", 1.0, key)
     if theirs.algorithm in DISTRIBUTED:
         return max(round(float(value) / int(theirs.get("train_batch_size"))), 1)
     return max(round(float(value) * minibatches_per_step(theirs)), 1)

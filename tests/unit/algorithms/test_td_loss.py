@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from rlrun import BCQ, DQN, IQN, PQN, Gorila, SlateQ, Training
 from rlrun.algorithms.td_loss import beyond_huber, huber
-from rlrun.training.acting_policy import ActingPolicy
 
 GAMMA, ENDED = 0.9, 0.2
 SEEN = np.ones(1, np.float32)
@@ -53,7 +52,7 @@ def learned_value(**settings: Any) -> float:
     }
     with Training(f"{__name__}:OneState", DQN(**config), seed=1) as training:
         training.step()
-        return float(ActingPolicy(training.running.trainee).behavior().outputs(SEEN[None])[0, 0])
+        return float(training.acting.policy().behavior().outputs(SEEN[None])[0, 0])
 
 
 def test_a_squared_error_learns_the_mean_return_and_a_bound_of_1_a_larger_one() -> None:
@@ -87,7 +86,7 @@ def test_the_part_of_valid_errors_beyond_the_bound_is_a_statistic() -> None:
 
 def test_values_that_need_no_bound_have_none_by_default() -> None:
     bounds = {each.name(): each().config.huber for each in (DQN, Gorila, IQN, BCQ, SlateQ, PQN)}
-    assert bounds == {"dqn": 1.0, "gorila": 1.0, "iqn": 1.0, "bcq": 1.0, "slateq": None, "pqn": None}
+    assert bounds == {"dqn": None, "gorila": None, "iqn": None, "bcq": 1.0, "slateq": None, "pqn": None}
 
 
 def test_quantiles_keep_a_bound_of_their_own() -> None:

@@ -146,6 +146,7 @@ def test_a_target_network_is_updated_after_env_steps_which_are_minibatches_here(
     # Ape-X counts trained rows.
     apex = config_of("APEX", "{train_batch_size: 64, target_network_update_freq: 6400}")
     assert apex["target_update_interval"] == 100
+    assert dqn["huber"] == apex["huber"] == 1.0
 
 
 @pytest.mark.parametrize(("run", "rows"), [("IMPALA", 500), ("A2C", 40), ("A3C", 10)])

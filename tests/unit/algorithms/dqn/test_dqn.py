@@ -15,7 +15,6 @@ from rlrun.flow.plan import plan_text
 from rlrun.policy.observation_filter import EPSILON
 from rlrun.registry import algorithm_class
 from rlrun.training import saved_state
-from rlrun.training.acting_policy import ActingPolicy
 from tests.results import numbers
 from tests.rounding import rounding_error
 
@@ -47,7 +46,7 @@ KINDS = {
 
 
 def action_values(training, observations):
-    return ActingPolicy(training.running.trainee).behavior().outputs(np.asarray(observations))
+    return training.acting.policy().behavior().outputs(np.asarray(observations))
 
 
 class Pictures(gymnasium.Env):

@@ -46,7 +46,9 @@ TARGET = [[9.0, 9.0], [4.0, 6.0], [7.0, 8.0]]
 def test_double_q_learning_takes_its_own_best_action_at_the_target_s_worth():
     loss = loss_of(ONLINE, TARGET, [(0, 1, 0.5, 0.9, 1)], double=True)
     error = 2.0 - (0.5 + 0.9 * 4.0)
-    assert loss.total.item() == pytest.approx(abs(error) - 0.5)
+    assert loss.total.item() == pytest.approx(error**2 / 2)
+    bounded = loss_of(ONLINE, TARGET, [(0, 1, 0.5, 0.9, 1)], double=True, huber=1.0)
+    assert bounded.total.item() == pytest.approx(abs(error) - 0.5)
     assert loss.priorities.tolist() == pytest.approx([abs(error)])
     assert loss.statistics["q_mean"].item() == 2.0
 
@@ -113,7 +115,7 @@ def test_quantiles_learn_from_every_pair_with_those_of_the_next_best_action():
 
 
 def test_no_gradient_goes_through_targets():
-    algorithm = DQN(DQNConfig.parse({"model": {"hiddens": []}}))
+    algorithm = DQN(DQNConfig.parse({"model": {"hiddens": []}, "huber": 1.0}))
     policy = algorithm.policy(Spaces(Discrete(STATES), Discrete(ACTIONS)), seed=0)
     flat = flat_of(ONLINE).requires_grad_()
     views = policy.parameters.views(flat)
@@ -160,7 +162,7 @@ def test_munchausen_adds_the_clipped_log_policy_to_the_reward_and_bootstraps_sof
     loss = loss_of(ONLINE, target, [(0, 1, 0.5, 0.9, 1)], munchausen=munchausen)
     soft_value = 4.0 + 2 * np.log(2)
     assert loss.priorities.tolist() == pytest.approx([abs(2.0 - (0.5 + 0.5 * bonus + 0.9 * soft_value))])
-    assert loss.total.item() == pytest.approx(loss.priorities.item() - 0.5)
+    assert loss.total.item() == pytest.approx(loss.priorities.item() ** 2 / 2)
 
 
 def test_a_soft_value_is_the_log_sum_of_exponentials_whatever_the_values():

@@ -30,28 +30,30 @@ def values_of(outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
 
 
 class WeighByAdvantage(StatefulOperator):
-    """Adds `weights` exp(beta A / c) and `value_targets` to a minibatch of returns.
+    """Adds `weights` min(exp(beta A / c), max_weight) and `value_targets` to a minibatch of returns.
 
     The advantage A = R + d V(s_T) - V(s) is that of the return R to the episode's end; d is 0 after a terminated one.
     The running mean square c^2 of advantages follows each minibatch: c^2 <- c^2 + rate (mean A^2 - c^2).
 
     Source:
         Wang et al., "Exponentially Weighted Imitation Learning for Batched Historical Data" (MARWIL), NeurIPS 2018,
-        section 3 and appendix.
+        section 3 and appendix. The bound of the weights is that of Peng et al., arXiv:1910.00177, section 5.
 
     Args:
         trainee: The trainee, whose values are compared.
         beta: Strength of the weights; 0 for equal ones.
-        start: First value of c^2.
+        start: First value of c^2; None for the mean square of the first minibatch's advantages.
         rate: Rate at which c^2 follows.
+        max_weight: Largest weight.
     """
 
-    def __init__(self, trainee: Trainee, *, beta: float, start: float, rate: float) -> None:
+    def __init__(self, trainee: Trainee, *, beta: float, start: float | None, rate: float, max_weight: float) -> None:
         self.trainee = trainee
         self.beta = beta
         self.rate = rate
+        self.max_weight = max_weight
         self.mean_square = start
-        self._effective = math.nan
+        self._effective = self._clipped = math.nan
 
     @override
     def settings(self) -> dict[str, Any]:
@@ -75,8 +77,12 @@ class WeighByAdvantage(StatefulOperator):
 
     def weights(self, advantages: NDArray[np.float32]) -> NDArray[np.float32]:
         """Updates the running mean square by advantages [S, 1], and returns their weights."""
-        self.mean_square += self.rate * (float(np.square(advantages, dtype=np.float64).mean()) - self.mean_square)
-        weights: NDArray[np.float32] = np.exp(self.beta * advantages / (LEAST_NORM + self.mean_square**0.5))
+        found = float(np.square(advantages, dtype=np.float64).mean())
+        before = found if self.mean_square is None else self.mean_square
+        self.mean_square = before + self.rate * (found - before)
+        exponents, bound = self.beta * advantages / (LEAST_NORM + self.mean_square**0.5), math.log(self.max_weight)
+        weights: NDArray[np.float32] = np.exp(np.minimum(exponents, bound))
+        self._clipped = float((exponents >= bound).mean())
         self._effective = float(weights.mean() ** 2 / np.square(weights).mean())
         return weights.astype(np.float32, copy=False)
 
@@ -85,18 +91,20 @@ class WeighByAdvantage(StatefulOperator):
     def declared_metrics(self) -> Sequence[Metric]:
         return (
             Metric("advantage_norm", "", "Running root mean square of the advantages, by which they are divided"),
+            Metric("clipped", "", "Part of the last minibatch's actions with the largest weight, max_weight"),
             Metric("effective", "", "Effective part of the last minibatch: squared mean weight / mean squared weight"),
         )
 
     @override
     def metrics(self) -> dict[str, float]:
-        return {"advantage_norm": self.mean_square**0.5, "effective": self._effective}
+        norm = math.nan if self.mean_square is None else self.mean_square**0.5
+        return {"advantage_norm": norm, "clipped": self._clipped, "effective": self._effective}
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the running mean square."""
+        """Returns the running mean square; None before the first minibatch."""
         return {"mean_square": self.mean_square}
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        self.mean_square = float(state["mean_square"])
+        self.mean_square = state["mean_square"]

@@ -35,15 +35,17 @@ class MARWILModelConfig(ModelConfig):
 
 
 class MARWILConfig(OfflineConfig):
-    """Settings of MARWIL (Wang et al., NeurIPS 2018); defaults of the norm as in RLlib."""
+    """Settings of MARWIL (Wang et al., NeurIPS 2018)."""
 
     model: MARWILModelConfig = MARWILModelConfig()
     """Network architecture."""
     beta: NonNegativeFloat = 1.0
     """Strength of the weights exp(beta A / c) of actions with advantages A; 0 for behavioral cloning."""
-    advantage_norm_start: PositiveFloat = 100.0
-    """First value of the running mean square c^2 of advantages."""
-    advantage_norm_rate: Fraction = 1e-8
+    max_weight: PositiveFloat = 100.0
+    """Largest weight of a recorded action."""
+    advantage_norm_start: PositiveFloat | None = None
+    """First value of the running mean square c^2 of advantages; null for that of the first minibatch."""
+    advantage_norm_rate: Fraction = 1e-3
     """Rate at which c^2 follows the mean square of each minibatch's advantages."""
     vf_loss_coeff: NonNegativeFloat = 1.0
     """Weight of the value loss."""
@@ -82,6 +84,10 @@ class MARWIL(Algorithm[MARWILConfig]):
         """Dataflow: weighs each minibatch by advantages, and takes an SGD step on it."""
         config = self.config
         weigh = WeighByAdvantage(
-            trainee, beta=config.beta, start=config.advantage_norm_start, rate=config.advantage_norm_rate
+            trainee,
+            beta=config.beta,
+            start=config.advantage_norm_start,
+            rate=config.advantage_norm_rate,
+            max_weight=config.max_weight,
         )
         return items.for_each(weigh).for_each(TrainOnData(trainee))

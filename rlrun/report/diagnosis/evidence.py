@@ -24,7 +24,7 @@ TEMPERATURE = "learner/alpha/alpha"
 POLICY_VALUES = ("learner/actor/q_mean", "learner/critics/q_mean", "learner/q_mean")
 """Mean values of the policy's own actions, or of the recorded ones where those are not reported."""
 OUTSIDE = ("learner/actor/outside",)
-CLIPPED_WEIGHTS = ("learner/actor/clipped",)
+CLIPPED_WEIGHTS = ("learner/actor/clipped", "clipped")
 EFFECTIVE_PARTS = ("learner/actor/effective", "effective")
 RETURNS = (RETURN, f"evaluation/{RETURN}")
 """Returns in training, or of evaluations in training from data alone."""

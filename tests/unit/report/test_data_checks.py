@@ -94,6 +94,7 @@ def test_a_policy_that_leaves_the_recorded_actions_is_found(tmp_path: Path) -> N
         ({"learner/critics/q_mean": [99.0, 50.0, 30.0, 20.0]}, []),  # and still falls
         ({"learner/actor/outside": [0.0, 0.4, 0.6]}, ["actions outside the data"]),
         ({"learner/actor/clipped": [0.0, 0.1, 0.6]}, ["saturated weights"]),
+        ({"clipped": [0.0, 0.1, 0.6]}, ["saturated weights"]),
         ({"learner/actor/effective": [0.9, 0.02]}, ["few weights count"]),
         ({"effective": [0.9, 0.02]}, ["few weights count"]),
         ({"learner/entropy": [0.6, 0.001]}, []),  # a clone is as sure as its expert

@@ -63,7 +63,7 @@ def test_the_loss_is_the_mean_negative_log_likelihood_of_valid_steps() -> None:
 
 def test_marwil_with_beta_0_is_cloning() -> None:
     distribution, batch = rows([True, True, True])
-    weigh = WeighByAdvantage(None, beta=0.0, start=100.0, rate=1e-8)  # type: ignore[arg-type]
+    weigh = WeighByAdvantage(None, beta=0.0, start=None, rate=1e-8, max_weight=100.0)  # type: ignore[arg-type]
     batch["weights"] = torch.as_tensor(weigh.weights(np.array([[5.0], [-70.0], [0.0]], np.float32)))
     batch["value_targets"] = torch.zeros(3, 1)
     loss = MARWIL().loss(ActorCriticOutputs(distribution, torch.zeros(3, 1)), batch, NONE)
@@ -79,11 +79,27 @@ def test_the_value_loss_is_half_the_mean_squared_error() -> None:
 
 def test_weights_are_exponentials_of_advantages_in_units_of_their_running_norm() -> None:
     advantages = np.array([[10.0], [-30.0]], np.float32)
-    constant = WeighByAdvantage(None, beta=2.0, start=100.0, rate=0.0)  # type: ignore[arg-type]
+    constant = WeighByAdvantage(None, beta=2.0, start=100.0, rate=0.0, max_weight=100.0)  # type: ignore[arg-type]
     np.testing.assert_allclose(constant.weights(advantages), np.exp([[2.0], [-6.0]]), rtol=1e-6)
-    half = WeighByAdvantage(None, beta=1.0, start=100.0, rate=0.5)  # type: ignore[arg-type]
+    half = WeighByAdvantage(None, beta=1.0, start=100.0, rate=0.5, max_weight=100.0)  # type: ignore[arg-type]
     np.testing.assert_allclose(half.weights(advantages), np.exp(advantages / np.sqrt(300)), rtol=1e-6)
     assert half.mean_square == 300  # halfway from 100 to the mean of 100 and 900
+
+
+def test_the_norm_starts_with_the_first_minibatch_and_follows_at_its_rate() -> None:
+    weigh = WeighByAdvantage(None, beta=1.0, start=None, rate=0.5, max_weight=100.0)  # type: ignore[arg-type]
+    first, second = np.array([[300.0], [-900.0]], np.float32), np.array([[100.0], [100.0]], np.float32)
+    np.testing.assert_allclose(weigh.weights(first), np.exp(first / np.sqrt(450_000)), rtol=1e-6)
+    resumed = WeighByAdvantage(None, beta=1.0, start=None, rate=0.5, max_weight=100.0)  # type: ignore[arg-type]
+    resumed.load_state(weigh.state())
+    np.testing.assert_allclose(resumed.weights(second), np.exp(second / np.sqrt(230_000)), rtol=1e-6)
+
+
+def test_no_weight_exceeds_its_bound_however_large_an_advantage_is() -> None:
+    weigh = WeighByAdvantage(None, beta=1.0, start=1.0, rate=0.0, max_weight=20.0)  # type: ignore[arg-type]
+    weights = weigh.weights(np.array([[1e6], [3.0], [2.0], [-1e6]], np.float32))
+    np.testing.assert_allclose(weights[:, 0], [20.0, 20.0, np.exp(2.0), 0.0], rtol=1e-6)
+    assert weigh.metrics()["clipped"] == 0.5
 
 
 def test_a_truncated_return_bootstraps_from_the_value_of_its_final_observation(tmp_path: Path) -> None:
@@ -92,7 +108,7 @@ def test_a_truncated_return_bootstraps_from_the_value_of_its_final_observation(t
     with Training(None, MARWIL(input=data, gamma=0.5, **SMALL)) as training:
         trainee = training.running.trainee
         batch = Transitions(DataSet(Path(data)), gamma=0.5, n_step=None).gather(np.arange(3))
-        found = WeighByAdvantage(trainee, beta=1.0, start=4.0, rate=0.0)(batch)
+        found = WeighByAdvantage(trainee, beta=1.0, start=4.0, rate=0.0, max_weight=100.0)(batch)
         values = trainee.learner.evaluate(values_of, SampleBatch(obs=obs[:, None], valid=np.ones((4, 1), np.bool_)))
     targets = np.array([1.75, 1.5, 1.0]) + np.array([0.125, 0.25, 0.5]) * values[3, 0]
     np.testing.assert_allclose(found["value_targets"][:, 0], targets, rtol=1e-6)
@@ -103,11 +119,11 @@ def test_marwil_prefers_what_turned_out_better(tmp_path: Path) -> None:
     actions = np.arange(40) % 4 == 0  # a quarter of the actions are rewarded
     with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2)) as writer:
         for action in actions:
-            own = {"actions": np.array([int(action)]), "rewards": np.array([2.0 * action])}
+            own = {"actions": np.array([int(action)]), "rewards": np.array([900.0 * action])}
             flags = {"terminateds": np.ones(1, np.bool_), "truncateds": np.zeros(1, np.bool_)}
             writer.add_episode({"obs": np.zeros((2, 1), np.float32), **own, **flags})
     data, chosen = str(tmp_path / "data"), {}
-    for algorithm in (BC(input=data, **SMALL), MARWIL(input=data, advantage_norm_start=0.25, beta=1.0, **SMALL)):
+    for algorithm in (BC(input=data, **SMALL), MARWIL(input=data, **SMALL)):
         with Training(None, algorithm) as training:
             training.step()
             training.step()

@@ -179,7 +179,7 @@ class CheckpointStore:
         whole = [path for path in current if path not in self._corrupt]
         kept = {*whole[-self.keep :], self.best()}
         for path in (*given_up, *(path for path in current if path not in kept)):
-            with suppress(FileNotFoundError):  # somebody else has removed it
+            with suppress(FileNotFoundError):  # another process has removed it
                 remove_directory(path)
 
     def _numbered(self) -> list[tuple[int, Path]]:

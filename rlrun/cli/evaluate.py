@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rlrun.data.action_kind import ActionKind
     from rlrun.envs.env_config import EnvConfig
     from rlrun.rollout.evaluation import EvaluationResult
+    from rlrun.training.training import Training
 
 
 @click.command()
@@ -71,14 +72,15 @@ def evaluate(
     Policies that search, such as those of alphazero, take the simulations of
     their settings, or of --simulations; an opponent always those of its settings.
     """
-    from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, restored
+    from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, read_next, restored
     from rlrun.data.action_kind import other_kind
     from rlrun.envs.env_config import EnvConfig
     from rlrun.envs.task_model import with_satisfaction
     from rlrun.report.action_kinds import DifferingKinds
     from rlrun.rollout.evaluation import interval_gap
 
-    checkpoint = checkpoint_named(target, runs_dir, best=best)
+    find = partial(checkpoint_named, target, runs_dir, best=best)
+    found_first = find()
     other = None if env is None else EnvConfig.parse(env_written(env), path="--env")
     if port is not None and (against is not None or other is not None):
         raise click.UsageError("--port evaluates in episodes of clients: leave --env and --against out")
@@ -88,7 +90,12 @@ def evaluate(
         raise click.UsageError("--against plays in the world that the policy was trained in: leave --env out")
     saved = partial(restored, runs_dir=runs_dir, trust=trust)
     with ExitStack() as stack:
-        training = stack.enter_context(saved(checkpoint))
+
+        def read(checkpoint: Path) -> tuple[Path, Training, EnvConfig]:
+            training = stack.enter_context(saved(checkpoint))
+            return checkpoint, training, evaluation_env(checkpoint, training)
+
+        checkpoint, training, own_env = read_next(found_first, find, read)
         if simulations is not None:
             training.acting.search(simulations)
         if against is not None:
@@ -100,9 +107,7 @@ def evaluate(
             found = Versus(str(checkpoint), str(opponent), sides)
             print_result(found.to_dict(), found.text())
             return
-        world = other or (
-            evaluation_env(checkpoint, training) if port is None else _clients_on(training.description.env, port)
-        )
+        world = other or (own_env if port is None else _clients_on(training.description.env, port))
         judged_in, kind = with_satisfaction(world), actions or training.description.actions
         result = training.evaluate(episodes, seed=seed, actions=kind, env=judged_in)
         of_other = training.acting.evaluate_other_kind(episodes, seed=seed, actions=kind, env=judged_in)

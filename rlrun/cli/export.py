@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from rlrun.cli.tables import counted
 
 if TYPE_CHECKING:
     from rlrun.data.action_kind import ActionKind
+    from rlrun.envs.env_config import EnvConfig
     from rlrun.export.saved_policy import Export, Format
     from rlrun.training.training import Training
 
@@ -52,19 +55,25 @@ def export(
     its newest whole checkpoint.
     """
     from rlrun.checkpoint.durable import write_file
-    from rlrun.cli.targets import checkpoint_named, restored
+    from rlrun.cli.targets import checkpoint_named, evaluation_env, read_next, restored
     from rlrun.export.saved_policy import export as exported
     from rlrun.export.saved_policy import metadata_of
 
     _demand_suffix(output, to)
-    checkpoint = checkpoint_named(target, runs_dir, best=best)
-    with restored(checkpoint, runs_dir, trust=trust) as training:
-        kind = actions or training.description.actions
-        metadata = metadata_of(training, policy, checkpoint, kind)
+    find = partial(checkpoint_named, target, runs_dir, best=best)
+    with ExitStack() as stack:
+
+        def read(checkpoint: Path) -> tuple[Training, ActionKind, dict[str, str], EnvConfig]:
+            training = stack.enter_context(restored(checkpoint, runs_dir, trust=trust))
+            kind = actions or training.description.actions
+            metadata = metadata_of(training, policy, checkpoint, kind)
+            return training, kind, metadata, evaluation_env(checkpoint, training)
+
+        training, kind, metadata, env = read_next(find(), find, read)
         found = exported(
             training,
             policy,
-            lambda: _stream(training, policy, checkpoint, data, seed),
+            lambda: _stream(training, policy, env, data, seed),
             metadata,
             to=to,
             actions=kind,
@@ -83,9 +92,8 @@ def _demand_suffix(output: Path, to: Format) -> None:
     raise click.BadParameter(f"{output} does not end in .{to}, as files of --to {to} do: {advice}", param_hint="-o")
 
 
-def _stream(training: Training, policy: str, checkpoint: Path, data: str | None, seed: int) -> Any:
+def _stream(training: Training, policy: str, env: EnvConfig, data: str | None, seed: int) -> Any:
     """Observations for the comparison, of the policy's env or of a data set."""
-    from rlrun.cli.targets import evaluation_env
     from rlrun.envs.env_config import WITHOUT_ENV
     from rlrun.errors import UsageError
     from rlrun.export.observations import of_data, of_env
@@ -95,7 +103,6 @@ def _stream(training: Training, policy: str, checkpoint: Path, data: str | None,
         from rlrun.datasets.conversion import opened
 
         return of_data(opened(data), trainee.spaces)
-    env = evaluation_env(checkpoint, training)
     if env.id == WITHOUT_ENV:
         raise UsageError("this policy was trained on data, without an env: name a data set by --data to compare it on")
     return of_env(training, trainee.name, env, seed)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -95,7 +95,7 @@ def serve(
     listening = Listening(port, host, read_token(token_file), cert, key)
     find = partial(checkpoint_named, target, runs_dir, best=best)
     load = partial(
-        loaded_elsewhere, runs_dir=runs_dir, trust=trust, name=name, simulations=simulations, actions=actions
+        loaded_elsewhere, find=find, runs_dir=runs_dir, trust=trust, name=name, simulations=simulations, actions=actions
     )
     checkpoint = find()
 
@@ -110,7 +110,9 @@ def serve(
     app = PolicyApp(decisions, Sessions(sessions, session_s))
     reloader = Reloader(checkpoint.parent, find, load, decisions, app.metrics, partial(echo, err=True))
     is_fixed = existing(target, runs_dir) == checkpoint
-    _serve(app, listening, checkpoint, None if is_fixed else partial(reloader.running, reload_s))
+    _serve(
+        app, listening, checkpoint.parent / served.checkpoint, None if is_fixed else partial(reloader.running, reload_s)
+    )
 
 
 def _serve(
@@ -135,9 +137,18 @@ def _serve(
 
 
 def loaded_elsewhere(
-    checkpoint: Path, *, runs_dir: Path, trust: bool, name: str, simulations: int | None, actions: ActionKind | None
+    checkpoint: Path,
+    *,
+    find: Callable[[], Path],
+    runs_dir: Path,
+    trust: bool,
+    name: str,
+    simulations: int | None,
+    actions: ActionKind | None,
 ) -> ServedPolicy:
     """Loads a policy in a process of its own, which ends: neither torch nor the training stays in this one.
+
+    Where the run has removed the checkpoint before that process can read it, the policy is that of the next one.
 
     So decisions of the former policy are not delayed by a reload, but for the CPU that it shares.
 
@@ -146,9 +157,20 @@ def loaded_elsewhere(
     """
     with ProcessPoolExecutor(1, get_context("spawn"), _ignore_interrupts) as process:
         try:
-            return process.submit(load_policy, checkpoint, runs_dir, trust, name, simulations, actions).result()
+            return process.submit(load_next, checkpoint, find, runs_dir, trust, name, simulations, actions).result()
         except BrokenProcessPool:
             raise RlrunError(f"{checkpoint}: the process that loaded it ended without a word") from None
+
+
+def load_next(checkpoint: Path, find: Callable[[], Path], *policy: Any) -> ServedPolicy:
+    """Takes a policy out of a checkpoint, or out of the one found next if its run has removed it meanwhile.
+
+    Raises:
+        RlrunError: See `load_policy`.
+    """
+    from rlrun.cli.targets import read_next
+
+    return read_next(checkpoint, find, lambda found: load_policy(found, *policy))
 
 
 def load_policy(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlrun.cli.terminal import echo
 from rlrun.errors import CheckpointError, CheckpointRefused, RlrunError, UsageError, did_you_mean
@@ -15,6 +15,8 @@ from rlrun.errors import CheckpointError, CheckpointRefused, RlrunError, UsageEr
 if TYPE_CHECKING:
     from rlrun.envs.env_config import EnvConfig
     from rlrun.training.training import Training
+
+T = TypeVar("T")
 
 RUN_FILE = "run.json"
 TRIAL_FILE = "trial.json"
@@ -87,6 +89,27 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
     if not (found / "manifest.json").exists() and (found / CARD_CHECKPOINT / "manifest.json").is_file():
         return found / CARD_CHECKPOINT
     return found  # reading it raises if it is no checkpoint
+
+
+def read_next(checkpoint: Path, find: Callable[[], Path], read: Callable[[Path], T]) -> T:
+    """Reads a checkpoint, or the one found next if its run, which trains, has removed it meanwhile.
+
+    Args:
+        checkpoint: Directory of the checkpoint.
+        find: Finds the checkpoint that a target means now.
+        read: Reads a checkpoint; called again after it failed because the directory is gone.
+
+    Raises:
+        CheckpointError: The checkpoint is there, but cannot be used.
+        UsageError: `find` has no other one, such as for the path of a checkpoint.
+    """
+    while True:
+        try:
+            return read(checkpoint)
+        except (CheckpointError, FileNotFoundError):
+            if checkpoint.exists():
+                raise
+        checkpoint = find()
 
 
 def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import rlrun as rlrun_api
-from rlrun.checkpoint.format import Content
+from rlrun.checkpoint.format import Content, read_checkpoint
 from rlrun.checkpoint.store import CheckpointStore
-from rlrun.cli.targets import checkpoint_named, evaluation_env, run_named
+from rlrun.cli.targets import checkpoint_named, evaluation_env, read_next, run_named
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.runs.run_directory import RunTable
 from rlrun.trial.results import ResultWriter
@@ -99,6 +99,27 @@ def test_a_checkpoint_that_its_run_removes_while_it_is_read_is_no_bug(tmp_path: 
     training = rlrun_api.Training("CartPole-v1", rlrun_api.PPO(num_envs_per_worker=1))
     with pytest.raises(CheckpointError, match="iteration_000001: was removed meanwhile by the run"):
         evaluation_env(tmp_path / "iteration_000001", training)
+
+
+def test_a_checkpoint_that_its_run_removes_before_it_is_read_gives_way_to_the_next(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=1)
+    content = Content({"algorithm": "ppo"}, {"seed": 0}, {}, {})
+    first = store.commit(store.stage(1, content, {"iteration": 1}))
+    store.commit(store.stage(2, content, {"iteration": 2}))
+    assert not first.exists()
+    finds = iter([tmp_path / "iteration_000002"])
+    assert read_next(first, lambda: next(finds), lambda path: (path.name, read_checkpoint(path).spec)) == (
+        "iteration_000002",
+        {"seed": 0},
+    )
+
+
+def test_a_checkpoint_that_is_there_and_damaged_gives_way_to_no_other(tmp_path: Path) -> None:
+    trial = make_trial(tmp_path / "pole", "000", [10.0])
+    checkpoint = trial / "checkpoints/iteration_000001"
+    (checkpoint / "state.npz").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"state\.npz is truncated"):
+        read_next(checkpoint, lambda: tmp_path, read_checkpoint)
 
 
 def test_a_trial_whose_checkpoints_are_all_damaged_names_each(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_two_iterations_of_a_long_config_run(config, tmp_path):
     assert trial.checkpoint is not None
 
 
-@pytest.mark.parametrize("config", ["pong/impala.yaml", "pong/appo.yaml"])
+@pytest.mark.parametrize("config", ["pong/impala.yaml", pytest.param("pong/appo.yaml", marks=pytest.mark.regress)])
 def test_two_iterations_of_a_long_asynchronous_config_run_in_one_process(config, tmp_path):
     short = ["stop.iteration=2", "config.num_workers=0", "config.num_epochs=1", "config.train_batch_size=256"]
     (trial,) = rlrun.run(
@@ -38,7 +38,12 @@ def test_two_iterations_of_a_long_asynchronous_config_run_in_one_process(config,
 
 
 @pytest.mark.parametrize(
-    "config", ["half_cheetah/sac.yaml", "half_cheetah/td3.yaml", "hopper/sac.yaml", "hopper/td3.yaml"]
+    "config",
+    [
+        "half_cheetah/sac.yaml",
+        "hopper/td3.yaml",
+        *(pytest.param(f"{config}.yaml", marks=pytest.mark.regress) for config in ("half_cheetah/td3", "hopper/sac")),
+    ],
 )
 def test_two_iterations_of_a_long_config_with_a_replay_run(config, tmp_path):
     short = ["stop.iteration=2", "config.compile=false", "config.min_env_steps_per_iteration=200"]

@@ -65,7 +65,13 @@ def told_by(program: str, folder: Path) -> dict[str, list[str]]:
     return {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
 
 
-@pytest.mark.parametrize("first", ["", "import ray\n"], ids=["unasked", "ray imported before"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param("", id="unasked"),
+        pytest.param("import ray\n", id="ray imported before", marks=pytest.mark.regress),
+    ],
+)
 def test_a_private_ray_listens_on_loopback_alone_and_leaves_neither_its_folder_nor_a_process(
     first: str, tmp_path: Path
 ) -> None:

@@ -74,7 +74,7 @@ def sigint_reaches_children() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("running_ray")
-@pytest.mark.parametrize("algorithm", ["ppo", "a3c"])
+@pytest.mark.parametrize("algorithm", ["ppo", pytest.param("a3c", marks=pytest.mark.regress)])
 def test_remote_workers_tell_their_phases_and_what_travels_takes(spec: Path, algorithm: str) -> None:
     spec.write_text(SPEC.format(algorithm=algorithm, env="CartPole-v1"))
     trace = spec.parent / "trace.json"

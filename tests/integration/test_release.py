@@ -32,6 +32,7 @@ def test_sdist_and_wheel_hold_the_shipped_specs_the_documentation_and_names_of_o
         assert expected <= {member.name.removeprefix(f"{top}/") for member in archive if member.isfile()}
 
 
+@pytest.mark.regress  # so does `make release-check`
 def test_an_installed_wheel_trains_reports_and_shows_specs_and_pages_in_an_empty_folder(
     release: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -63,9 +63,10 @@ def test_the_config_learns(config: str, tmp_path: Path) -> None:
 
 
 def test_policies_that_do_not_learn_miss_the_easy_gates(tmp_path: Path) -> None:
-    experiments = [easy(config, env_steps=2_000) for config in EASY]  # without learning, more would change nothing
+    # Without learning, more env steps would change nothing. `make regress` tries the gates of all configs.
+    experiments = [easy(f"regression/{config}.yaml", env_steps=2_000) for config in ("ppo_cartpole", "ppo_pendulum")]
     verdicts = suite.regress(experiments, runs_dir=tmp_path, seeds=1, control=True, executor="local")
-    assert [case.outcome for verdict in verdicts for case in verdict.cases] == ["missed"] * len(EASY)
+    assert [case.outcome for verdict in verdicts for case in verdict.cases] == ["missed"] * 2
 
 
 def regress(configs: list[str], runs_dir: Path, *more: str) -> tuple[Verdicts, str]:

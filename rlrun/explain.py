@@ -7,6 +7,7 @@ annotations.
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -205,7 +206,9 @@ def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location
         names = list(annotation.model_fields) if is_model(annotation) else []
         return Mistake((*location, *below), unknown_name(str(below[0]), names, "unknown key"), at_key=True)
     if kind == "missing" and is_model(annotation):
-        return Mistake((*location, *below), "is missing")
+        example = next(iter(annotation.model_fields[str(below[0])].examples or ()), None)
+        hint = "" if example is None else f": write for instance {json.dumps(example)}"
+        return Mistake((*location, *below), f"is missing{hint}")
     if kind in ("value_error", "assertion_error"):
         reason = error["ctx"]["error"]
         return Mistake(location, str(reason), at_key=isinstance(reason, UnknownKey))

@@ -16,7 +16,7 @@ from rlrun.cli.tables import stdout_width, table
 
 @click.command()
 @click.argument("algorithm", required=False, shell_complete=complete_algorithms)
-@spec_files_option(required=False)
+@spec_files_option
 @json_option("the metrics")
 def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     """List the metrics of an algorithm: names, units and meanings.

@@ -148,19 +148,15 @@ def json_option(what: str) -> Callable[[Command], Command]:
     return click.option("--json", is_flag=True, expose_value=False, help=help_text)
 
 
-def spec_files_option(*, required: bool) -> Callable[[Command], Command]:
-    """Creates a command decorator for the repeatable option ``-f FILE``.
-
-    Args:
-        required: Whether at least one file must be given.
-    """
-    return click.option(
+def spec_files_option(command: Command) -> Command:
+    """Command decorator: repeatable option ``-f FILE``, spec files."""
+    option = click.option(
         "-f",
         "--file",
         "files",
         type=click.Path(path_type=Path),  # a file that cannot be read gets the message of spec files
         multiple=True,
-        required=required,
         shell_complete=complete_specs,
         help="A spec file (YAML), or a folder for all in it; may be given several times.",
     )
+    return option(command)

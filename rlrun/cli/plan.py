@@ -21,7 +21,7 @@ FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid"}
 
 @click.command()
 @click.argument("algorithm", required=False, shell_complete=complete_algorithms)
-@spec_files_option(required=False)
+@spec_files_option
 @set_option
 @click.option(
     "--format",

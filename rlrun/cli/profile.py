@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@spec_files_option(required=False)
+@spec_files_option
 @algorithm_and_env_options
 @set_option
 @machine_option

@@ -1,4 +1,4 @@
-"""``rlrun regress -f FILE...``: checks whether experiments still reach the targets in their specs."""
+"""``rlrun regress FILE...``: checks whether experiments still reach the targets in their specs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from rlrun.cli.completers import complete_specs
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import (
     executor_option,
@@ -41,7 +42,8 @@ def output_option(name: str, description: str) -> Callable[[Command], Command]:
 
 
 @click.command()
-@spec_files_option(required=True)
+@click.argument("specs", type=click.Path(path_type=Path), nargs=-1, metavar="[FILE]...", shell_complete=complete_specs)
+@spec_files_option
 @set_option
 @click.option(
     "--seeds", type=click.IntRange(min=1), help="Run the seeds 0 to N-1 instead of the specs' own.", metavar="N"
@@ -57,6 +59,7 @@ def output_option(name: str, description: str) -> Callable[[Command], Command]:
 @runs_dir_option
 @json_option("the verdicts")
 def regress(
+    specs: tuple[Path, ...],
     files: tuple[Path, ...],
     overrides: tuple[str, ...],
     seeds: int | None,
@@ -77,8 +80,8 @@ def regress(
     target is `passes` in the spec, two thirds by default; else the exit code is 3. If a trial failed, it is 4.
 
     \b
-    rlrun regress -f configs/regression/ --junit junit.xml
-    rlrun regress -f configs/regression/ --control
+    rlrun regress configs/regression/ --junit junit.xml
+    rlrun regress configs/regression/ --control
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
     from rlrun.cli.watch import watching
     from rlrun.regression import suite
@@ -87,6 +90,8 @@ def regress(
     from rlrun.regression.verdicts import verdict_data
     from rlrun.spec.load import load_experiments
 
+    if not (files := (*specs, *files)):
+        raise click.UsageError("name spec files, such as: rlrun regress my.yaml")
     if control and (baseline or save_baseline):
         raise click.UsageError("a control learns nothing, so it has no curve to compare with a baseline or to store")
     if fail_on_speed and baseline is None:

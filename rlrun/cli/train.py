@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("specs", type=click.Path(path_type=Path), nargs=-1, metavar="[FILE]...", shell_complete=complete_specs)
-@spec_files_option(required=False)
+@spec_files_option
 @algorithm_and_env_options
 @set_option
 @machine_option

@@ -131,7 +131,9 @@ def _other(env_id: str) -> str:
     if is_world_module(env_id):
         return f"; a world of many agents is env: {{pettingzoo: {moved_module(env_id) or env_id}}}"
     if re.fullmatch(r"\w+(\.\w+)+", env_id):
-        return "; an env of your own is package.module:factory"
+        module, _, name = env_id.rpartition(".")
+        is_there = importlib.util.find_spec(module.partition(".")[0]) is not None  # imports nothing
+        return f"; did you mean '{module}:{name}'?" if is_there else "; an env of your own is package.module:factory"
     return ""
 
 

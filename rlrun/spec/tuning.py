@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Gt, Le
-from pydantic import AfterValidator, PlainSerializer, PlainValidator, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, model_validator
 
 from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.explain import shown
@@ -50,16 +51,20 @@ Mutation = Annotated[
 """Type of the search space of a hyperparameter that a population mutates."""
 
 
-def _not_empty(example: str) -> AfterValidator:
+MUTATIONS_EXAMPLE = {"lr": {"loguniform": [0.0001, 0.01]}}
+BOUNDS_EXAMPLE = {"lr": [0.0001, 0.01]}
+
+
+def _not_empty(example: Mapping[str, Any]) -> AfterValidator:
     def check(entries: dict[str, Any]) -> dict[str, Any]:
         if not entries:
-            raise ValueError(f"is empty: add for instance {example}")
+            raise ValueError(f"is empty: write for instance {json.dumps(example)}")
         return entries
 
     return AfterValidator(check)
 
 
-Mutations = Annotated[dict[str, Mutation], _not_empty("lr: {loguniform: [1e-5, 1e-2]}")]
+Mutations = Annotated[dict[str, Mutation], _not_empty(MUTATIONS_EXAMPLE)]
 """Type of PBT's mutations: search spaces of the mutated hyperparameters, by path below `config`."""
 
 
@@ -69,9 +74,7 @@ def _ascending(bounds: tuple[float, float]) -> tuple[float, float]:
     return bounds
 
 
-Bounds = Annotated[
-    dict[str, Annotated[tuple[float, float], AfterValidator(_ascending)]], _not_empty("lr: [1e-5, 1e-2]")
-]
+Bounds = Annotated[dict[str, Annotated[tuple[float, float], AfterValidator(_ascending)]], _not_empty(BOUNDS_EXAMPLE)]
 """Type of PB2's bounds: ranges `[low, high]` of the mutated hyperparameters, by path below `config`."""
 
 
@@ -199,7 +202,7 @@ class _Population(_Judging):
 class PbtConfig(_Population):
     """Population-based training (PBT, arXiv:1711.09846): the worst trials copy the best and perturb hyperparameters."""
 
-    mutations: Mutations
+    mutations: Mutations = Field(examples=[MUTATIONS_EXAMPLE])
     """Search spaces of the hyperparameters that PBT mutates, by path below `config`. Initial values that `config` does
     not set are sampled."""
     resample_probability: Fraction = 0.25
@@ -217,7 +220,7 @@ class PbtConfig(_Population):
 class Pb2Config(_Population):
     """Population-based bandits (PB2, arXiv:2002.02518): PBT whose hyperparameters a Gaussian process bandit chooses."""
 
-    bounds: Bounds
+    bounds: Bounds = Field(examples=[BOUNDS_EXAMPLE])
     """Ranges `[low, high]` of the hyperparameters that PB2 mutates, by path below `config`. Initial values that
     `config` does not set are sampled."""
     log_scale: tuple[str, ...] = ()

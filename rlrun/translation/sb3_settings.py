@@ -322,6 +322,14 @@ def hindsight(theirs: Theirs, key: str, value: Any) -> Any:
 
 
 @conversion
+def of_hindsight(theirs: Theirs, key: str, value: Any) -> Any:
+    """Settings of hindsight, which its own conversion reads where there is hindsight."""
+    if not theirs.has("replay.hindsight") or not {"replay_buffer_class", "n_sampled_goal"} & theirs.written.keys():
+        theirs.tell(key, "there is no hindsight that it belongs to", Harm.NONE)
+    return OMIT
+
+
+@conversion
 def only_whole_batches(theirs: Theirs, key: str, value: Any) -> Any:
     """Part of a batch from which TRPO computes its step."""
     if value != 1:

@@ -81,6 +81,38 @@ def test_examples_lists_every_shipped_spec_and_finds_text_in_any_column() -> Non
     }
 
 
+def test_examples_lists_targets_and_not_how_they_are_judged() -> None:
+    (row,) = json.loads(rlrun("examples", "dqn_rainbow", "--json").stdout)["specs"]
+    assert row["must reach"] == "episode_return_mean 400, within_env_steps 100,000"
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("watch", "`rlrun train` shows progress while it runs"),
+        ("external", "`rlrun client`"),
+        ("wandb", "loggers: [wandb]"),
+    ],
+)
+def test_a_command_that_there_is_not_is_answered(command: str, answer: str) -> None:
+    result = rlrun(command)
+    assert result.exit_code == 2
+    assert answer in result.stderr
+
+
+def test_steps_as_an_option_are_a_stop_criterion() -> None:
+    result = rlrun("train", "cartpole/ppo", "--steps", "5000")
+    assert result.exit_code == 2
+    assert "No such option '--steps'; write --set stop.env_steps=VALUE" in result.stderr
+
+
+def test_regress_takes_files_with_and_without_an_option() -> None:
+    assert "name spec files, such as: rlrun regress my.yaml" in rlrun("regress").stderr
+    for words in (["t.yaml"], ["-f", "t.yaml"]):
+        result = rlrun("regress", *words)
+        assert (result.exit_code, result.stderr) == (2, "t.yaml: there is no such file\n")
+
+
 def test_init_writes_a_spec_that_is_valid_and_never_over_another_file() -> None:
     assert rlrun("init", "Acrobot-v1", "sac").exit_code == 0
     (experiment,) = load_experiments(["acrobot-v1-sac.yaml"])

@@ -1028,6 +1028,31 @@ def test_actions_that_are_not_supported_are_told_before_a_run(command: list[str]
         assert ".env.id: td3 acts in bounded Box, not in Discrete(2); take ppo, sac, dqn, impala or" in result.stderr
 
 
+def test_keys_of_hooks_logging_and_exploration_elsewhere_get_an_answer(folder: Path) -> None:
+    keys = ["callbacks: x", "wandb: true", "tensorboard_log: x", "verbose: 1", "steps: 5"]
+    (folder / "spec.yaml").write_text(entry("\n  ".join([*keys, "config: {exploration_enabled: true}"])))
+    told = [line.partition(" ")[2] for line in validate("spec.yaml").stderr.splitlines()]
+    answers = [
+        "try.callbacks: 'callbacks' is `hooks`, next to config, here: a list of classes",
+        "try.wandb: 'wandb' is `loggers`, next to config, here: a list of services, such as [wandb]",
+        "try.tensorboard_log: there is no 'tensorboard_log' here: each trial writes event files for TensorBoard",
+        "try.verbose: there is no 'verbose' here: `rlrun train --quiet` and `--progress`",
+        "try.steps: 'steps' is `stop.env_steps`, next to config, here",
+        "try.config.exploration_enabled: there is no 'exploration_enabled' in ppo: training explores as",
+    ]
+    assert len(told) == len(answers)
+    assert all(line.startswith(answer) for line, answer in zip(told, answers, strict=True)), told
+
+
+def test_a_class_behind_a_dot_is_answered_with_the_colon(folder: Path) -> None:
+    (folder / "greenhouse.py").write_text("raise AssertionError('a hint imports nothing')\n")
+    (folder / "spec.yaml").write_text(env("greenhouse.Greenhouse"))
+    hint = "did you mean 'greenhouse:Greenhouse'?"
+    assert (
+        validate("spec.yaml").stderr == f"spec.yaml:3:8: try.env.id: there is no env 'greenhouse.Greenhouse'; {hint}\n"
+    )
+
+
 def test_a_directory_is_no_file(folder: Path) -> None:
     (folder / "specs").mkdir()
     result = validate("specs")

@@ -13,6 +13,7 @@ SWEEP = f"{BASE}  num_samples: 4\n  config: {{gamma: {{uniform: [0.9, 0.99]}}}}\
 
 PBT = "scheduler: {{pbt: {{interval_env_steps: 20_000, mutations: {}}}}}"
 PB2 = "scheduler: {{pb2: {{interval_env_steps: 20_000, bounds: {}}}}}"
+EXAMPLE = '{"lr": {"loguniform": [0.0001, 0.01]}}'
 IN_MUTATIONS = "try.scheduler.pbt.mutations"
 IN_BOUNDS = "try.scheduler.pb2.bounds"
 
@@ -152,7 +153,10 @@ SEARCHERS = [
 ]
 
 POPULATIONS = [
-    ("scheduler: pbt", ["7:14: try.scheduler.pbt.mutations: is missing"]),
+    (
+        "scheduler: pbt",
+        [f"7:14: {IN_MUTATIONS}: is empty: write for instance {EXAMPLE}"],
+    ),
     (
         "scheduler: {pbt: {mutations: {lr: {uniform: [0, 1]}}}}",
         [
@@ -167,7 +171,10 @@ POPULATIONS = [
             "write interval_env_steps"
         ],
     ),
-    (PBT.format("{}"), [f"7:60: {IN_MUTATIONS}: is empty: add for instance lr: {{loguniform: [1e-5, 1e-2]}}"]),
+    (
+        PBT.format("{}"),
+        [f"7:60: {IN_MUTATIONS}: is empty: write for instance {EXAMPLE}"],
+    ),
     (
         PBT.format("{lrr: {uniform: [0, 1]}, hiddens: {choice: [[64], [32]]}, zzz: {uniform: [0, 1]}}"),
         [

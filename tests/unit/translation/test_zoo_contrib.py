@@ -14,6 +14,7 @@ def test_goals_of_hindsight_are_a_share_of_relabelled_rows() -> None:
     theirs = Theirs(Source("sb3", (2, 8), "sac"), lambda _: True, written, {})
     translate_settings(theirs, CONVERSIONS)
     assert theirs.ours["config.replay.hindsight"].value == {"strategy": "future", "share": 0.75}
+    assert not theirs.remarks, "all settings of hindsight are used"
     old = Theirs(theirs.source, lambda _: True, {"n_sampled_goal": 1, "goal_selection_strategy": "final"}, {})
     translate_settings(old, CONVERSIONS)
     assert old.ours["config.replay.hindsight"].value == {"strategy": "final", "share": 0.5}

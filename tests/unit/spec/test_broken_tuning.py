@@ -155,7 +155,7 @@ SEARCHERS = [
 POPULATIONS = [
     (
         "scheduler: pbt",
-        [f"7:14: {IN_MUTATIONS}: is empty: write for instance {EXAMPLE}"],
+        [f"7:14: {IN_MUTATIONS}: is missing: write for instance {EXAMPLE}"],
     ),
     (
         "scheduler: {pbt: {mutations: {lr: {uniform: [0, 1]}}}}",

@@ -19,9 +19,12 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 # Ray gives its workers the niceness 15: beside other work on all cores they would take twenty times as long.
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (the name is Ray's)
 
-# Commands in the background of a shell begin with Ctrl-C ignored, and hand that on; tests send it.
+# A shell begins commands in the background with Ctrl-C ignored, `nohup` with SIGHUP, and processes hand that on. Tests
+# send these signals.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 # An example may take as long as the machine is busy.
 hypothesis.settings.register_profile("rlrun", deadline=None)

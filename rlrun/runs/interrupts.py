@@ -16,6 +16,8 @@ class Interrupts:
 
     The first signal raises as well while an env hangs in this process, since the iteration would never end.
 
+    Signals that the caller ignores stay ignored, as SIGHUP under `nohup`.
+
     Signals can only be received in the main thread. A run in another thread cannot be interrupted in this way.
 
     Args:
@@ -50,8 +52,9 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             return
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            handler = signal.signal(number, self._receive)
-            self._previous.setdefault(number, handler)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                handler = signal.signal(number, self._receive)
+                self._previous.setdefault(number, handler)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.received:

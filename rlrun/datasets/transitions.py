@@ -58,8 +58,8 @@ class Transitions:
         clip_rewards: Bound to which each reward is clipped; None for none.
         further: Further columns to read: `next_actions`, those in `next_obs`, with `next_valid`, false where an episode
             ends before one; `returns`, the discounted rewards to the episode's end, without a bootstrap. They are
-            lower bounds of values, and a warning tells where they are none: in episodes of negative returns that do
-            not terminate.
+            lower bounds of values, unless an episode has negative rewards and does not terminate; a warning names the
+            data set then.
     """
 
     def __init__(

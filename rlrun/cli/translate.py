@@ -11,7 +11,7 @@ from rlrun.cli.terminal import echo
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--env", help="Env whose settings to take from a file of rl-zoo3.")
+@click.option("--env", help="Env whose settings to take from rl-zoo3, or to name for RLlib.")
 @click.option("--lenient", is_flag=True, help="Leave out keys although they change what is learned.")
 @click.option(
     "--version",
@@ -23,10 +23,12 @@ def translate(file: Path, env: str | None, lenient: bool, version: str | None) -
 
     Comments say which line a value comes from, and what was changed or left out,
     the most harmful first. A key that changes what is learned and has no
-    counterpart is an error, unless --lenient leaves it out.
+    counterpart is an error, unless --lenient leaves it out. For an env that RLlib
+    knew from code, name yours with --env.
 
     \b
     rlrun translate pong-ppo.yaml > pong.yaml
+    rlrun translate warehouse.yaml --env my_lab:Warehouse
     rlrun translate hyperparams/ppo.yml --env CartPole-v1
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
     from rlrun.spec.files_of_others import translated_text

@@ -45,13 +45,15 @@ def translated_text(
 
     Args:
         path: The file.
-        env: Env whose settings to take from a file of rl-zoo3; None for a file of RLlib.
+        env: Env whose settings to take from a file of rl-zoo3; for one of RLlib, the env of its experiments in place of
+            those that the file names.
         lenient: Whether keys without a counterpart are left out although they change what is learned.
         version: Version of RLlib; None to recognise it by the keys.
 
     Raises:
         SpecError: The file cannot be read or translated, or without `lenient` has such keys.
     """
+    from rlrun.translation.rllib import is_rllibs
     from rlrun.translation.translate import text_of, translate_rllib, translate_zoo
 
     try:
@@ -60,9 +62,9 @@ def translated_text(
         raise SpecError([Problem("", "there is no such file", str(path))]) from None
     if document.problems:
         raise SpecError(document.problems)
-    if env is None:
+    if env is None or is_rllibs(document.data):
         _refuse_others(document)
-        translation = translated(document, lambda data: translate_rllib(data, version))
+        translation = translated(document, lambda data: translate_rllib(data, version, env))
     else:
         translation = translated(document, lambda data: translate_zoo(data, path.stem, env))
     if not lenient:

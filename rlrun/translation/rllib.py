@@ -32,7 +32,7 @@ ELSEWHERE = (
 ENTRY_KEYS = (
     "run", "env", "stop", "config", "num_samples", "checkpoint_freq", "checkpoint_at_end", "keep_checkpoints_num",
     "checkpoint_config", "checkpoint_score_attr", "max_failures", "local_dir", "storage_path", "upload_dir", "restore",
-    "trial_resources", "resources_per_trial", "pass_criteria", "repeat",
+    "trial_resources", "resources_per_trial", "pass_criteria", "repeat", "log_to_file",
 )  # fmt: skip
 """Keys of an experiment of RLlib; an experiment with another key is none of RLlib's."""
 
@@ -172,6 +172,7 @@ def _put_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) -> None:
         "trial_resources",
         "resources_per_trial",
         "checkpoint_score_attr",
+        "log_to_file",
     ):
         if key in entry:
             meaning = meaning_of(key, result.source, lambda _: False)

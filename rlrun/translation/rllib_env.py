@@ -28,7 +28,7 @@ def put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -
     if name is None and theirs.algorithm in OFFLINE:
         return  # the spaces are those of the data
     if name is None:
-        raise Refusal((), "has no env: RLlib took it from code")
+        raise Refusal((), "has no env: RLlib took it from code; `rlrun translate` takes yours by --env")
     if not isinstance(name, str):
         raise Refusal(place, f"must be the name of an env, not {shown(name)}")
     present = present_env(name)
@@ -64,7 +64,10 @@ def _put_id(
             result.tell(place, "env", "the class must be a World or of PettingZoo here (docs/multi_agent.md)")
         _put_policies(result, config, theirs)
     elif is_unknown and "-v" not in name:
-        raise Refusal(place, f"{name!r} was registered by code; name the env as package.module:Class")
+        raise Refusal(
+            place,
+            f"{name!r} was registered by code; name the env as package.module:Class, or `rlrun translate` by --env",
+        )
     else:
         result.put("env.id", found, place)
 

@@ -15,6 +15,7 @@ from rlrun.translation.theirs import Theirs
 METRICS = {
     "time_total_s": "time_total_s",
     "num_env_steps_sampled": "env_steps",
+    "num_steps_sampled": "env_steps",
     "num_agent_steps_sampled": "env_steps",
     "episodes_total": "episodes",
     "episode_return_mean": "episode_return_mean",

@@ -188,7 +188,7 @@ def _policy_kwargs(theirs: Theirs) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for known in (theirs.defaults, theirs.written):
         written = known.get("policy_kwargs")
-        value = python_value(written) if isinstance(written, str) else written or {}
+        value = (python_value(written) if isinstance(written, str) else written) or {}
         if not isinstance(value, dict):
             raise ValueError("policy_kwargs is no dict")
         merged |= value
@@ -319,6 +319,12 @@ def hindsight(theirs: Theirs, key: str, value: Any) -> Any:
     own = {**theirs.written, **python_value(theirs.get("replay_buffer_kwargs", "{}"))}
     goals = int(own.get("n_sampled_goal", 4))
     return {"strategy": own.get("goal_selection_strategy", "future"), "share": goals / (goals + 1)}
+
+
+@conversion
+def target_entropy(theirs: Theirs, key: str, value: Any) -> Any:
+    """Target entropy, null for `auto`."""
+    return None if value == "auto" else value
 
 
 @conversion

@@ -89,12 +89,15 @@ class Translation:
         return f"read as {self.read_as()}, {changes}"
 
 
-def translate_rllib(data: Mapping[str, Any], version: tuple[int, ...] | None = None) -> Translation:
+def translate_rllib(
+    data: Mapping[str, Any], version: tuple[int, ...] | None = None, env: str | None = None
+) -> Translation:
     """Translates the experiments of a file of RLlib.
 
     Args:
         data: Experiments by name.
         version: Version of RLlib; None to recognise it by the keys.
+        env: Env of all experiments in place of those that the file names, such as one that was registered by code.
 
     Raises:
         Refusal: An experiment cannot be translated; the location begins with its name.
@@ -102,7 +105,8 @@ def translate_rllib(data: Mapping[str, Any], version: tuple[int, ...] | None = N
     entries = {}
     for name, entry in data.items():
         try:
-            entries[name] = with_policies(translate_entry(entry, version))
+            named = entry if env is None else {**entry, "env": env}
+            entries[name] = with_policies(translate_entry(named, version))
         except Refusal as refusal:
             raise Refusal((name, *refusal.location), str(refusal)) from None
     return Translation("rllib", entries)

@@ -125,7 +125,12 @@ def action_noise(theirs: Theirs, key: str, value: Any) -> Any:
     return [[start, tidy(sigma * first)], [start + max(int(steps), 1), tidy(sigma * last)]]
 
 
-_STARTS = ("learning_starts", "replay_buffer_config.learning_starts", "num_steps_sampled_before_learning_starts")
+_STARTS = (
+    "learning_starts",
+    "replay_buffer_config.learning_starts",
+    "replay_buffer_config.min_size_for_sampling",
+    "num_steps_sampled_before_learning_starts",
+)
 
 
 @conversion

@@ -8,8 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from rlrun.cli.main import cli
+from rlrun.spec.load import load_experiments
 
-THEIRS = "pole:\n  run: DQN\n  env: CartPole-v0\n  stop: {timesteps_total: 500}\n  config: {lr: 0.1, callbacks: a.B}\n"
+THEIRS = (
+    "pole:\n  run: DQN\n  env: CartPole-v0\n  stop: {timesteps_total: 50000}\n  config: {lr: 0.1, callbacks: a.B}\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +44,29 @@ def test_what_a_file_of_rllib_became_is_told_before_its_trials() -> None:
 def test_a_missing_file_is_named() -> None:
     done = CliRunner().invoke(cli, ["translate", "nowhere.yaml"])
     assert (done.exit_code, done.stderr) == (2, "nowhere.yaml: there is no such file\n")
+
+
+def test_an_env_that_was_registered_by_code_is_named_on_the_command_line() -> None:
+    Path("theirs.yaml").write_text(
+        "first:\n  run: SAC\n  env: registered\n  stop: {info/num_steps_sampled: 10000}\n  log_to_file: true\n"
+        "  config: {target_entropy: auto, replay_buffer_config: {min_size_for_sampling: 500}}\n"
+        "second: {run: PPO, stop: {timesteps_total: 500}}\n"
+    )
+    refused = CliRunner().invoke(cli, ["translate", "theirs.yaml"])
+    assert refused.exit_code == 2
+    assert "'registered' was registered by code; name the env as package.module:Class, or" in refused.stderr
+    printed = CliRunner().invoke(cli, ["translate", "theirs.yaml", "--env", "rlrun.toys.lqr:DoubleIntegrator"])
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    Path("ours.yaml").write_text(printed.stdout)
+    first, second = load_experiments(["ours.yaml"])
+    assert (first.env.id, second.env.id) == ("rlrun.toys.lqr:DoubleIntegrator", "rlrun.toys.lqr:DoubleIntegrator")
+    assert first.stop.bounds == {"env_steps": 10_000}
+    assert first.config.to_data()["learning_starts"] == 500
+    assert first.config.to_data()["target_entropy"] is None
+
+
+def test_settings_of_rl_zoo3_that_say_nothing_are_taken() -> None:
+    Path("sac.yml").write_text("Pendulum-v1: {n_timesteps: 500, policy_kwargs: None, target_entropy: auto}\n")
+    printed = CliRunner().invoke(cli, ["translate", "sac.yml", "--env", "Pendulum-v1"])
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    assert "target_entropy: null" in printed.stdout

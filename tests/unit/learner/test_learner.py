@@ -69,6 +69,8 @@ def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         directory = tmp_path_factory.mktemp("cache")
         patch.setenv("RLRUN_CACHE", str(directory))
+        # Most of the time goes into optimizing the code around the kernels, whose numbers stay the same without.
+        patch.setattr("torch._inductor.config.aot_inductor.compile_wrapper_opt_level", "O0")
         yield directory
 
 

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
+from typing_extensions import override
+
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.space_kinds import ActionKind
@@ -75,6 +77,7 @@ class Algorithm(Generic[C]):
     acts_in: ClassVar[tuple[ActionKind, ...]] = ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Dict", "Tuple")
     learns_in_worlds: ClassVar[bool] = True
     collect_settings: ClassVar[tuple[str, ...]] = ()
+    __signature__ = load_object("rlrun.signatures:SettingsByName", "signature")()
 
     def __init__(self, config: C | None = None, /, *others: Any, **settings: Any) -> None:
         if config is None and not others:
@@ -86,6 +89,10 @@ class Algorithm(Generic[C]):
                 f'rlrun.Training("CartPole-v1", {name}(lr=1e-3))'
             )
         self.config: C = config
+
+    @override
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({repr(self.config).partition('(')[2]}"
 
     @property
     def has_target_network(self) -> bool:

@@ -3,20 +3,13 @@
 A config is a frozen pydantic model whose every field has a default (or is required) and a docstring. It is validated
 strictly from YAML data: ``true`` is no number, ``"3"`` is no number, an unknown key is an error. Two types that YAML
 cannot express are converted: a list to a tuple, and a float without a fraction to an integer, as in ``env_steps: 1e6``.
-
-Examples:
-    >>> class Ladder(ConfigModel):
-    ...     rungs: PositiveInt = 3
-    ...     slope: Fraction = 0.5
-    >>> Ladder.parse({"rungs": 1e1}).rungs
-    10
 """
 
 from __future__ import annotations
 
 import itertools
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeGuard, TypeVar, Union, cast, get_args, get_origin
@@ -163,8 +156,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
     @classmethod
     def mistakes(cls, error: ValidationError) -> list[Mistake]:
         """Converts pydantic's validation error to a list of mistakes with rlrun's messages."""
-        found = mistakes_of(error, cls)
-        return [replace(mistake, message=cls._key_message(mistake) or mistake.message) for mistake in found]
+        return [replace(each, message=cls._key_message(each) or each.message) for each in mistakes_of(error, cls)]
 
     @classmethod
     def _key_message(cls, mistake: Mistake) -> str:
@@ -201,6 +193,12 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         """
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return self.parse({**values, **(self.model_extra or {}), **self.merged(changes)})
+
+    @override
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yields the settings that differ from their defaults."""
+        fields = type(self).model_fields
+        return ((n, v) for n, v in self if n not in fields or v != fields[n].get_default(call_default_factory=True))
 
     def to_data(self) -> dict[str, Any]:
         """Serializes the config to plain data (mappings, lists, texts, numbers) for `parse`."""
@@ -239,10 +237,7 @@ def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
     Examples:
         >>> class Rung(ConfigModel):
         ...     width: PositiveInt = 3
-        >>> @defaults(width=4)
-        ... class WideRung(Rung):
-        ...     pass
-        >>> WideRung().width
+        >>> defaults(width=4)(Rung)().width
         4
 
     Raises:

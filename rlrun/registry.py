@@ -134,10 +134,8 @@ def is_installed_algorithm(name: str) -> bool:
     """Whether an algorithm is built in or an installed plugin, so that the name runs no other code.
 
     Examples:
-        >>> is_installed_algorithm("ppo"), is_installed_algorithm("rlrun.algorithms.ppo:PPO")
-        (True, True)
-        >>> is_installed_algorithm("os:system")
-        False
+        >>> [is_installed_algorithm(name) for name in ("ppo", "rlrun.algorithms.ppo:PPO", "os:system")]
+        [True, True, False]
     """
     return (
         ":" not in name or name in BUILT_IN.values() or any(point.value == name for point in _entry_points().values())

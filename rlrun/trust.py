@@ -24,7 +24,7 @@ from rlrun.checkpoint.format import SPEC_FILE
 from rlrun.checkpoint.own_digest import read_unaltered
 from rlrun.checkpoint.plain_json import load_json
 from rlrun.checkpoint.plain_yaml import load_plain_yaml
-from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_config import EnvConfig, is_unnamed
 from rlrun.envs.env_ids import is_usable_kind, register_atari
 from rlrun.errors import CheckpointRefused, RunDamaged, SpecError
 from rlrun.registry import is_installed_algorithm
@@ -289,6 +289,8 @@ def _but_own_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_known_world(world: EnvConfig) -> bool:
     """Whether a multi-agent world is built into PettingZoo or rlrun."""
+    if is_unnamed(world.id):  # only its owner can pass it
+        return True
     if world.pettingzoo is not None:
         return _PETTINGZOO.fullmatch(world.pettingzoo) is not None
     return world.world in harmless()["worlds"]
@@ -296,6 +298,8 @@ def _is_known_world(world: EnvConfig) -> bool:
 
 def _is_known_env(env: EnvConfig) -> bool:
     """Whether an env id is built into rlrun, registered by Gymnasium or ALE, or unknown and so never instantiated."""
+    if is_unnamed(env.id):  # only its owner can pass it
+        return True
     if ":" in env.id:
         return env.id in harmless()["envs"]
     if env.backend == "envpool":  # which knows its own ids only

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -11,6 +12,7 @@ from annotated_types import Ge, Le
 from pydantic import (
     Field,
     ModelWrapValidatorHandler,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     ValidationError,
     field_validator,
@@ -227,6 +229,26 @@ class ExternalConfig(ConfigModel):
             raise ValueError(f"{spaces} cannot be read: {error}") from None
 
 
+@dataclass(frozen=True)
+class GivenEnv:
+    """Env that a user passed as a Python object without an import name; it exists in this process and in no file.
+
+    Attributes:
+        factory: Callable that takes the place of the factory at an import path.
+        instance: The user's env, if the object is an instance; None for a class or a function.
+        num_envs: Number of env slots of the instance; None for a class or a function, which makes any number.
+    """
+
+    factory: Callable[..., Any]
+    instance: Any = None
+    num_envs: int | None = None
+
+
+def is_unnamed(env_id: str) -> bool:
+    """Whether an id stands for an env that was passed as a Python object without an import name: ``<Tank>``."""
+    return env_id.startswith("<")
+
+
 class EnvConfig(ConfigModel):
     """Config of a single-agent env or a multi-agent world, with its backend; a bare string in YAML is the id.
 
@@ -303,6 +325,8 @@ class EnvConfig(ConfigModel):
     """Time limit in seconds, at a resume, for replaying the actions of one worker's current episodes; 0 to begin new
     ones instead."""
 
+    _given: GivenEnv | None = PrivateAttr(default=None)
+
     @model_validator(mode="wrap")
     @classmethod
     def _has_settings_of_its_kind(cls, data: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
@@ -332,7 +356,24 @@ class EnvConfig(ConfigModel):
 
     @override
     def replace(self, **changes: Any) -> Self:
-        return self.parse({**{name: value for name, value in self if name not in self._foreign}, **changes})
+        replaced = self.parse({**{name: value for name, value in self if name not in self._foreign}, **changes})
+        return replaced if self._given is None or replaced.id != self.id else replaced.with_given(self._given)
+
+    def with_given(self, given: GivenEnv) -> Self:
+        """Returns a copy whose env is made by a Python object, of which `id` is only a name for messages."""
+        copied = self.model_copy()
+        copied._given = given
+        return copied
+
+    @property
+    def given(self) -> GivenEnv | None:
+        """The Python object that makes the env; None for an env with an id or an import path."""
+        return self._given
+
+    @property
+    def fixed_num_envs(self) -> int | None:
+        """Number of env slots of an env that was passed as an instance; None if any number can be made."""
+        return None if self._given is None else self._given.num_envs
 
     @property
     def _foreign(self) -> Collection[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
+from rlrun.envs.env_config import EnvConfig, is_unnamed
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 from rlrun.foreign_names import env_package, env_packages, is_world_module, moved_module
 from rlrun.registry import load_object
@@ -26,9 +29,50 @@ _PACKAGES = {
 
 
 def is_factory(env_id: str) -> bool:
-    """Whether an id has the form ``package.module:factory``; a Gymnasium id after the colon is no factory."""
+    """Whether an id names a factory: ``package.module:factory``, or a Python object without an import name.
+
+    Examples:
+        >>> is_factory("tank:Tank"), is_factory("<Tank>"), is_factory("minigrid:MiniGrid-Empty-5x5-v0")
+        (True, True, False)
+    """
+    if is_unnamed(env_id):
+        return True
     module, colon, name = env_id.partition(":")
     return bool(colon) and all(word.isidentifier() for word in (*module.split("."), *name.split(".")))
+
+
+def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., Any]:
+    """Returns the factory of an env or world: the object at its import path, or the one that was passed in Python.
+
+    Args:
+        config: Config of the env, whose id names a factory.
+        what: Kind of the factory, for messages.
+
+    Raises:
+        UsageError: The factory does not exist, cannot be called, or was passed to another process and not to this one.
+        UserCodeError: The factory's module raises while it is imported.
+    """
+    if config.given is not None:
+        return config.given.factory
+    if is_unnamed(config.id):
+        raise UsageError(
+            f"env {config.id} was passed as a Python object that has no import name: pass it again, as `env` (or "
+            "`eval_env`) of Training.restore"
+        )
+    factory = load_object(config.id, what)
+    if not callable(factory):
+        raise UsageError(f"the {what} '{config.id}' cannot be called: it is a {type(factory).__name__}")
+    return factory  # type: ignore[no-any-return]
+
+
+def makes_vector_env(factory: Callable[..., Any]) -> bool:
+    """Whether a factory makes a `gymnasium.vector` env: a class of these, or a function with a parameter `num_envs`."""
+    if isinstance(factory, type):
+        return issubclass(factory, gymnasium.vector.VectorEnv)
+    try:
+        return "num_envs" in inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # callables of C have no signature
+        return False
 
 
 def find_spec(env_id: str) -> EnvSpec:

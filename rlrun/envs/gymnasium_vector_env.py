@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from rlrun.data.space_kinds import known_kind
 from rlrun.envs.action_masks import with_vector_action_masks
 from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.env_ids import check_installed, find_spec
+from rlrun.envs.env_ids import check_installed, factory_of, find_spec, is_factory
 from rlrun.envs.env_watch import Watched, telling_place
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.envs.single_env import check_call, made_by
 from rlrun.envs.spaces import action_misfit, check_spaces
 from rlrun.envs.step_marks import ALL_SLOTS, StepMarks
 from rlrun.envs.vector_env import (
@@ -195,25 +196,30 @@ class GymnasiumVectorEnv:
 def make_gymnasium(
     config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, first_episodes: Sequence[int] | None = None
 ) -> GymnasiumVectorEnv:
-    """Creates the vector env that is registered with Gymnasium under an env id.
+    """Creates the vector env that is registered with Gymnasium under an env id, or that a factory makes.
 
     Raises:
-        EnvironmentUnusable: A package is not installed, or the env's autoreset mode is not NEXT_STEP.
+        UsageError: A factory's keyword arguments do not fit.
+        EnvironmentUnusable: A package is not installed, the factory makes something else, or the env's autoreset mode
+            is not NEXT_STEP.
         EnvError: The env's own code raised.
     """
-    spec = find_spec(config.id)
-    check_installed(spec)
-    limit = {} if config.max_episode_steps is None else {"max_episode_steps": config.max_episode_steps}
-    try:
-        with warnings.catch_warnings(), Watched(f"env {config.id}: making it (worker {seeds.worker_index})"):
-            # Gymnasium warns of an autoreset mode that is not declared; below that is an error.
-            warnings.filterwarnings("ignore", r".*The VectorEnv .* metadata", UserWarning)
-            env = gymnasium.make_vec(spec, num_envs, "vector_entry_point", **{**config.kwargs, **limit})
-    except (Exception, SystemExit) as error:
-        raise env_error(config.id, "its constructor", f"worker {seeds.worker_index}", error, starts=True) from error
-    if env.metadata.get("autoreset_mode") is not gymnasium.vector.AutoresetMode.NEXT_STEP:
+    where = f"worker {seeds.worker_index}"
+    with Watched(f"env {config.id}: making it ({where})"):
+        if is_factory(config.id):
+            env = made_by(factory_of(config), config.id, {**config.kwargs, "num_envs": num_envs}, {}, where)
+        else:
+            env = _registered(config, num_envs, where)
+    if not isinstance(env, gymnasium.vector.VectorEnv) or env.num_envs != num_envs:
+        found = f"{env.num_envs} envs" if isinstance(env, gymnasium.vector.VectorEnv) else f"a {type(env).__name__}"
         raise EnvironmentUnusable(
-            f"env {config.id}: its vector form does not declare that it autoresets on the next step; use backend loop"
+            f"env {config.id}: its factory, called with num_envs={num_envs}, must return a gymnasium.vector.VectorEnv "
+            f"with as many envs, not {found}"
+        )
+    if env.metadata.get("autoreset_mode") is not gymnasium.vector.AutoresetMode.NEXT_STEP:
+        remedy = "declare AutoresetMode.NEXT_STEP in its metadata" if is_factory(config.id) else "use backend loop"
+        raise EnvironmentUnusable(
+            f"env {config.id}: its vector form does not declare that it autoresets on the next step; {remedy}"
         )
     check_spaces(config.id, env.single_observation_space, env.single_action_space)
     env = with_vector_action_masks(env)
@@ -224,6 +230,33 @@ def make_gymnasium(
         return env, observations
 
     return GymnasiumVectorEnv("gymnasium", config.id, start, spaces, seeds, num_envs, first_episodes, made=env)
+
+
+def check_gymnasium(config: EnvConfig) -> None:
+    """Validates the config of a vector env without creating the env.
+
+    Raises:
+        UsageError: A factory's keyword arguments do not fit.
+        EnvironmentUnusable: A package is not installed.
+    """
+    if is_factory(config.id):
+        check_call(factory_of(config), (), {**config.kwargs, "num_envs": 1}, f"env {config.id}")
+    else:
+        check_installed(find_spec(config.id))
+
+
+def _registered(config: EnvConfig, num_envs: int, where: str) -> Any:
+    """Creates the vector env that is registered with Gymnasium under an env id."""
+    spec = find_spec(config.id)
+    check_installed(spec)
+    limit = {} if config.max_episode_steps is None else {"max_episode_steps": config.max_episode_steps}
+    try:
+        with warnings.catch_warnings():
+            # Gymnasium warns of an autoreset mode that is not declared; the caller refuses it.
+            warnings.filterwarnings("ignore", r".*The VectorEnv .* metadata", UserWarning)
+            return gymnasium.make_vec(spec, num_envs, "vector_entry_point", **{**config.kwargs, **limit})
+    except (Exception, SystemExit) as error:
+        raise env_error(config.id, "its constructor", where, error, starts=True) from error
 
 
 def slot_info(infos: Mapping[str, Any], slot: int) -> dict[str, Any]:

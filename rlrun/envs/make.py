@@ -15,10 +15,19 @@ from rlrun.data.action_masks import has_action_mask
 from rlrun.envs.action_masks import MaskedVectorEnv
 from rlrun.envs.cartpole_vector_env import SeededCartPole
 from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, pip_command, register_atari
+from rlrun.envs.env_ids import (
+    check_installed,
+    factory_of,
+    find_spec,
+    is_factory,
+    is_usable_kind,
+    makes_vector_env,
+    pip_command,
+    register_atari,
+)
 from rlrun.envs.envpool_vector_env import check_envpool, envpool_spaces, make_envpool
 from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.envs.gymnasium_vector_env import make_gymnasium
+from rlrun.envs.gymnasium_vector_env import check_gymnasium, make_gymnasium
 from rlrun.envs.loop_vector_env import LoopVectorEnv
 from rlrun.envs.single_env import check_single_env, make_single_env
 from rlrun.envs.spaces import Spaces
@@ -30,7 +39,9 @@ __all__ = [
     "EnvListing",
     "backend_of",
     "check_env",
+    "check_num_envs",
     "check_same_spaces",
+    "demand_separate",
     "env_names",
     "make_env",
     "make_vector_env",
@@ -63,16 +74,27 @@ def backend_of(config: EnvConfig) -> str:
     """Returns the name of the backend that steps an env: cartpole, atari, gymnasium, envpool or loop.
 
     Under ``backend: auto`` an env's native vector form is used if its autoreset mode is NEXT_STEP. Wrappers, reset
-    options, columns or arguments of the single env require the loop backend.
+    options, columns or arguments of the single env require the loop backend. A factory of a `gymnasium.vector` env has
+    that form alone.
 
     Raises:
-        UsageError: No env has the id, or a vector form is requested and the env has none.
+        UsageError: No env has the id, or a form is requested that the env does not have.
         EnvironmentUnusable: The id belongs to a package that is not installed.
+        UserCodeError: The module of a factory raises while it is imported.
     """
-    if config.backend in ("loop", "envpool"):
+    if config.backend == "envpool":
+        return config.backend
+    asks_single = config.wrappers or config.reset_options or config.columns or config.varies
+    if is_factory(config.id) and makes_vector_env(factory_of(config)):
+        if asks_single or config.max_episode_steps is not None or config.backend == "loop":
+            raise UsageError(
+                f"env {config.id} makes a gymnasium.vector env: wrappers, reset_options, columns, tasks, curriculum, "
+                "max_episode_steps and backend loop are for single environments"
+            )
+        return "gymnasium"
+    if config.backend == "loop":
         return config.backend
     spec = None if is_factory(config.id) else find_spec(config.id)
-    asks_single = config.wrappers or config.reset_options or config.columns or config.varies
     is_plain = spec is not None and not (asks_single or spec.additional_wrappers)
     vector = _vector_form(spec, config) if is_plain else ""
     if config.backend == "vector" and not vector:
@@ -98,7 +120,7 @@ def check_env(config: EnvConfig) -> None:
     elif backend == "atari":
         _atari(config)
     elif backend == "gymnasium":
-        check_installed(find_spec(config.id))
+        check_gymnasium(config)
     else:
         check_single_env(config)
 
@@ -137,6 +159,7 @@ def _unchecked_vector_env(
     lessons: Lessons | None,
 ) -> VectorEnv:
     """Creates a vector env with B env slots, without validation of action masks."""
+    check_num_envs(config, num_envs)
     backend = backend_of(config)
     if backend == "envpool":
         return make_envpool(config, num_envs, seeds, first_episodes)
@@ -159,6 +182,7 @@ def _unchecked_vector_env(
         )
         for slot in range(num_envs)
     ]
+    demand_separate(config.id, [env.unwrapped for env in envs])
     for slot, env in enumerate(envs):
         if (env.observation_space, env.action_space) != (envs[0].observation_space, envs[0].action_space):
             raise EnvironmentUnusable(
@@ -166,6 +190,32 @@ def _unchecked_vector_env(
                 f"{env.observation_space}, {env.action_space}"
             )
     return LoopVectorEnv(config.id, envs, seeds, first_episodes, config.columns)
+
+
+def check_num_envs(config: EnvConfig, num_envs: int) -> None:
+    """Validates that an env that was passed as an instance is asked for as many env slots as it has.
+
+    Raises:
+        UsageError: Another number is asked for.
+    """
+    own = config.fixed_num_envs
+    if own is not None and own != num_envs:
+        raise UsageError(
+            f"env {config.id} is an instance with {own} env slot{'s' if own > 1 else ''}, and {num_envs} are needed: "
+            f"set num_envs_per_worker={own}, or pass a class or function that makes as many envs as are needed"
+        )
+
+
+def demand_separate(env_id: str, made: Sequence[Any]) -> None:
+    """Validates that each env slot, or each world, has an object of its own.
+
+    Raises:
+        EnvironmentUnusable: A factory returned the same object twice.
+    """
+    if len({id(env) for env in made}) < len(made):
+        raise EnvironmentUnusable(
+            f"env {env_id}: its factory returned the same object twice; it must make a new env at each call"
+        )
 
 
 def make_env(config: EnvConfig, *, render_mode: str | None = None, seed: int = 0) -> gymnasium.Env[Any, Any]:
@@ -188,6 +238,8 @@ def make_env(config: EnvConfig, *, render_mode: str | None = None, seed: int = 0
         return env
     if backend == "envpool":
         return _like_envpool(config, render_mode)
+    if backend == "gymnasium" and is_factory(config.id):
+        raise EnvironmentUnusable(f"env {config.id} is a gymnasium.vector env, which has no single env")
     return make_single_env(config, render_mode=render_mode, seed=seed)
 
 
@@ -203,7 +255,7 @@ def spaces_of(config: EnvConfig) -> Spaces:
     if backend == "envpool":
         return Spaces(*envpool_spaces(config))
     if backend == "gymnasium":
-        made = make_vector_env(config, 1, EpisodeSeeds(0, 0))
+        made = make_vector_env(config, config.fixed_num_envs or 1, EpisodeSeeds(0, 0))
         made.close()
         return Spaces(made.observation_space, made.action_space)
     env = make_env(config)

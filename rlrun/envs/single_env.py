@@ -17,7 +17,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from rlrun.envs.action_masks import with_action_masks
 from rlrun.envs.begin_with import BeginWith
 from rlrun.envs.env_config import EnvConfig, WrapperConfig, kwargs_of_tasks
-from rlrun.envs.env_ids import check_installed, find_spec, is_factory, is_usable_kind, nearest_id
+from rlrun.envs.env_ids import check_installed, factory_of, find_spec, is_factory, is_usable_kind, nearest_id
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.spaces import check_spaces
 from rlrun.envs.tasks import EpisodeTasks, Lessons, TaskEnv, check_functions
@@ -93,7 +93,7 @@ def check_single_env(config: EnvConfig) -> None:
     for wrapper in config.wrappers:
         check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
     if is_factory(config.id):
-        factory = _factory(config)
+        factory = factory_of(config)
         offered: dict[str, Any] = {
             name: 0 for name in ("worker_index", "env_index", "seed") if name in _parameters(factory)
         }
@@ -108,14 +108,7 @@ def check_single_env(config: EnvConfig) -> None:
 
 
 def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:
-    factory = _factory(config)
-    wanted = _parameters(factory)
-    kwargs |= {name: value for name, value in offered.items() if name in wanted and name not in kwargs}
-    check_call(factory, (), kwargs, f"env {config.id}")
-    try:
-        env = factory(**kwargs)
-    except (Exception, SystemExit) as error:
-        raise env_error(config.id, "its factory", where, error, starts=True) from error
+    env = made_by(factory_of(config), config.id, kwargs, offered, where)
     if not isinstance(env, gymnasium.Env):
         raise EnvironmentUnusable(
             f"env {config.id}: its factory must return a gymnasium.Env, {_not_an_env(env, config.id)}"
@@ -123,11 +116,29 @@ def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[st
     return env if config.max_episode_steps is None else gymnasium.wrappers.TimeLimit(env, config.max_episode_steps)
 
 
-def _factory(config: EnvConfig) -> Callable[..., Any]:
-    factory = load_object(config.id, "env factory")
-    if not callable(factory):
-        raise UsageError(f"the env factory '{config.id}' cannot be called: it is a {type(factory).__name__}")
-    return factory  # type: ignore[no-any-return]
+def made_by(
+    factory: Callable[..., Any], env_id: str, kwargs: Mapping[str, Any], offered: Mapping[str, Any], where: str
+) -> Any:
+    """Calls an env's factory; returns whatever it made.
+
+    Args:
+        factory: The factory.
+        env_id: Name of the env in messages.
+        kwargs: Keyword arguments.
+        offered: Further arguments by name, passed to a factory with these parameters.
+        where: Place of the env in messages.
+
+    Raises:
+        UsageError: The keyword arguments do not fit.
+        EnvStartFailed: The factory raised.
+    """
+    wanted = _parameters(factory)
+    kwargs = {**{name: value for name, value in offered.items() if name in wanted}, **kwargs}
+    check_call(factory, (), kwargs, f"env {env_id}")
+    try:
+        return factory(**kwargs)
+    except (Exception, SystemExit) as error:
+        raise env_error(env_id, "its factory", where, error, starts=True) from error
 
 
 def _from_registry(config: EnvConfig, kwargs: dict[str, Any], where: str) -> Env:

@@ -39,10 +39,16 @@ class Matches:
         spaces: Spaces of the agents of each side.
 
     Raises:
-        UsageError: The world's possible agents do not form two sides.
+        UsageError: The world's possible agents do not form two sides, or the world is an instance, in which the
+            training plays.
     """
 
     def __init__(self, world: EnvConfig, mapping: PolicyMapping, seats: Mapping[str, SeatSettings]) -> None:
+        if world.fixed_num_envs is not None:
+            raise UsageError(
+                f"env {world.id} is an instance, in which the training plays: for games between policies, pass a class "
+                "or function that makes further worlds"
+            )
         made = make_vector_world(world, 1, EpisodeSeeds(0, 0), mapping, {})
         agents = tuple(made.possible_agents)
         made.close()

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.data.action_kind import ActionKind
+from rlrun.data.results import data_frame
 from rlrun.data.tree import map_tree
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import INTERRUPT_S, Watched
@@ -26,6 +27,9 @@ from rlrun.rollout.endless_episodes import AwaitedEpisodes
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import SlotRows, VectorWorld, place_of
+
+if TYPE_CHECKING:
+    import pandas
 
 ENV_SLOTS = 8
 """Default number of episodes that run in parallel."""
@@ -132,6 +136,15 @@ class EvaluationResult:
         values = (self.mean, self.std, list(self.ci95), self.min, self.max, self.len_mean)
         return dict(zip(STATISTICS, values, strict=True))
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """Converts the episodes to a DataFrame: `episode_return`, `episode_len` and the columns of each.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        columns = {"episode_return": self.returns, "episode_len": self.lengths, **self.columns}
+        return data_frame([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+
     def to_dict(self) -> dict[str, Any]:
         """Serializes the result to plain data; statistics of a policy without episodes are None."""
         statistics = self._statistics() if self.returns else dict.fromkeys(STATISTICS)
@@ -226,7 +239,8 @@ def evaluate(
         EnvError: The env raises, or an episode does not end.
         KeyboardInterrupt: The user interrupted the run, and `INTERRUPT_S` have passed since.
     """
-    side_by_side, seeds = episodes_side_by_side(episodes, seed, num_envs if draw is None else 1)
+    at_most = num_envs if draw is None else 1
+    side_by_side, seeds = episodes_side_by_side(episodes, seed, at_most, exactly=env.fixed_num_envs)
     worlds = make_vector_world(env, side_by_side, seeds, mapping or PolicyMapping(tuple(behaviors)), slots)
     draws = generator(seed, "evaluation") if actions == "sampled" else None
     name = f"env {env.id}: evaluation"
@@ -243,20 +257,23 @@ def evaluate(
         worlds.close()
 
 
-def episodes_side_by_side(episodes: int, seed: int, at_most: int | None = None) -> tuple[int, EvaluationSeeds]:
+def episodes_side_by_side(
+    episodes: int, seed: int, at_most: int | None = None, *, exactly: int | None = None
+) -> tuple[int, EvaluationSeeds]:
     """Returns the number of parallel episodes, and the source of their seeds.
 
     Args:
         episodes: Number of all episodes.
         seed: Seed of the evaluation.
         at_most: Maximum number of parallel episodes, 8 by default.
+        exactly: Number of env slots of an env that has no other number; None for any.
 
     Raises:
         UsageError: If there are no episodes to run.
     """
     if episodes < 1:
         raise UsageError(f"an evaluation needs at least 1 episode, not {episodes}")
-    slots = min(episodes, at_most or ENV_SLOTS)
+    slots = exactly or min(episodes, at_most or ENV_SLOTS)
     return slots, EvaluationSeeds(run_seed=seed, worker_index=0, stream=_EVALUATION_STREAM, num_envs=slots)
 
 

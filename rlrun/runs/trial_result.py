@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rlrun.checkpoint.own_digest import read_unaltered
 from rlrun.checkpoint.store import CheckpointStore, Scan
+from rlrun.data.results import Results
 from rlrun.envs.step_marks import stepped_env
 from rlrun.errors import RlrunError, RunDamaged
 from rlrun.metric import Mode
@@ -210,9 +211,9 @@ class TrialResult:
 
     # Its results.
 
-    def results(self) -> list[Row]:
+    def results(self) -> Results:
         """Result rows of the trial, oldest first; altered or missing ones are taken from checkpoints where possible."""
-        return list(self._checked().rows)
+        return Results(self._checked().rows)
 
     @cached_property
     def columns(self) -> Columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
@@ -25,6 +26,7 @@ from rlrun.spec.search_space import find_spaces
 from rlrun.spec.section import UnusableEnv
 from rlrun.spec.stages import stages_of
 from rlrun.spec.yaml_source import Document, read_document
+from rlrun.worlds.given_env import import_name
 
 TRANSLATION = "rlrun.spec.files_of_others:in_our_keys"
 """Import path of the translation of spec files of other libraries."""
@@ -307,10 +309,22 @@ def _is_tuned_for(entry: Any, algorithm: str, env: str) -> bool:
     return entry.get("algorithm") == algorithm and env_id == env
 
 
-def _plain(value: Any) -> Any:
-    """Converts Python data to plain data: tuples to lists, and configs to mappings."""
+def _plain(value: Any, path: str = "") -> Any:
+    """Converts Python data to plain data: tuples to lists, configs to mappings, classes and functions to import paths.
+
+    Raises:
+        SpecError: A class or function has no import path, by which a run could find it again.
+    """
     if isinstance(value, ConfigModel):
         return value.to_data()
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(key): _plain(item, f"{path}.{key}" if path else str(key)) for key, item in value.items()}
+    if isinstance(value, type) or inspect.isroutine(value):
+        if name := import_name(value):
+            return name
+        reason = (
+            f"{value.__qualname__} has no import path, which the files of a run need: define it in a module, or train "
+            "with rlrun.Training"
+        )
+        raise SpecError([Problem(path, reason)])
+    return [_plain(item, path) for item in value] if isinstance(value, list | tuple) else value

@@ -11,9 +11,9 @@ from rlrun.data.action_kind import ActionKind, other_kind
 from rlrun.envs.env_config import WITHOUT_ENV, EnvConfig
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.rollout.evaluation import ActsInWorld, EvaluationResult, evaluate
+from rlrun.worlds.given_env import EnvLike, env_config
 
 if TYPE_CHECKING:
-    from rlrun.envs.env_config import EnvConfig
     from rlrun.league.league import League
     from rlrun.training.acting_policy import ActingPolicy
     from rlrun.training.description import Description
@@ -33,12 +33,21 @@ class Acting:
         description: The training's env, policies and seed.
         policies: Inference policies by name.
         league: Frozen opponents in the seats of a world; None without seats.
+        has_episodes: Whether episodes of the training are under way.
     """
 
-    def __init__(self, description: Description, policies: Mapping[str, ActingPolicy], league: League | None) -> None:
+    def __init__(
+        self,
+        description: Description,
+        policies: Mapping[str, ActingPolicy],
+        league: League | None,
+        *,
+        has_episodes: bool,
+    ) -> None:
         self._description = description
         self._policies = policies
         self._league = league
+        self._has_episodes = has_episodes
 
     def policy(self, name: str = "") -> ActingPolicy:
         """Returns the inference policy with the given name.
@@ -60,6 +69,16 @@ class Acting:
         acting: dict[str, ActsInWorld] = {name: own.behavior() for name, own in self._policies.items()}
         return acting if self._league is None else acting | self._league.acting()
 
+    def _refuse_interruption(self, world: EnvConfig) -> None:
+        """Validates that no episode of the training is under way in the env of an evaluation."""
+        instance = None if world.given is None else world.given.instance
+        trained_in = self._description.env.given
+        if self._has_episodes and instance is not None and trained_in is not None and trained_in.instance is instance:
+            raise UsageError(
+                f"env {world.id} is an instance, and an evaluation would interrupt its training episode: pass the "
+                "class instead, or another instance as eval_env="
+            )
+
     def search(self, simulations: int) -> None:
         """Enables tree search before each action of all policies, in evaluations and games too.
 
@@ -78,7 +97,7 @@ class Acting:
         *,
         seed: int = 0,
         actions: ActionKind | None = None,
-        env: EnvConfig | None = None,
+        env: EnvLike | None = None,
         draw: Callable[[NDArray[Any] | None], None] | None = None,
     ) -> EvaluationResult:
         """Evaluates the policies with their current weights and filters over a fixed number of episodes.
@@ -87,16 +106,20 @@ class Acting:
             episodes: Number of episodes, whose seeds depend on `seed` alone.
             seed: Seed of the episodes.
             actions: Whether actions are greedy or sampled; None for the training's own kind.
-            env: Evaluation environment, with its `evaluation_kwargs`; None for the training environment.
+            env: Evaluation environment; None for that of the training's evaluations, or the training environment with
+                its `evaluation_kwargs`.
             draw: Callback with an image [height, width, 3] of the world at each step, or None without an image; for
                 multi-agent worlds only, whose episodes then run one after the other.
 
         Raises:
-            UsageError: The policy does not fit that environment, or there is none.
+            SpecError: `env` is invalid; the error lists all mistakes.
+            UsageError: The policy does not fit that environment, there is none, or it is the instance in which an
+                episode of the training is under way.
         """
         described, policies = self._description, self._description.policies
         with described.hangs_fail():
-            world = described.env.in_evaluation() if env is None else env
+            world = described.world_of_evaluation() if env is None else env_config(env)
+            self._refuse_interruption(world)
             if world.id == WITHOUT_ENV:
                 raise UsageError("this policy was trained on data, without an env: name one to evaluate it in")
             described.check_fits(world, {name: own.trainee.spaces for name, own in self._policies.items()})

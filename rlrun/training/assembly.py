@@ -199,7 +199,7 @@ class PoliciesInWorld:
 
 def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> PoliciesInWorld:
     """Instantiates one env or world, and reads the spaces, views and agent slots of its policies."""
-    world = make_vector_world(env, 1, EpisodeSeeds(0, 0), mapping, slots)
+    world = make_vector_world(env, env.fixed_num_envs or 1, EpisodeSeeds(0, 0), mapping, slots)
     try:
         game = game_of(env)
         views = {

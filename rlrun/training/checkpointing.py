@@ -13,7 +13,7 @@ are dropped, and the run continues with new episodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from rlrun.checkpoint.format import Content
 from rlrun.data.action_kind import ACTION_KINDS, ActionKind
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import CheckpointError, UsageError
+from rlrun.envs.env_config import EnvConfig, is_unnamed
+from rlrun.errors import CheckpointError, CompilerMissing, UsageError
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.training.policies import Policies
 from rlrun.trust import refuse_demands, spec_demands
+from rlrun.worlds.given_env import EnvLike, env_config, other_settings, replaced_env
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
@@ -318,39 +319,95 @@ class SavedTraining:
         env: The environment, or the world of many agents.
         seed: Root seed.
         actions: Kind of actions with which the policies are evaluated and act.
+        evaluation_env: The environment of evaluations; None for `env`.
     """
 
     policies: Policies
     env: EnvConfig
     seed: int
     actions: ActionKind
+    evaluation_env: EnvConfig | None
 
 
-def saved_training(content: Content, path: object, *, trust: bool) -> SavedTraining:
+@contextmanager
+def loading(path: object, undo: Callable[[], None]) -> Iterator[None]:
+    """Context manager around the load of a checkpoint, which names it in errors.
+
+    Args:
+        path: Path of the checkpoint.
+        undo: Called after any failure.
+
+    Raises:
+        CheckpointError: The checkpoint, or its spec, cannot be used here.
+        CompilerMissing: There is no compiler for its updates.
+    """
+    try:
+        yield
+    except BaseException as error:
+        undo()
+        if isinstance(error, UsageError) and not isinstance(error, CompilerMissing):
+            raise CheckpointError(f"{path}: its spec cannot be used here: {error}") from error
+        if isinstance(error, CheckpointError):
+            raise CheckpointError(f"{path}: {error}") from error
+        raise
+
+
+CALLERS_OWN = "<given>"
+"""Id, in the check of a spec's demands, of an env that the caller passes in place of the saved one."""
+
+
+def saved_training(
+    content: Content,
+    path: object,
+    trained_by: type[Any] = object,
+    *,
+    trust: bool,
+    env: EnvLike | None = None,
+    eval_env: EnvLike | None = None,
+) -> SavedTraining:
     """Parses a checkpoint's spec and manifest into env, policies, seed and kind of actions.
 
     Args:
         content: The checkpoint.
         path: Path of the checkpoint, for messages.
+        trained_by: Required class of the algorithms.
         trust: Whether code and files beyond the allowlist of harmless ones may be used.
+        env: The env in place of the saved one; None for the saved one.
+        eval_env: The env of evaluations in place of the saved one; None for the saved one.
 
     Raises:
         CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
-        CheckpointError: The spec does not describe a training.
+        CheckpointError: The spec does not describe a training, or one by another algorithm, or its env has no import
+            name and is not given.
     """
     try:
+        saved, seed = EnvConfig.parse(content.spec["env"]), content.spec["seed"]
         if not trust:
-            refuse_demands(spec_demands(content.spec), f"{path}: the checkpoint")
-        env, seed = EnvConfig.parse(content.spec["env"]), content.spec["seed"]
+            used = dict(content.spec)
+            if env is not None:
+                kept = {} if isinstance(env, EnvConfig | Mapping) else other_settings(saved)
+                used["env"] = {"world" if saved.has_many_agents else "id": CALLERS_OWN, **kept}
+            if eval_env is not None:
+                used["evaluation"] = None
+            refuse_demands(spec_demands(used), f"{path}: the checkpoint")
         if type(seed) is not int or seed < 0:
             raise ValueError(f"its seed is {seed!r:.80}")
-        evaluation_env(content.spec)
+        judged_in = evaluation_env(content.spec)
         policies = saved_policies(content.spec)
         actions = action_kind_of(content.manifest)
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
         missing = f"it does not say its {error}" if isinstance(error, KeyError) else str(error)
         raise CheckpointError(f"{path}: its spec is not one of a checkpoint: {missing}") from error
-    return SavedTraining(policies, env, seed, actions)
+    if not all(isinstance(algorithm, trained_by) for algorithm in policies.algorithms.values()):
+        found = policies.title if len(policies.algorithms) > 1 else type(policies.first).__name__
+        raise CheckpointError(f"{path}: a checkpoint of {found}, not of {trained_by.__name__}")
+    if env is None and is_unnamed(saved.id):
+        raise CheckpointError(
+            f"{path}: its env {saved.id} was passed as a Python object that has no import name: pass it again, "
+            "Training.restore(path, env=...)"
+        )
+    world = saved if env is None else replaced_env(saved, env)
+    return SavedTraining(policies, world, seed, actions, judged_in if eval_env is None else env_config(eval_env))
 
 
 def action_kind_of(manifest: Mapping[str, Any]) -> ActionKind:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rlrun.algorithm import Algorithm
 from rlrun.config import ConfigModel
@@ -28,6 +28,7 @@ from rlrun.training.learner_factory import made_policy, silent
 from rlrun.training.metric_table import metric_table
 from rlrun.training.policies import Policies
 from rlrun.training.trial_hooks import HOOK_SECONDS
+from rlrun.worlds.given_env import EnvLike, env_config
 from rlrun.worlds.make import spaces_of_policies
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from rlrun.training.running_training import RunningTraining
     from rlrun.training.saved_opponents import SavedOpponent
 
+
+Settings = TypeVar("Settings", bound="AlgorithmConfig")
 
 _ANY_ENV = EnvConfig(id="CartPole-v1")
 """Placeholder env for descriptions in which no env is created."""
@@ -55,6 +58,7 @@ class Description:
         actions: Kind of actions with which the policies are evaluated and act.
         output: Folder of the data set of the collected steps; None for none.
         hooks: Settings of each hook by its import path.
+        evaluation_env: The environment of evaluations; None for `env` with its `evaluation_kwargs`.
     """
 
     env: EnvConfig
@@ -63,42 +67,68 @@ class Description:
     actions: ActionKind = DEFAULT_KIND
     output: Path | None = None
     hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
+    evaluation_env: EnvConfig | None = None
 
     @classmethod
     def of(
         cls,
-        env: EnvConfig | Mapping[str, Any] | str | None,
+        env: EnvLike | None,
         learns: Algorithm[Any] | Policies,
         seed: int,
         actions: ActionKind,
+        kwargs: Mapping[str, Any] | None = None,
+        eval_env: EnvLike | None = None,
     ) -> Self:
         """Creates the description from a user's env and algorithms, with defaults from the env's preset.
 
         Args:
-            env: The environment, or the world of many agents: an id, a mapping or a config; None for data alone.
+            env: The environment, or the world of many agents; None for data alone.
             learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
             seed: Root seed.
             actions: Kind of actions with which the policies are evaluated and act.
+            kwargs: Keyword arguments of the env.
+            eval_env: The environment of evaluations; None for `env`.
 
         Raises:
-            SpecError: `env` is invalid; the error lists all mistakes.
-            UsageError: There is neither an env nor data.
+            SpecError: `env` or `eval_env` is invalid; the error lists all mistakes.
+            UsageError: There is neither an env nor data, an instance is given keyword arguments, or `learns` is a
+                class.
+            EnvError: A function that makes an env raised.
         """
+        if isinstance(learns, type):
+            raise UsageError(f"{learns.__name__} is a class: write {learns.__name__}(), with its settings")
         if env is None:
             env = env_of_data(learns.config if isinstance(learns, Algorithm) else learns.sampling)
-        world = env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env")
+        world = env_config(env, kwargs)
+        judged_in = None if eval_env is None else env_config(eval_env, path="eval_env")
         if isinstance(learns, Policies):
-            return cls(world, learns, seed, actions)
+            if not learns.is_alone:
+                sampling = _with_num_envs(learns.sampling, world.fixed_num_envs)
+                return cls(world, replace(learns, sampling=sampling), seed, actions, evaluation_env=judged_in)
+            learns = learns.first
         if world.preset is not None:
             check_env(world)
             written, settings = with_preset(_as_written(world), _as_written(learns.config), type(learns.config))
             world, learns = EnvConfig.parse(written, path="env"), type(learns)(**settings)
-        return cls(world, Policies.alone(learns), seed, actions)
+        config = _with_num_envs(learns.config, world.fixed_num_envs)
+        if config is not learns.config:
+            learns = type(learns)(config)
+        return cls(world, Policies.alone(learns), seed, actions, evaluation_env=judged_in)
 
     @property
     def algorithm(self) -> Algorithm[Any]:
         """Algorithm of the first policy, which is the only one in single-agent envs."""
         return self.policies.first
+
+    @property
+    def in_code(self) -> str:
+        """The algorithms with their settings as in Python, the env and the seed."""
+        return f"{self.policies.in_code} in {self.env.id}, seed {self.seed}"
+
+    def to_data(self) -> dict[str, Any]:
+        """Serializes env, policies and seed to the spec of a checkpoint."""
+        judged_in = {} if self.evaluation_env is None else {"evaluation": {"env": self.evaluation_env.to_data()}}
+        return {**self.policies.to_data(), "env": self.env.to_data(), "seed": self.seed, **judged_in}
 
     def plan(self) -> Flow[Any]:
         """Builds the dataflow for printing its plan only, without starting workers or learners."""
@@ -151,6 +181,15 @@ class Description:
             lines += [f"{prefix}{line}" for line in _network(self.policies.algorithms[policy].config, own)]
         return lines
 
+    def without_effect(self, spaces: Mapping[str, Spaces]) -> list[str]:
+        """Returns a warning for each policy of whose settings one has no effect on its observations.
+
+        Args:
+            spaces: Spaces of each policy.
+        """
+        algorithms = self.policies.algorithms
+        return [told for name, own in spaces.items() if (told := nothing_to_normalize(algorithms[name].config, own))]
+
     def spaces(self) -> dict[str, Spaces]:
         """Returns each policy's observation and action space, read from a temporary env or world.
 
@@ -164,6 +203,10 @@ class Description:
     def _spaces_in(self, env: EnvConfig) -> dict[str, Spaces]:
         found = spaces_of_policies(env, self.policies.agent_mapping())
         return {policy: found[policy] for policy in self.policies.algorithms}
+
+    def world_of_evaluation(self) -> EnvConfig:
+        """Returns the env of evaluations."""
+        return self.env.in_evaluation() if self.evaluation_env is None else self.evaluation_env
 
     def matches(self) -> Matches:
         """Returns the match configuration of this two-sided world.
@@ -213,9 +256,30 @@ class Description:
                 whose = f"env {env.id}, policy {policy}" if policy in told_apart else f"env {env.id}"
                 check_same_spaces(whose, spaces, trained[policy])
 
+    def demand_one_process(self) -> None:
+        """Validates that an env that was passed as an instance is stepped in this process.
+
+        Raises:
+            UsageError: The env is an instance, and the settings ask for further processes.
+        """
+        sampling = self.policies.sampling
+        if self.env.fixed_num_envs is not None and sampling.num_workers:
+            raise UsageError(
+                f"env {self.env.id} is an instance in this process, and num_workers is {sampling.num_workers}: pass a "
+                "class or function, so that each worker process makes its own env"
+            )
+
     def hangs_fail(self) -> AbstractContextManager[None]:
         """Watchdog context: env code that hangs in this process raises after `worker_timeout_s`."""
         return hangs_fail_after(self.policies.sampling.worker_timeout_s)
+
+
+def _with_num_envs(config: Settings, num_envs: int | None) -> Settings:
+    """Returns settings with the number of env slots of an instance, unless they set another."""
+    name = "num_envs_per_worker"
+    if num_envs is None or name in config.model_fields_set or name not in type(config).model_fields:
+        return config
+    return config.replace(num_envs_per_worker=num_envs)
 
 
 def _as_written(config: ConfigModel) -> dict[str, Any]:

@@ -152,6 +152,13 @@ class Policies:
         """Display title: the names of the algorithms."""
         return " + ".join(dict.fromkeys(algorithm.name() for algorithm in self.algorithms.values()))
 
+    @property
+    def in_code(self) -> str:
+        """The algorithms with their settings, as written in Python."""
+        if self.is_alone:
+            return repr(self.first)
+        return ", ".join(f"{policy}: {algorithm!r}" for policy, algorithm in self.algorithms.items())
+
     def described(self) -> list[str]:
         """Returns text lines on the policy mapping, policies without training, seats and league."""
         lines = []

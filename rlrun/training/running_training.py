@@ -115,6 +115,11 @@ class RunningTraining:
         """Shared dataflow upstream of all trainees, if there are several."""
         return next(branch.shared for branch in self.branches.values() if branch.flow is not None)[:1]
 
+    @property
+    def has_episodes(self) -> bool:
+        """Whether episodes of the training are under way."""
+        return self.is_for_training and self.workers.counts.env_steps > 0
+
     def spaces(self) -> dict[str, Spaces]:
         """Observation and action space of each policy."""
         return {policy: branch.trainee.spaces for policy, branch in self.branches.items()}

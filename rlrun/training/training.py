@@ -8,37 +8,47 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.data.action_kind import DEFAULT_KIND, ActionKind
-from rlrun.errors import CheckpointError, CompilerMissing, UsageError
+from rlrun.data.results import Results
+from rlrun.errors import UsageError
 from rlrun.hook import HOOKS
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.training import saved_state
 from rlrun.training.acting import Acting
-from rlrun.training.checkpointing import saved_training, section_state, update_executor_of
-from rlrun.training.description import Description, nothing_to_normalize
+from rlrun.training.checkpointing import (
+    loading,
+    saved_training,
+    section_state,
+    update_executor_of,
+)
+from rlrun.training.description import Description
 from rlrun.training.games import Games
 from rlrun.training.learner_factory import common_update_executor, continued_executor, silent
 from rlrun.training.metric_table import refuse_undeclared
 from rlrun.training.policies import Policies, clock_unit_of, schedules_of
 from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, copied_opponents
+from rlrun.worlds.given_env import EnvLike
 
 if TYPE_CHECKING:
-    from rlrun.envs.env_config import EnvConfig
     from rlrun.learner.update_executor import UpdateExecutor
 
 
 class Training:
     """Training of one or several policies in an env: step, train, act, evaluate, save and restore.
 
-    Workers and learners start lazily, at the first `step`, `train`, `act`, `evaluate` or `save`. A training is a
-    context manager, which closes them at the end.
+    Processes start at the first `step`, `train`, `act`, `evaluate` or `save`, and end with the `with` block or `close`.
 
     Args:
-        env: The environment or multi-agent world: an id, a mapping or a config; None for recorded data alone.
+        env: The environment or multi-agent world: an id, a mapping as in YAML, a class or function that is called for
+            each env slot, or an instance, which is the only env slot; None for recorded data alone.
         learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
+        kwargs: Keyword arguments of the env, as plain data.
+        eval_env: The environment of evaluations; None for `env`.
         seed: Root seed, from which the seeds of episodes, workers and minibatch orders are derived.
         actions: Whether `act` and `evaluate` take the most likely actions (greedy), or draw them as in training
             (sampled); checkpoints record it.
@@ -51,26 +61,34 @@ class Training:
         update_executor: Executor of updates; None before it is chosen.
 
     Raises:
-        SpecError: `env` is invalid; the error lists all mistakes.
+        SpecError: `env` or `eval_env` is invalid; the error lists all mistakes.
+        EnvError: A function that makes an env raised.
     """
 
     def __init__(
         self,
-        env: EnvConfig | Mapping[str, Any] | str | None,
+        env: EnvLike | None,
         learns: Algorithm[Any] | Policies,
         *,
+        kwargs: Mapping[str, Any] | None = None,
+        eval_env: EnvLike | None = None,
         seed: int = 0,
         actions: ActionKind = DEFAULT_KIND,
         total_env_steps: int | None = None,
         announce: Callable[[str], None] = silent,
     ) -> None:
-        self.description = Description.of(env, learns, seed, actions)
+        self.description = Description.of(env, learns, seed, actions, kwargs, eval_env)
         self.update_executor: UpdateExecutor | None = None
         self._copied_opponents: Mapping[str, SavedOpponent] = {}
         self._total_env_steps = total_env_steps
         self._announce = announce
         self._running: RunningTraining | None = None
         self._declared: set[str] = set()  # names that results have held so far
+
+    @override
+    def __repr__(self) -> str:
+        steps = 0 if self._running is None else self._running.workers.counts.env_steps
+        return f"<Training of {self.description.in_code}: {self.iteration:,} iterations, {steps:,} env steps>"
 
     @property
     def running(self) -> RunningTraining:
@@ -81,7 +99,7 @@ class Training:
     def acting(self) -> Acting:
         """Inference policies, for acting and evaluation in this process; starts the training."""
         running = self.running
-        return Acting(self.description, running.acting, running.league)
+        return Acting(self.description, running.acting, running.league, has_episodes=running.has_episodes)
 
     @property
     def games(self) -> Games:
@@ -101,17 +119,16 @@ class Training:
         """
         if self._running is None:
             described = self.description
-            configs = {name: algorithm.config for name, algorithm in described.policies.algorithms.items()}
             if self.update_executor is None:
                 algorithms = described.policies.algorithms.values()
                 self.update_executor = common_update_executor(algorithms, self._total_env_steps)
             with described.hangs_fail():
                 self._running = described.assembled(self._announce, self.update_executor, self._copied_opponents)
                 if for_training:
+                    described.demand_one_process()
                     self._running.broadcast()
-            for policy, spaces in self._running.spaces().items():
-                if told := nothing_to_normalize(configs[policy], spaces):
-                    self._announce(told)
+            for told in described.without_effect(self._running.spaces()):
+                self._announce(told)
         return self._running
 
     def step(self, since_last_s: float = 0.0) -> dict[str, Any]:
@@ -133,7 +150,7 @@ class Training:
             self._declared |= undeclared
         return result
 
-    def train(self, env_steps: int) -> list[dict[str, Any]]:
+    def train(self, env_steps: int) -> Results:
         """Runs iterations until the run has `env_steps` env steps in all, and returns their results.
 
         Raises:
@@ -142,7 +159,7 @@ class Training:
         """
         if clock_unit_of(self.description.algorithm) != "env_steps":
             raise UsageError(f"{self.description.algorithm.name()} takes no env steps: call step() for an iteration")
-        counts, results = self.running.workers.counts, []
+        counts, results = self.running.workers.counts, Results()
         while counts.env_steps < env_steps:
             results.append(self.step())
         return results
@@ -159,22 +176,22 @@ class Training:
         return self.acting.policy().act(observation, actions, episode_start=episode_start, prev_reward=prev_reward)
 
     def evaluate(
-        self, episodes: int = 20, *, seed: int = 0, actions: ActionKind | None = None, env: EnvConfig | None = None
+        self, episodes: int = 20, *, seed: int = 0, actions: ActionKind | None = None, env: EnvLike | None = None
     ) -> EvaluationResult:
         """Evaluates the current weights over a number of episodes; see `Acting.evaluate`."""
         return self.acting.evaluate(episodes, seed=seed, actions=actions, env=env)
 
     def save(self, path: Path | str) -> Path:
         """Writes a checkpoint atomically, and returns its directory."""
-        described = self.description
-        spec = {**described.policies.to_data(), "env": described.env.to_data(), "seed": described.seed}
-        return write_checkpoint(Path(path), self.content(spec))
+        return write_checkpoint(Path(path), self.content(self.description.to_data()))
 
     @classmethod
     def restore(
         cls,
         path: Path | str,
         *,
+        env: EnvLike | None = None,
+        eval_env: EnvLike | None = None,
         trained_by: type[Algorithm[Any]] = Algorithm,
         trust: bool = False,
         eager: bool = False,
@@ -185,6 +202,8 @@ class Training:
 
         Args:
             path: The checkpoint's directory.
+            env: Environment in place of the saved one; an id or an object keeps its other settings, such as `kwargs`.
+            eval_env: The environment of evaluations; None for the saved one.
             trained_by: Required class of the checkpoint's algorithms.
             trust: Whether code and files beyond the allowlist of harmless ones may be used.
             eager: Whether a run that began with compiled updates may continue without.
@@ -195,35 +214,25 @@ class Training:
         Raises:
             CheckpointCorrupt: A file of the checkpoint is missing, truncated or altered.
             CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
-            CheckpointError: The path is not a checkpoint of a training, or of another algorithm.
+            CheckpointError: The path is not a checkpoint of a training, or of another algorithm, or lacks an env.
             CompilerMissing: The run began with compiled updates, there is no compiler here, and `eager` is False.
         """
         content = read_checkpoint(Path(path))
-        saved = saved_training(content, path, trust=trust)
-        if not all(isinstance(algorithm, trained_by) for algorithm in saved.policies.algorithms.values()):
-            found = saved.policies.title if len(saved.policies.algorithms) > 1 else type(saved.policies.first).__name__
-            raise CheckpointError(f"{path}: a checkpoint of {found}, not of {trained_by.__name__}")
+        saved = saved_training(content, path, trained_by, env=env, eval_env=eval_env, trust=trust)
         policies = saved.policies if for_training else saved.policies.learning_in_process()
-        training = cls(saved.env, policies, seed=saved.seed, actions=saved.actions, announce=announce)
-        try:
+        judged = saved.evaluation_env
+        training = cls(saved.env, policies, eval_env=judged, seed=saved.seed, actions=saved.actions, announce=announce)
+        with loading(path, undo=training.close):
             training.load(content, eager=eager, for_training=for_training)
-        except BaseException as error:
-            training.close()
-            if isinstance(error, UsageError) and not isinstance(error, CompilerMissing):
-                raise CheckpointError(f"{path}: its spec cannot be used here: {error}") from error
-            if isinstance(error, CheckpointError):
-                raise CheckpointError(f"{path}: {error}") from error
-            raise
         return training
 
     def content(self, spec: dict[str, Any]) -> Content:
-        """Captures the current state as checkpoint content.
+        """Captures the current state as checkpoint content, after a start, which chooses the update executor.
 
         Args:
             spec: Spec of the training; at least `env`, `seed`, `config`, and `algorithm` or `policies`.
         """
-        running = self.running  # which chooses the update executor
-        return saved_state.content_of(running, spec, self.description, self.update_executor)
+        return saved_state.content_of(self.running, spec, self.description, self.update_executor)
 
     def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:
         """Restores the training from a checkpoint's content.
@@ -242,8 +251,7 @@ class Training:
         """
         if "league" in content.state:
             self._copied_opponents = copied_opponents(section_state(content.state, "league"))
-        began_with = update_executor_of(content.manifest)
-        self.update_executor = continued_executor(began_with, eager=eager)
+        self.update_executor = continued_executor(update_executor_of(content.manifest), eager=eager)
         with self.description.hangs_fail():
             new = saved_state.new_policies(self.description.policies, content.spec)
             saved_state.load(self.start(for_training=for_training), content, new, for_training=for_training)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import override
@@ -37,7 +37,7 @@ class ClientWorld(World):
     """
 
     clock: WorldClock = "per_agent"
-    replays: ClassVar[bool] = False
+    replays = False
 
     def __init__(self, agents: Mapping[str, Spaces], episodes: ClientEpisodes | None = None, number: int = 0) -> None:
         self.possible_agents: Sequence[str] = tuple(agents)

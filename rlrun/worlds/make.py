@@ -12,9 +12,10 @@ import gymnasium
 
 from rlrun.data.action_masks import check_action_mask
 from rlrun.envs.env_config import EnvConfig, ExternalConfig, WrapperConfig, kwargs_of_tasks
+from rlrun.envs.env_ids import factory_of
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.envs.make import check_env, make_vector_env, spaces_of
+from rlrun.envs.make import check_env, check_num_envs, demand_separate, make_vector_env, spaces_of
 from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
@@ -117,7 +118,7 @@ def _of_one_task(config: EnvConfig, kwargs: dict[str, Any]) -> World:
     check_call(factory, (), kwargs, f"env {config.id}")
     with Watched(f"env {config.id}: making it"):
         try:
-            world = _as_world(config.id, factory(**kwargs))
+            world = as_world(config.id, factory(**kwargs))
         except RlrunError:  # whose message is complete, as of an env's id among the keyword arguments
             raise
         except (Exception, SystemExit) as error:
@@ -198,7 +199,9 @@ def make_vector_world(
         return _client_worlds(config, config.external, num_worlds, seeds, mapping, slots, first_episodes)
     if steps_all_at_once(config):
         return _array_world(config, num_worlds, seeds, mapping, slots, first_episodes)
+    check_num_envs(config, num_worlds)
     worlds = [make_world(config, lessons=lessons, number=number) for number in range(num_worlds)]
+    demand_separate(config.id, [world.unwrapped for world in worlds])
     spaces = _spaces_by_policy(config, worlds[0], mapping)
     return LoopWorlds(
         config.id,
@@ -381,13 +384,10 @@ def _default_slots(world: World, mapping: PolicyMapping) -> dict[str, int]:
 def _factory(config: EnvConfig) -> Callable[..., Any]:
     if config.pettingzoo is not None:
         return pettingzoo_factory(config.pettingzoo)
-    factory = load_object(config.id, "world factory")
-    if not callable(factory):
-        raise UsageError(f"the world factory '{config.id}' cannot be called: it is a {type(factory).__name__}")
-    return factory  # type: ignore[no-any-return]
+    return factory_of(config, "world factory")
 
 
-def _as_world(world_id: str, made: Any) -> World:
+def as_world(world_id: str, made: Any) -> World:
     """Converts a factory's result to a world: PettingZoo envs are wrapped in an adapter."""
     if isinstance(made, World):
         return made

@@ -49,6 +49,12 @@ class ParallelWorld(World):
         self.state_space = _state_space(env)
         self._spaces = _AgentSpaces(env, masked=any(ACTION_MASK in info for info in infos.values()))
 
+    @property
+    @override
+    def unwrapped(self) -> Any:
+        """The PettingZoo env."""
+        return self._env.unwrapped
+
     @override
     def spaces(self, agent: str) -> Spaces:
         """Returns an agent's observation and action space."""
@@ -108,6 +114,12 @@ class TurnBasedWorld(World):
         self.possible_agents = _possible_agents(env)
         self.state_space = _state_space(env)
         self._spaces = _AgentSpaces(env, masked=any(ACTION_MASK in info for info in env.infos.values()))
+
+    @property
+    @override
+    def unwrapped(self) -> Any:
+        """The PettingZoo env."""
+        return self._env.unwrapped
 
     @override
     def spaces(self, agent: str) -> Spaces:

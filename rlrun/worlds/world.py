@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -53,10 +53,15 @@ class World(ABC):
             do harm, as in a live simulator or a robot: its episodes begin again.
     """
 
-    replays: ClassVar[bool] = True
+    replays: bool = True
     clock: WorldClock = "parallel"
     possible_agents: Sequence[str]
     state_space: gymnasium.spaces.Box | None = None
+
+    @property
+    def unwrapped(self) -> Any:
+        """The object that is stepped in the end: that of a wrapped world, an adapter's env, or the world itself."""
+        return self
 
     @abstractmethod
     def spaces(self, agent: str) -> Spaces:

@@ -33,6 +33,13 @@ class WrappedWorld(World):
         self.clock = world.clock
         self.possible_agents = world.possible_agents
         self.state_space = world.state_space
+        self.replays = world.replays
+
+    @property
+    @override
+    def unwrapped(self) -> Any:
+        """The object that is stepped in the end."""
+        return self.world.unwrapped
 
     @override
     def spaces(self, agent: str) -> Spaces:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from stub_workers import actor_pids, with_loaded_modules
 
 from rlrun import PPO, Training
@@ -81,6 +82,14 @@ def test_memory_curiosity_and_a_constraint_with_two_workers_are_restored_bit_for
         assert iterations(restored, 2) == expected
     assert expected[-1]["intrinsic_reward_mean"] > 0
     assert expected[-1]["episode_columns/cost_mean"] > 0
+
+
+def test_workers_receive_a_class_that_has_no_import_name() -> None:
+    class Own(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
+        pass
+
+    with Training(Own, PPO(**{**SMALL, "num_workers": 1}), seed=4) as training:
+        assert training.step()["env_steps"] == 64
 
 
 @pytest.mark.chaos

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
+import pydoc
 import re
 
 import pytest
@@ -49,6 +51,40 @@ def test_an_env_in_the_place_of_settings_is_answered_with_what_to_write(given: t
         PPO(*given)
     with pytest.raises(UsageError, match=written):
         PPO(*given, {"lr": 1e-3}, seed=1)
+
+
+def test_help_and_notebooks_show_each_setting_as_a_named_argument_with_its_default() -> None:
+    parameters = inspect.signature(PPO).parameters
+    assert [*parameters] == ["config", *PPOConfig.model_fields]
+    assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in PPOConfig.model_fields)
+    assert {str(parameters[name]) for name in ("num_epochs", "kl_target", "gamma")} == {
+        "num_epochs: int = 10",
+        "kl_target: float | None = None",
+        "gamma: float = 0.99",
+    }
+    assert "num_epochs: int = 10" in pydoc.plain(pydoc.render_doc(PPO))
+
+
+@pytest.mark.parametrize("name", ["DQN", "QMIX", "BC", "ValueIteration"])
+def test_a_signature_leaves_out_what_an_algorithm_fixes_and_shows_its_own_defaults(name: str) -> None:
+    algorithm = getattr(rlrun, name)
+    shown = {key: own.default for key, own in inspect.signature(algorithm).parameters.items() if key != "config"}
+    config = algorithm.Config()
+    assert shown == {key: getattr(config, key) for key in algorithm.Config.model_fields}
+
+
+def test_a_plugin_with_a_constructor_of_its_own_shows_that() -> None:
+    class Own(PPO):
+        def __init__(self, speed: int = 2) -> None:
+            super().__init__(lr=speed * 1e-3)
+
+    assert str(inspect.signature(Own)) == "(speed: 'int' = 2)"
+    assert inspect.signature(rlrun.Algorithm) is not None  # it has no settings yet
+
+
+def test_an_algorithm_shows_the_settings_that_differ_from_its_defaults() -> None:
+    assert repr(PPO()) == "PPO()"
+    assert repr(PPO(lr=1e-3, num_epochs=10, model={"hiddens": [8]})) == "PPO(lr=0.001, model=ModelConfig(hiddens=(8,)))"
 
 
 def test_an_algorithm_is_sent_to_other_processes_as_a_value() -> None:

@@ -4,6 +4,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from rlrun.errors import EnvironmentUnusable, SpecError
 from rlrun.registry import BUILT_IN, algorithm_class
@@ -260,3 +261,17 @@ def test_a_folder_means_its_own_yaml_files_sorted(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"{name[0]}: {{algorithm: ppo, env: CartPole-v1, stop: {{iteration: 1}}}}\n")
     assert [experiment.name for experiment in load_experiments([tmp_path])] == ["a", "b"]
+
+
+def test_a_class_with_an_import_path_may_stand_in_data() -> None:
+    entry = {"algorithm": "ppo", "env": CartPoleEnv, "stop": {"env_steps": 1_000}}
+    (experiment,) = parse_experiments({"mine": entry})
+    assert experiment.env.id == "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
+
+
+def test_a_class_without_an_import_path_cannot_be_in_the_files_of_a_run() -> None:
+    class Own(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
+        pass
+
+    with pytest.raises(SpecError, match=r"^mine\.env\.id: .*Own has no import path, which the files of a run need"):
+        parse_experiments({"mine": {"algorithm": "ppo", "env": {"id": Own}, "stop": {"env_steps": 1_000}}})

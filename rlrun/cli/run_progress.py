@@ -157,16 +157,17 @@ class RunProgress:
         return f"{used.cpus_used:g}/{used.cpus_total:g} CPUs{gpus} in use"
 
     def stopping_text(self) -> str:
-        """Message on pending iterations of an interrupted run, with the duration of previous iterations."""
+        """Message on what an interrupted run waits for, with the duration of previous iterations."""
+        after = ", then Ray ends" if self.uses_ray else ""
         running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
         if not running:
-            return "stopping"
+            return "waits for Ray to start, then ends it" if self.starts_ray else f"stops{after}"
         last = [trial.result.get("time_this_iter_s") or 0.0 for trial in running if trial.result is not None]
         if len(running) == 1:
             took = f"the one before took {duration(last[0])}" if last else "it is the first"
-            return f"saves and stops at the end of this iteration ({took})"
+            return f"saves and stops at the end of this iteration ({took}){after}"
         took = f"the longest before took {duration(max(last))}" if last else "they are the first"
-        return f"{len(running)} trials save and stop at the end of their iterations ({took})"
+        return f"{len(running)} trials save and stop at the end of their iterations ({took}){after}"
 
     def left_text(self, now: float) -> str:
         """Text with the approximate remaining time, "" while unknown.

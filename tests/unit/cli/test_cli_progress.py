@@ -88,7 +88,7 @@ def test_settings_that_a_population_changes_are_the_ones_shown() -> None:
 def test_what_is_stopped_says_what_it_waits_for_and_how_long_that_took_before() -> None:
     alone = trial_with({}, iteration=3, time_this_iter_s=27.3)
     waiting = TrialProgress("waits", {})
-    assert run_of(waiting).stopping_text() == "stopping"
+    assert run_of(waiting).stopping_text() == "stops"
     alone.status = "RUNNING"
     told = "saves and stops at the end of this iteration (the one before took 27 s)"
     assert run_of(alone, waiting).stopping_text() == told
@@ -96,6 +96,12 @@ def test_what_is_stopped_says_what_it_waits_for_and_how_long_that_took_before() 
     assert run_of(first).stopping_text() == "saves and stops at the end of this iteration (it is the first)"
     told = "2 trials save and stop at the end of their iterations (the longest before took 27 s)"
     assert run_of(alone, first).stopping_text() == told
+    on_ray = run_of(alone, first)
+    on_ray.uses_ray = True
+    assert on_ray.stopping_text() == f"{told}, then Ray ends"
+    starting = run_of(waiting)
+    starting.uses_ray = True
+    assert starting.stopping_text() == "waits for Ray to start, then ends it"
 
 
 def test_a_trial_that_a_scheduler_has_ended_is_told_from_one_that_has_come_to_its_stop() -> None:

@@ -96,7 +96,8 @@ def test_off_a_terminal_a_run_is_told_in_lines(monkeypatch: pytest.MonkeyPatch, 
         "000-seed=0: starts on here:7",
         "001-seed=1: compiles",
         "001-seed=1: [error]",
-        "SIGINT: saves and stops at the end of this iteration (it is the first), then Ray ends; once more ends it at once",
+        "SIGINT: saves and stops at the end of this iteration (it is the first), then Ray ends; "
+        "once more ends it at once",
     ]
 
 

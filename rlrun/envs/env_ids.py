@@ -8,6 +8,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import gymnasium
@@ -26,6 +27,16 @@ _PACKAGES = {
     "ale_py": ("ale_py", "pip install 'rlrun[atari]'"),
 }
 """Required module and its pip command, by the package of an env's entry point."""
+
+_ROBOTICS, _DM_CONTROL = ("gymnasium-robotics", (1, 4, 2), (3, 12)), ("dm-control", (1, 0, 50), (4,))
+_FAIL_INSIDE = {
+    "gymnasium_robotics.envs.fetch": _ROBOTICS,
+    "gymnasium_robotics.envs.franka_kitchen": _ROBOTICS,
+    "gymnasium_robotics.envs.shadow_dexterous_hand": _ROBOTICS,
+    "dm_control/": _DM_CONTROL,
+}
+"""Package, its last version that is known to fail, and MuJoCo's first version with which it does, by the beginning of
+an env's entry point or id."""
 
 
 def is_factory(env_id: str) -> bool:
@@ -101,20 +112,25 @@ def find_spec(env_id: str) -> EnvSpec:
 
 
 def check_installed(spec: EnvSpec) -> None:
-    """Checks that the packages an env needs are installed.
+    """Checks that the packages an env needs are installed, and work with one another.
 
     Raises:
-        EnvironmentUnusable: A package is not installed; the message names the pip command.
+        EnvironmentUnusable: A package is not installed, or fails with the version of another one; the message names the
+            pip command.
     """
     package = _package_of(spec)
     if package and not _is_installed(_PACKAGES[package][0]):
         raise _lacks(package, spec.id)
+    if command := _command_for_mujoco(spec):
+        raise EnvironmentUnusable(
+            f"env {spec.id} fails inside its own package with MuJoCo {version('mujoco')}: {command}"
+        )
 
 
 def pip_command(spec: EnvSpec) -> str:
     """Returns the pip command for an env's dependencies beyond Gymnasium, "" if there are none."""
     package = _package_of(spec)
-    return _PACKAGES[package][1] if package else ""
+    return _PACKAGES[package][1] if package else _command_for_mujoco(spec)
 
 
 def register_atari() -> bool:
@@ -191,6 +207,26 @@ def _package_of(spec: EnvSpec) -> str | None:
     entry_point = spec.entry_point or spec.vector_entry_point
     path = entry_point if isinstance(entry_point, str) else ""
     return next((package for package in _PACKAGES if f"{path.partition(':')[0]}.".startswith(f"{package}.")), None)
+
+
+def _command_for_mujoco(spec: EnvSpec) -> str:
+    """Pip command for a version of MuJoCo with which an env's package works; "" unless the installed one fails."""
+    named = (str(spec.entry_point), spec.id)
+    found = next(
+        (known for start, known in _FAIL_INSIDE.items() if any(name.startswith(start) for name in named)), None
+    )
+    if found is None:
+        return ""
+    package, last, first = found
+    try:
+        fails = _numbers(version(package)) <= last and _numbers(version("mujoco")) >= first
+    except PackageNotFoundError:
+        return ""
+    return f"pip install 'mujoco<{'.'.join(map(str, first))}'" if fails else ""
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)[:3]))
 
 
 def _lacks(package: str, env_id: str) -> EnvironmentUnusable:

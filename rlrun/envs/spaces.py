@@ -18,6 +18,10 @@ from rlrun.errors import EnvironmentUnusable
 Tree = Any
 
 
+WITHOUT_KIND = {"MissionSpace": '; env.wrappers: ["minigrid.wrappers:ImgObsWrapper"] keeps the image alone'}
+"""What to do about parts of observations that have an unsupported kind of space, by the kind's name."""
+
+
 class Spaces(NamedTuple):
     """Observation and action space that a policy is created for.
 
@@ -46,7 +50,8 @@ def check_spaces(env_id: str, observation_space: Any, action_space: Any) -> None
                     f"env {env_id}: its {path} {what}; every env declares one in gymnasium.spaces"
                 )
             what = "holds no spaces" if isinstance(part, Dict | Tuple) else f"is of kind {type(part).__name__}"
-            raise EnvironmentUnusable(f"env {env_id}: its {path} {what}, and rlrun knows {kinds_in_words()}")
+            remedy = WITHOUT_KIND.get(type(part).__name__, "")
+            raise EnvironmentUnusable(f"env {env_id}: its {path} {what}, and rlrun knows {kinds_in_words()}{remedy}")
 
 
 def empty_batch(space: Space[Any], num_envs: int) -> Tree:

@@ -19,7 +19,14 @@ from rlrun.errors import SpecError, UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, annotation_at, dotted, is_model, shown, unknown_name
 from rlrun.flow.clock import ClockUnit
 from rlrun.foreign_names import ours_for, setting_for, unknown_key
-from rlrun.registry import UserCodeError, algorithm_class, algorithm_names, known_algorithm, meant_algorithm
+from rlrun.registry import (
+    UserCodeError,
+    algorithm_class,
+    algorithm_names,
+    known_algorithm,
+    load_object,
+    meant_algorithm,
+)
 from rlrun.spec.experiment import RunSettings
 from rlrun.spec.machines import MACHINE_KEYS
 from rlrun.spec.run_length import with_run_length
@@ -239,7 +246,11 @@ def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | No
         what = "there is none" if settings is None else f"it is {shown(settings)}"
         message = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
         return None, [Mistake(("algorithm",), message)]
-    return found, []
+    family = found.policy_family
+    if ":" not in family or family.startswith("rlrun."):
+        return found, []
+    mistakes = refusals(("algorithm",), partial(load_object, family, "policy family"))
+    return (None if mistakes else found), mistakes
 
 
 def _varies_too_much(env: Any, config: Any) -> list[Mistake]:

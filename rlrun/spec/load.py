@@ -16,7 +16,7 @@ import rlrun
 from rlrun.config import ConfigModel
 from rlrun.errors import EnvironmentUnusable, Problem, SpecError
 from rlrun.explain import Mistake, dotted, shown
-from rlrun.registry import known_algorithm, load_object
+from rlrun.registry import UserCodeError, known_algorithm, load_object
 from rlrun.spec.entry import check_entry
 from rlrun.spec.experiment import MAX_TRIALS, Experiment
 from rlrun.spec.foreign_keys import names_runs
@@ -250,6 +250,7 @@ def _check(
 
     Raises:
         SpecError: There are problems; the error lists the given and all further ones by file and line.
+        UserCodeError: All else is valid, but users' modules raise while they are imported.
     """
     make_importable(Path.cwd())
     problems = list(problems)
@@ -258,6 +259,7 @@ def _check(
     unusable: list[Problem] = []
     experiments: dict[str, Experiment] = {}
     seen: dict[str, Document] = {}
+    raised: dict[str, Problem] = {}
     for document in documents:
         problems += document.problems
         spoilt = {(problem.line, problem.column) for problem in document.problems}
@@ -267,7 +269,11 @@ def _check(
                 message = f"the experiment '{name}' appears twice, first in {first.file}:{first.line}"
                 problems.append(document.place((name,), at_key=True).problem(name, message))
             seen.setdefault(name, document)
-            found, mistakes = _check_stages(name, entry, origin or document.file, max_trials, makes_envs=makes_envs)
+            try:
+                found, mistakes = _check_stages(name, entry, origin or document.file, max_trials, makes_envs=makes_envs)
+            except UserCodeError as error:
+                raised[str(error)] = document.place((name,), at_key=True).problem(name, str(error))
+                continue
             experiments |= found
             for mistake in mistakes:
                 place = document.place((name, *mistake.location), at_key=mistake.at_key)
@@ -275,7 +281,9 @@ def _check(
                 if not problem.line or (problem.line, problem.column) not in spoilt:
                     (unusable if isinstance(mistake, UnusableEnv) else problems).append(problem)
     if problems:
-        raise SpecError(_in_order([*problems, *unusable], documents))
+        raise SpecError(_in_order([*problems, *unusable, *raised.values()], documents))
+    if raised:
+        raise UserCodeError("\n".join(raised))
     if unusable:
         raise EnvironmentUnusable("\n".join(str(problem) for problem in unusable))
     return list(experiments.values())

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.envs.env_config import EnvConfig
@@ -92,6 +93,45 @@ def test_a_missing_package_is_answered_with_the_pip_command(
     listed = {listing.id: listing for listing in env_names()}
     if env_id in listed:
         assert (listed[env_id].usable, listed[env_id].install) == (False, command)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "entry_point", "package", "first"),
+    [
+        ("FetchReach-v4", "gymnasium_robotics.envs.fetch.reach:Reach", "gymnasium_robotics-1.4.2", "3.12"),
+        ("FrankaKitchen-v1", "gymnasium_robotics.envs.franka_kitchen:Kitchen", "gymnasium_robotics-1.4.2", "3.12"),
+        ("HandReach-v3", "gymnasium_robotics.envs.shadow_dexterous_hand.reach:R", "gymnasium_robotics-1.4.2", "3.12"),
+        ("dm_control/cartpole-balance-v0", lambda: None, "dm_control-1.0.50", "4"),
+    ],
+)
+def test_an_env_that_fails_inside_its_package_with_this_mujoco_is_named_beforehand(
+    env_id: str, entry_point: Any, package: str, first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def install(what: str) -> None:
+        name, _, number = what.partition("-")
+        folder = tmp_path / f"{what}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(gymnasium.registry, env_id, EnvSpec(env_id, entry_point))
+    install(package)
+    install("mujoco-4.0.0")
+    command = f"pip install 'mujoco<{first}'"
+    said = f"env {env_id} fails inside its own package with MuJoCo 4.0.0: {command}"
+    assert refused(env_id, EnvironmentUnusable) == said
+    (listed,) = [listing for listing in env_names() if listing.id == env_id]
+    assert (listed.usable, listed.install) == (False, command)
+    (tmp_path / "mujoco-4.0.0.dist-info").rename(tmp_path / "away")
+    install("mujoco-3.11.0")
+    (listed,) = [listing for listing in env_names() if listing.id == env_id]
+    assert listed.usable
+
+
+def test_a_space_of_minigrid_is_answered_with_its_wrapper() -> None:
+    with pytest.raises(EnvironmentUnusable) as caught:
+        spaces_of(EnvConfig(id="minigrid:MiniGrid-Empty-5x5-v0"))
+    assert str(caught.value).endswith('; env.wrappers: ["minigrid.wrappers:ImgObsWrapper"] keeps the image alone')
 
 
 def test_an_atari_id_names_its_extra_also_where_ale_was_never_registered(monkeypatch: pytest.MonkeyPatch) -> None:

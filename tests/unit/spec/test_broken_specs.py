@@ -1044,6 +1044,33 @@ def test_keys_of_hooks_logging_and_exploration_elsewhere_get_an_answer(folder: P
     assert all(line.startswith(answer) for line, answer in zip(told, answers, strict=True)), told
 
 
+def test_a_module_that_raises_does_not_hide_the_mistakes_of_other_specs(folder: Path) -> None:
+    (folder / "raising_lab.py").write_text("1 / 0\n")
+    (folder / "one.yaml").write_text(env("raising_lab:Env"))
+    (folder / "two.yaml").write_text(config("lrr: 1").replace("try:", "other:"))
+    result = validate("one.yaml", "two.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    first, *trace, last = result.stderr.splitlines()
+    assert first == "one.yaml:1:1: try: the env factory's module 'raising_lab' failed while it was imported:"
+    assert trace[-1] == "ZeroDivisionError: division by zero"
+    assert last == "two.yaml:6:5: other.config.lrr: unknown key 'lrr'; did you mean 'lr'?"
+    alone = validate("one.yaml")
+    assert alone.exit_code == 4
+    assert "ZeroDivisionError" in alone.stderr
+
+
+def test_a_plugin_whose_policy_is_not_there_is_refused(folder: Path) -> None:
+    (folder / "policy_lab.py").write_text(
+        "from rlrun.algorithms.ppo import PPO\n\n\nclass Own(PPO):\n    policy_family = 'no_such_lab.nets:Net'\n"
+    )
+    (folder / "spec.yaml").write_text(algorithm("policy_lab:Own"))
+    result = validate("spec.yaml")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        "spec.yaml:2:14: try.algorithm: the policy family's module 'no_such_lab.nets' is not found"
+    )
+
+
 def test_a_class_behind_a_dot_is_answered_with_the_colon(folder: Path) -> None:
     (folder / "greenhouse.py").write_text("raise AssertionError('a hint imports nothing')\n")
     (folder / "spec.yaml").write_text(env("greenhouse.Greenhouse"))

@@ -67,7 +67,7 @@ test-loggers: $(VENV)/.installed-dev,wandb,mlflow
 	$(BIN)/python -m pytest -m services $(PYTEST_ARGS)
 
 test-kernels: $(VENV)/.installed-dev
-	$(BIN)/python -m tools.test_under_kernels
+	$(BIN)/python -m scripts.test_under_kernels
 
 # Dependencies at both ends of what pyproject.toml allows, in environments of their own that are made anew.
 BOUNDS_EXTRAS := atari,mujoco,video,plot,tensorboard,optuna,marl,popgym,minigrid,minari,serve,openenv,export,test
@@ -94,7 +94,7 @@ check: $(VENV)/.installed-dev
 
 # The extra `docs` is enough, and `dev` includes it.
 docs: $(VENV)/.installed-$(if $(wildcard $(VENV)/.installed-dev),dev,docs)
-	$(BIN)/python -m tools.docs_site
+	$(BIN)/python -m scripts.docs_site
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
@@ -111,16 +111,16 @@ regress-quick: $(VENV)/.installed-dev
 
 # Goes on where it was interrupted; a spec whose text or code has changed is trained anew.
 results: $(VENV)/.installed-dev
-	$(BIN)/python -m tools.results train
-	$(BIN)/python -m tools.results_paired
-	$(BIN)/python -m tools.results write
+	$(BIN)/python -m scripts.results train
+	$(BIN)/python -m scripts.results_paired
+	$(BIN)/python -m scripts.results write
 
 chaos: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m chaos tests/chaos tests/integration $(PYTEST_ARGS)
 	DAMAGE_STRIDE=1 $(BIN)/python -m pytest tests/integration/test_hostile_checkpoints.py $(PYTEST_ARGS)
 
 release-check: $(VENV)/.installed-dev
-	$(BIN)/python -m tools.release_check --dist dist
+	$(BIN)/python -m scripts.release_check --dist dist
 
 # The stamps are empty files; a second call finds them newer than what they depend on and installs nothing.
 

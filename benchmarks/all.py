@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.peers import ROOT, Measurement, parser_of
-from tools.results import described_commit
+from scripts.results import described_commit
 
 
 class Pair(NamedTuple):

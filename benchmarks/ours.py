@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.peers import Measurement, cpu_seconds_of_tree, in_window
-from rlrun.envs.env_config import EnvConfig
-from rlrun.launch.run import run
-from rlrun.registry import algorithm_class
-from rlrun.runs.events import RunEvent, TrialEvent
-from rlrun.training.training import Training
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.training import Training
+from rlrun.experiments.launch.run import run
+from rlrun.experiments.runs.events import RunEvent, TrialEvent
 
 LONG_RUN = 100_000_000
 """Env steps that a measured run is said to have ahead: its rate is that of a long run, whose updates are compiled."""

@@ -18,11 +18,11 @@ from ray import serve
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from rlrun.envs.json_values import batch_from_json
-from rlrun.envs.spaces import Misfit
-from rlrun.serving.decisions import Asked, Decisions
-from rlrun.serving.served_policy import ServedPolicy
-from rlrun.training.training import Training
+from rlrun.deploy.serving.decisions import Asked, Decisions
+from rlrun.deploy.serving.served_policy import ServedPolicy
+from rlrun.engine.envs.json_values import batch_from_json
+from rlrun.engine.envs.spaces import Misfit
+from rlrun.engine.training.training import Training
 
 
 class Policy:

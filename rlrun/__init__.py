@@ -11,21 +11,21 @@ import importlib
 from typing import Any
 
 _PLACES = {
-    "Algorithm": "rlrun.algorithm",
-    "Experiment": "rlrun.spec.experiment",
-    "RlrunError": "rlrun.errors",
-    "Training": "rlrun.training.training",
-    "TrialResult": "rlrun.runs.trial_result",
-    "load_experiments": "rlrun.spec.load",
-    "resume": "rlrun.launch.run",
-    "run": "rlrun.launch.run",
+    "Algorithm": "rlrun.engine.algorithm",
+    "Experiment": "rlrun.experiments.spec.experiment",
+    "RlrunError": "rlrun.engine.messages.errors",
+    "Training": "rlrun.engine.training.training",
+    "TrialResult": "rlrun.experiments.runs.trial_result",
+    "load_experiments": "rlrun.experiments.spec.load",
+    "resume": "rlrun.experiments.launch.run",
+    "run": "rlrun.experiments.launch.run",
 }
 """Modules of the public names, except those of algorithms."""
 
 
 def _algorithms() -> dict[str, str]:
     """Modules of the algorithms, by class name."""
-    from rlrun.registry import BUILT_IN
+    from rlrun.engine.settings.registry import BUILT_IN
 
     places = (path.partition(":") for path in BUILT_IN.values())
     return {name: module for module, _, name in places}

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from rlrun.signals import listen
+from rlrun.engine.processes.signals import listen
 
 RUNS_TRIALS = ("train", "resume", "regress")
 """Commands that run trials. For these, exit code 0 means that all trials are complete, so a silent end of the process
@@ -41,7 +41,7 @@ def _announce_nothing(exit_code: int) -> None:
 
 def _go_on_in_child() -> Callable[[int], object]:
     """Continues in a forked child process; returns a function that reports the exit code to the parent."""
-    from rlrun.waiting_parent import SilentEnd, go_on_in_child
+    from rlrun.engine.processes.waiting_parent import SilentEnd, go_on_in_child
 
     try:
         announce = go_on_in_child()
@@ -49,7 +49,7 @@ def _go_on_in_child() -> Callable[[int], object]:
         from rlrun.cli.exits import end_without_a_word
 
         end_without_a_word(end.exit_code)
-    from rlrun.process_end import listeners
+    from rlrun.engine.processes.process_end import listeners
 
     listeners.append(lambda error: announce(error.exit_code))
     return announce

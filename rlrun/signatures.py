@@ -9,7 +9,7 @@ import types
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from rlrun.config import ConfigModel
+from rlrun.engine.settings.config import ConfigModel
 
 
 class SettingsByName:

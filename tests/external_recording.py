@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from rlrun.data.space_json import space_to_json
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.envs.spaces import Spaces
-from rlrun.functional.seeding import generator
-from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.weights import Weights
-from rlrun.rollout.client_weights import policy_in_json
-from rlrun.rollout.recorder import Recorded
-from rlrun.rollout.slot_recorder import SlotRecorder
-from rlrun.worlds.client_worlds import ClientWorlds
-from rlrun.worlds.make import make_vector_world
-from rlrun.worlds.mapping import PolicyMapping
+from rlrun.engine.data.space_json import space_to_json
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.client_weights import policy_in_json
+from rlrun.engine.rollout.recorder import Recorded
+from rlrun.engine.rollout.slot_recorder import SlotRecorder
+from rlrun.engine.worlds.client_worlds import ClientWorlds
+from rlrun.engine.worlds.make import make_vector_world
+from rlrun.engine.worlds.mapping import PolicyMapping
 from tests.policies import plain_policy
 
 SPACES = Spaces(Box(-1000, 1000, (1,), np.float32), Discrete(3))

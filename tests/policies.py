@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from gymnasium import Space
 
-from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.algorithms.dqn.q_settings import QSettings
-from rlrun.envs.spaces import Spaces
-from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.policy import Policy
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.policy.policy import Policy
 
 P = TypeVar("P", bound=Policy)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rlrun.trial.results import is_timing
+from rlrun.experiments.trial.results import is_timing
 
 
 def numbers(result: Mapping[str, Any]) -> dict[str, Any]:

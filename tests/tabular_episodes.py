@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.functional.episode_returns import Doubles
-from rlrun.functional.finite_mdp import FiniteMDP
-from rlrun.off_policy_evaluation.estimators import WeighedEpisodes, with_closing_values
-from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes
+from rlrun.engine.functional.episode_returns import Doubles
+from rlrun.engine.functional.finite_mdp import FiniteMDP
+from rlrun.exact.off_policy_evaluation.estimators import WeighedEpisodes, with_closing_values
+from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes
 
 GAMMA = 0.9
 STEPS = 6

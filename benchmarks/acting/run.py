@@ -73,7 +73,7 @@ def policies() -> dict[str, Any]:
     from rlrun.algorithms.dqn.dqn import DQN
     from rlrun.algorithms.ppo import PPO
     from rlrun.algorithms.recurrent_q.r2d2 import R2D2
-    from rlrun.envs.spaces import Spaces
+    from rlrun.engine.envs.spaces import Spaces
 
     observations = Box(-1, 1, (17,))
     choices, bounded = Spaces(observations, Discrete(6)), Spaces(observations, Box(-1, 1, (6,)))
@@ -109,7 +109,7 @@ def microseconds_per_step(policy: Any, slots: int) -> float:
 
 def acting_weights(policy: Any) -> Any:
     """Returns a policy's first parameters as a broadcast."""
-    from rlrun.policy.weights import Weights
+    from rlrun.engine.policy.weights import Weights
 
     start, size = getattr(policy, "acting_range", (0, policy.parameters.size))
     acting = policy.parameters.gather(policy.module).numpy()[start : start + size]

@@ -17,9 +17,9 @@ import torch
 from benchmarks.peers import SHEEPRL, Measurement, Side, fastest, parser_of, print_row, write_json
 from rlrun.algorithms.dreamer.dreamer import Dreamer, DreamerConfig
 from rlrun.algorithms.dreamer.model_config import SIZES
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.learner.local_learner import LocalLearner
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.learner.local_learner import LocalLearner
 
 SPACES = Spaces(gymnasium.spaces.Box(-np.inf, np.inf, (4,)), gymnasium.spaces.Discrete(2))
 SHEEPRL_SIZES = ("xs", "s", "m", "l", "xl")

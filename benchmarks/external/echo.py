@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 from benchmarks.external.load import Load, pinned
 from benchmarks.peers import Measurement, answer
-from rlrun.web.listening import Listening
-from rlrun.web.web_server import WebServer
+from rlrun.engine.web.listening import Listening
+from rlrun.engine.web.web_server import WebServer
 
 
 async def echo(request: Request) -> Response:

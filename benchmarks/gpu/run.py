@@ -21,9 +21,9 @@ from torch import Tensor
 import rlrun
 from benchmarks.gpu.plain import plain_agent, plain_update
 from benchmarks.peers import parser_of, print_row, write_json
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.learner.local_learner import LocalLearner
-from rlrun.learner.update_executor import UpdateExecutor
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+from rlrun.engine.learner.local_learner import LocalLearner
 
 
 @dataclass(frozen=True)

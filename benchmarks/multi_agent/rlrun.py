@@ -14,11 +14,11 @@ from gymnasium.spaces import Box, Discrete
 from benchmarks.multi_agent.line import ACTIONS, OBSERVED, Line
 from benchmarks.ours import run_iterations, train_in_window, training_of
 from benchmarks.peers import Measurement, answer, in_window
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.spaces import Spaces
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.worlds.make import make_world
+from rlrun.engine.worlds.world import World, WorldStep
 from rlrun.toys.tribes import TRIBES, Tribes
-from rlrun.worlds.make import make_world
-from rlrun.worlds.world import World, WorldStep
 
 
 class LineWorld(World):

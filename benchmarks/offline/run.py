@@ -28,7 +28,7 @@ from gymnasium.spaces import Box, Discrete
 
 from benchmarks.peers import D3RLPY, FLOOR, RLLIB, Measurement, Side, Work, benchmark
 from benchmarks.ppo.run import A1
-from rlrun.datasets.writer import SetWriter
+from rlrun.engine.datasets.writer import SetWriter
 
 EPISODES, EPISODE_LEN = 100, 1000
 LEARNING: Measurement = {"num_envs": 0, "batch": 256, "warm_up_s": 3.0, "window_s": 10.0, "lr": 3e-4, "gamma": 0.99}

@@ -23,15 +23,15 @@ import numpy as np
 from benchmarks.peers import parser_of, print_row, write_json
 from rlrun.algorithms.a2c import A2C
 from rlrun.algorithms.ppo import PPO
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.flow.operators.training import TrainOnBatch
-from rlrun.flow.operators.value_estimates import MeasureValues
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.spec.load import parse_experiments
-from rlrun.training.training import Training
-from rlrun.trial.trial_loop import TrialLoop
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.engine.flow.operators.training import TrainOnBatch
+from rlrun.engine.flow.operators.value_estimates import MeasureValues
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.training.training import Training
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.trial_loop import TrialLoop
 
 REPEATS = 7
 ITERATIONS = 200

@@ -20,11 +20,11 @@ from typing import Any
 import yaml
 
 from benchmarks.peers import ROOT, parser_of, print_row, spread, surroundings, write_json
-from rlrun.launch.run import run
-from rlrun.runs.events import RunEvent, TrialEvent
-from rlrun.runs.run_directory import RunDirectory
-from rlrun.runs.trial_result import TrialResult
-from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.experiments.launch.run import run
+from rlrun.experiments.runs.events import RunEvent, TrialEvent
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.trial.trial_directory import TrialDirectory
 
 SPECS = tuple(sorted((ROOT / "configs" / "pbt").glob("*.yaml")))
 FINAL, TRAINING = "evaluation/episode_return_mean", "episode_return_mean"

@@ -27,16 +27,16 @@ from rlrun.algorithms.alphazero.alphazero import AlphaZeroConfig
 from rlrun.algorithms.alphazero.policy import SearchingPolicy
 from rlrun.algorithms.alphazero.searching import SearchingBehavior
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, Predict, SearchSettings
-from rlrun.data.action_masks import ACTION_MASK
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.worlds.games.array_game import ArrayGame, Flags
+from rlrun.engine.worlds.games.searchable import ObjectGame
+from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.world import World
+from rlrun.engine.worlds.world_view import WorldView
 from rlrun.toys.board_games import ConnectFour, Hex, TicTacToe
 from rlrun.toys.hex_game import HexArrays
 from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
-from rlrun.worlds.array_game import ArrayGame, Flags
-from rlrun.worlds.searchable import ObjectGame
-from rlrun.worlds.symmetries import OBSERVATION
-from rlrun.worlds.world import World
-from rlrun.worlds.world_view import WorldView
 
 MOVES = 4
 LINES = (0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124)

@@ -11,9 +11,9 @@ from typing import Any
 from benchmarks.ours import run_iterations
 from benchmarks.peers import Measurement, answer, between, mark
 from rlrun import PPO, Training
-from rlrun.flow.operators.advantages import ComputeAdvantages
-from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages
+from rlrun.engine.flow.policy_workers import PolicyWorkers
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
 
 
 def entry_of(work: Measurement) -> dict[str, Any]:

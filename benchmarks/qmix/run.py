@@ -34,7 +34,7 @@ ORDER: Measurement = {
         "epsilon": 0.05,
     },
 }
-INDICATOR = [{"id": "rlrun.worlds.wrappers:AgentIndicator"}]
+INDICATOR = [{"id": "rlrun.engine.worlds.wrappers:AgentIndicator"}]
 SPREAD = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 3, "max_cycles": 25}, "wrappers": INDICATOR}
 TWO_STEP = {"world": "rlrun.toys.matrix_games:TwoStepGame", "wrappers": INDICATOR}
 PLAIN = "plain PyTorch"

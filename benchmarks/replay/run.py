@@ -21,9 +21,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.peers import fastest, median, parser_of, print_row, spread, surroundings, write_json
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.replay.replay_buffer import ReplayBuffer
-from rlrun.replay.replay_config import ReplayConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.replay.replay_config import ReplayConfig
 
 CAPACITY = 1_000_000
 BATCH_SIZES = (32, 512)

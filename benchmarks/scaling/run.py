@@ -32,23 +32,23 @@ import numpy as np
 
 from benchmarks.peers import Measurement, parser_of, print_row, surroundings, write_json
 from benchmarks.scaling.stub import ROWS, Fragment, StubConfig, StubWeights
-from rlrun.actors.private_ray import prepare_environment, start
-from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.make import spaces_of
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.weights import SendWeights
-from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.flow.sources.rollouts import AsyncRollouts
-from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.weights import Weights
-from rlrun.rollout.rewards import RewardSettings
-from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.worker import Orders
-from rlrun.rollout.worker_config import WorkerConfig
-from rlrun.rollout.worker_set import WorkerSet
+from rlrun.engine.actors.private_ray import prepare_environment, start
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.make import spaces_of
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.weights import SendWeights
+from rlrun.engine.flow.policy_workers import PolicyWorkers
+from rlrun.engine.flow.sources.rollouts import AsyncRollouts
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.rewards import RewardSettings
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_config import WorkerConfig
+from rlrun.engine.rollout.worker_set import WorkerSet
 
 PARTS = ("stubs", "gathered", "real")
 FRAGMENTS = {

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.policy.weights import Weights
-from rlrun.rollout.rollout import Episode, Rollout
-from rlrun.rollout.worker import Orders
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.rollout import Episode, Rollout
+from rlrun.engine.rollout.worker import Orders
 
 LENGTH, COLUMNS = 32, 8
 """Steps and envs of every fragment."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.peers import parser_of, print_row, write_json
 from rlrun.algorithms.ppo import PPO
-from rlrun.training.training import Training
+from rlrun.engine.training.training import Training
 
 CONNECTIONS = 16
 QUANTILES = (0.5, 0.9, 0.99)

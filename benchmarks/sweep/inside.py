@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from benchmarks.peers import Measurement, answer
-from rlrun.launch.run import run
-from rlrun.runs.events import RunEvent, RunStarted, TrialEvent
+from rlrun.experiments.launch.run import run
+from rlrun.experiments.runs.events import RunEvent, RunStarted, TrialEvent
 from rlrun.toys.known_optimum import ConstantReward, Step
 
 STEPS = 8

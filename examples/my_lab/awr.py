@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.settings.on_policy import OnPolicyConfig
-from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow, Operator, StatefulOperator
-from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.training import TrainOnBatch
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
-from rlrun.learner.value_losses import summed_value_losses
-from rlrun.metric import Metric
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow, Operator, StatefulOperator
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.training import TrainOnBatch
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.learner.value_losses import summed_value_losses
+from rlrun.engine.settings.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt
+from rlrun.engine.settings.metric import Metric
 
 
 class AWRConfig(OnPolicyConfig):

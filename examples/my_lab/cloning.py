@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.algorithm import Algorithm, AlgorithmConfig
-from rlrun.config import PositiveInt, defaults, fixed
-from rlrun.data.demonstrations import load_demonstrations
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.minibatches import TrainOnMinibatch
-from rlrun.flow.sources.items import StatefulSource, from_items
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.functional.seeding import generator
-from rlrun.learner.objective import Loss
-from rlrun.metric import Metric
+from rlrun.engine.algorithm import Algorithm, AlgorithmConfig
+from rlrun.engine.data.demonstrations import load_demonstrations
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch
+from rlrun.engine.flow.sources.items import StatefulSource, from_items
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.settings.config import PositiveInt, defaults, fixed
+from rlrun.engine.settings.metric import Metric
 
 
 @defaults(lr=3e-3, model={"hiddens": (32, 32)}, min_env_steps_per_iteration=250)

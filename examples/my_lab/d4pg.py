@@ -10,21 +10,21 @@ from typing_extensions import override
 from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
 from rlrun.algorithms.dqn.return_distributions import cross_entropy, projected
 from rlrun.algorithms.loss_metrics import td_statistics
-from rlrun.config import PositiveInt
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.functional.masked import masked_mean
-from rlrun.functional.sequence_rows import row_priorities
-from rlrun.learner.objective import Loss
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.sequence_rows import row_priorities
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.settings.config import PositiveInt
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.actor_q.networks import DeterministicNetworks
-    from rlrun.envs.spaces import Spaces
-    from rlrun.nn.model_config import CriticsModelConfig
-    from rlrun.nn.network_spec import NetworkSpec
-    from rlrun.nn.observation_leaves import ObservationTree
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.nn.model_config import CriticsModelConfig
+    from rlrun.engine.nn.network_spec import NetworkSpec
+    from rlrun.engine.nn.observation_leaves import ObservationTree
+    from rlrun.engine.policy.policy import Policy
 
 
 class D4PGConfig(DDPGConfig):

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.uniform_sampler import uniform_choices
-from rlrun.functional.schedules import value_at
-from rlrun.policy.action_masks import ActionMask
-from rlrun.policy.action_spaces.action_space import Actions, Floats
-from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.uniform_sampler import uniform_choices
+from rlrun.engine.functional.schedules import value_at
+from rlrun.engine.policy.action_masks import ActionMask
+from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
+from rlrun.engine.policy.weights import Weights
 
 EXPLORES, ACTION, DURATION = range(3)
 

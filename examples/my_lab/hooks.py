@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Operator
-from rlrun.flow.trainee import Trainee
-from rlrun.hook import Answer, EpisodeStep, Hook, RunningEpisode, Stop
-from rlrun.metric import Metric
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Operator
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.hook import Answer, EpisodeStep, Hook, RunningEpisode, Stop
+from rlrun.engine.settings.metric import Metric
 
 
 class PoleAngle(Hook):

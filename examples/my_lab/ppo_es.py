@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from rlrun.algorithms.ppo import PPO, PPOConfig
-from rlrun.config import PositiveFloat, PositiveInt
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow, StatefulOperator
-from rlrun.flow.operators.training import TrainOnBatch
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.seeding import generator
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow, StatefulOperator
+from rlrun.engine.flow.operators.training import TrainOnBatch
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.settings.config import PositiveFloat, PositiveInt
 
 
 class PPOESConfig(PPOConfig):

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
 from rlrun.algorithms.settings.on_policy import OnPolicyConfig
-from rlrun.config import Fraction, NonNegativeFloat, Schedule, defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.training import TrainOnBatch
-from rlrun.flow.operators.value_estimates import MeasureValues
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.trainee import Trainee
-from rlrun.learner.objective import Loss
-from rlrun.learner.policy_gradient import policy_gradient_loss
-from rlrun.metric import Metric
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.training import TrainOnBatch
+from rlrun.engine.flow.operators.value_estimates import MeasureValues
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.learner.policy_gradient import policy_gradient_loss
+from rlrun.engine.settings.config import Fraction, NonNegativeFloat, Schedule, defaults
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+    from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 @defaults(lr=7e-4, train_batch_size=40, min_env_steps_per_iteration=2000)

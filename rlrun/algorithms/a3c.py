@@ -12,22 +12,22 @@ from rlrun.algorithms.a2c import A2C, A2CConfig
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS, value_statistics
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
 from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
-from rlrun.config import PositiveInt, defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
-from rlrun.flow.operators.value_estimates import VALUE_METRICS
-from rlrun.flow.operators.weights import MergeFilters, SendWeights
-from rlrun.flow.sources.rollouts import RolloutMode
-from rlrun.flow.trainee import Trainee
-from rlrun.learner.objective import Loss
-from rlrun.metric import Metric
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.engine.flow.operators.gradients import ApplyGradients, ComputeGradients
+from rlrun.engine.flow.operators.value_estimates import VALUE_METRICS
+from rlrun.engine.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.engine.flow.sources.rollouts import RolloutMode
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.settings.config import PositiveInt, defaults, fixed
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+    from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)

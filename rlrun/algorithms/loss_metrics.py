@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlrun.functional.masked import masked_mean
-from rlrun.functional.value_estimates import explained_variance
-from rlrun.metric import Metric
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.value_estimates import explained_variance
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlrun.algorithms.loss_metrics import TD_METRICS
-from rlrun.config import ConfigModel, PositiveFloat
-from rlrun.functional.masked import masked_mean
-from rlrun.metric import Metric
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.settings.config import ConfigModel, PositiveFloat
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,9 +15,9 @@ from rlrun.cli.tables import stdout_width, table
 @json_option("the algorithms")
 def algorithms() -> None:
     """List the algorithms, built in and installed."""
-    from rlrun.algorithm import Algorithm
-    from rlrun.errors import RlrunError
-    from rlrun.registry import algorithm_class, algorithm_names
+    from rlrun.engine.algorithm import Algorithm
+    from rlrun.engine.messages.errors import RlrunError
+    from rlrun.engine.settings.registry import algorithm_class, algorithm_names
 
     found: list[dict[str, Any]] = []
     for name in algorithm_names():

@@ -17,11 +17,11 @@ from rlrun.cli.tables import cell_text
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.card.evidence import Evidence
+    from rlrun.deploy.card.evidence import Evidence
+    from rlrun.engine.training.training import Training
+    from rlrun.experiments.runs.trial_result import TrialResult
+    from rlrun.experiments.spec.experiment import Experiment
     from rlrun.report.reading import RunView
-    from rlrun.runs.trial_result import TrialResult
-    from rlrun.spec.experiment import Experiment
-    from rlrun.training.training import Training
 
 VIDEOS = (".mp4", ".gif")
 
@@ -55,11 +55,11 @@ def card(
 
     `rlrun evaluate DIR` and `rlrun train --from DIR` take the folder.
     """
-    from rlrun.card.folder import card_folder
-    from rlrun.card.readme import README, RESULTS, Subject, readme, results_document
     from rlrun.cli.targets import run_or_trial_named
+    from rlrun.deploy.card.folder import card_folder
+    from rlrun.deploy.card.readme import README, RESULTS, Subject, readme, results_document
+    from rlrun.experiments.spec.experiment import actions_of
     from rlrun.report.reading import read_run
-    from rlrun.spec.experiment import actions_of
 
     if video is not None and video.suffix not in VIDEOS:
         raise click.BadParameter(f"{video}: a video's name ends with .mp4 or .gif", param_hint="--video")
@@ -83,9 +83,9 @@ def card(
 def _experiment(view: RunView, runs_dir: Path, *, trust: bool) -> Experiment:
     """The run's experiment; code that it names is imported from the user's own run, or with ``--trust``."""
     from rlrun.cli.targets import is_own, naming_runs_dir
-    from rlrun.runs.run_directory import RunDirectory, follow_import_paths
-    from rlrun.spec.load import make_importable
-    from rlrun.trust import refuse_demands_of_run
+    from rlrun.engine.trust import refuse_demands_of_run
+    from rlrun.experiments.runs.run_directory import RunDirectory, follow_import_paths
+    from rlrun.experiments.spec.load import make_importable
 
     if trust or is_own(view.path, runs_dir):
         make_importable(Path.cwd())
@@ -99,8 +99,8 @@ def _experiment(view: RunView, runs_dir: Path, *, trust: bool) -> Experiment:
 def _evidence(
     view: RunView, trial: str | None, runs_dir: Path, *, best: bool, episodes: int, seed: int, trust: bool
 ) -> Evidence:
-    from rlrun.card.evidence import configuration_named, gather
     from rlrun.cli.targets import checkpoint_named, evaluation_env, restored
+    from rlrun.deploy.card.evidence import configuration_named, gather
 
     def checkpoint_of(member: TrialResult) -> Path:
         return checkpoint_named(str(member.directory), runs_dir, best=best)
@@ -116,11 +116,11 @@ def _evidence(
 
 def _write_files(folder: Path, experiment: Experiment, evidence: Evidence, runs_dir: Path, *, trust: bool) -> None:
     """Writes spec, policy, curve and ONNX files; of the last two, reports on stderr what is left out."""
-    from rlrun.card.folder import write_policy
-    from rlrun.card.readme import SPEC, seed_number
-    from rlrun.card.shareable import entry_of
-    from rlrun.checkpoint.plain_yaml import dump_plain_yaml
     from rlrun.cli.targets import restored
+    from rlrun.deploy.card.folder import write_policy
+    from rlrun.deploy.card.readme import SPEC, seed_number
+    from rlrun.deploy.card.shareable import entry_of
+    from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml
 
     shared = evidence.shared
     entry = entry_of(experiment, shared.trial.params, [seed_number(seed.trial) for seed in evidence.seeds])
@@ -132,8 +132,8 @@ def _write_files(folder: Path, experiment: Experiment, evidence: Evidence, runs_
 
 
 def _draw_curve(folder: Path, evidence: Evidence) -> None:
-    from rlrun.card.readme import CURVE
-    from rlrun.errors import EnvironmentUnusable
+    from rlrun.deploy.card.readme import CURVE
+    from rlrun.engine.messages.errors import EnvironmentUnusable
     from rlrun.report.curves import curve_of
     from rlrun.report.picture import draw_picture
     from rlrun.report.step_axis import STEP_NAMES, common_axis
@@ -153,10 +153,10 @@ def _draw_curve(folder: Path, evidence: Evidence) -> None:
 def _export(training: Training, checkpoint: Path, folder: Path) -> None:
     """Writes an ONNX file for each policy."""
     from rlrun.cli.targets import evaluation_env
-    from rlrun.errors import UsageError
-    from rlrun.export.check import ExportDiffers
-    from rlrun.export.observations import of_env
-    from rlrun.export.saved_policy import export, metadata_of
+    from rlrun.deploy.export.check import ExportDiffers
+    from rlrun.deploy.export.observations import of_env
+    from rlrun.deploy.export.saved_policy import export, metadata_of
+    from rlrun.engine.messages.errors import UsageError
 
     policies, actions = list(training.description.policies.algorithms), training.description.actions
     for name in policies:
@@ -173,7 +173,7 @@ def _export(training: Training, checkpoint: Path, folder: Path) -> None:
 
 
 def _text(output: Path, evidence: Evidence) -> str:
-    from rlrun.card.readme import result_text
+    from rlrun.deploy.card.readme import result_text
 
     lines = [f"Written: {output}", f"mean return {result_text(evidence)}, weights of {evidence.shared.trial.name}"]
     return "\n".join([*lines, *(f"not counted: {reason}" for reason in evidence.missing)])

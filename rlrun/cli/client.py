@@ -29,7 +29,7 @@ def client(printed: str) -> None:
     without any package. `rlrun client --print wrapper > rlrun_env_client.py` runs a
     Gymnasium env through it, and needs NumPy and Gymnasium.
     """
-    import rlrun.external
+    import rlrun.engine.external
 
-    folder = Path(rlrun.external.__file__).parent
+    folder = Path(rlrun.engine.external.__file__).parent
     echo((folder / _FILES[printed]).read_text(encoding="utf-8").rstrip("\n"))

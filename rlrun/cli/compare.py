@@ -16,7 +16,7 @@ from rlrun.cli.tables import cell_text, stdout_width, table
 from rlrun.report.step_axis import STEP_NAMES
 
 if TYPE_CHECKING:
-    from rlrun.metric import Mode
+    from rlrun.engine.settings.metric import Mode
     from rlrun.report.comparison import Comparison, Side
     from rlrun.report.configurations import Group
     from rlrun.report.reading import RunView

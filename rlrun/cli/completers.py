@@ -16,14 +16,14 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from rlrun.config import ConfigModel
+    from rlrun.engine.settings.config import ConfigModel
 
 RUNS_VARIABLE = "RLRUN_RUNS"
 
 
 def complete_algorithms(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Shell completion of algorithm names: those with the typed prefix."""
-    from rlrun.registry import algorithm_names
+    from rlrun.engine.settings.registry import algorithm_names
 
     return [name for name in algorithm_names() if name.startswith(incomplete)]
 
@@ -49,8 +49,8 @@ def complete_trials(ctx: click.Context, _parameter: click.Parameter, incomplete:
 def complete_tags(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Shell completion of tags: those of the named run, or without one of all runs."""
     from rlrun.cli.targets import run_names
-    from rlrun.errors import RunDamaged
-    from rlrun.runs.labels import read_labels
+    from rlrun.engine.messages.errors import RunDamaged
+    from rlrun.experiments.runs.labels import read_labels
 
     folder = _runs_dir(ctx)
     named = ctx.params.get("run")
@@ -63,7 +63,7 @@ def complete_tags(ctx: click.Context, _parameter: click.Parameter, incomplete: s
 
 def complete_envs(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Shell completion of env ids that can be used here."""
-    from rlrun.envs.make import env_names
+    from rlrun.engine.envs.make import env_names
 
     return _items((env.id for env in env_names() if env.usable), incomplete)
 
@@ -87,10 +87,10 @@ def complete_settings(ctx: click.Context, _parameter: click.Parameter, incomplet
     """
     if "=" in incomplete:
         return []
-    from rlrun.algorithm_config import AlgorithmConfig
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.registry import algorithm_class
-    from rlrun.spec.experiment import RunSettings
+    from rlrun.engine.algorithm_config import AlgorithmConfig
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.settings.registry import algorithm_class
+    from rlrun.experiments.spec.experiment import RunSettings
 
     configs = [algorithm_class(name).Config for name in _algorithms_named(ctx)] or [AlgorithmConfig]
     paths = [
@@ -103,8 +103,8 @@ def complete_settings(ctx: click.Context, _parameter: click.Parameter, incomplet
 
 def _paths(model: type[ConfigModel], prefix: str = "") -> Iterator[str]:
     """Yields the dotted paths of all settings of a config class, of nested ones as well."""
-    from rlrun.config import config_in
-    from rlrun.spec.stop_config import StopConfig
+    from rlrun.engine.settings.config import config_in
+    from rlrun.experiments.spec.stop_config import StopConfig
 
     for name, field in model.model_fields.items():
         inner = config_in(field.annotation)
@@ -118,10 +118,10 @@ def _paths(model: type[ConfigModel], prefix: str = "") -> Iterator[str]:
 
 def _algorithms_named(ctx: click.Context) -> list[str]:
     """Names of built-in algorithms on the command line so far, by ``--algorithm`` or in spec files."""
-    from rlrun.errors import RlrunError
-    from rlrun.registry import algorithm_names
-    from rlrun.spec.load import spec_files
-    from rlrun.spec.yaml_source import read_document
+    from rlrun.engine.messages.errors import RlrunError
+    from rlrun.engine.settings.registry import algorithm_names
+    from rlrun.experiments.spec.load import spec_files
+    from rlrun.experiments.spec.yaml_source import read_document
 
     named = [ctx.params.get("algorithm")]
     words = ctx.args  # arguments, since click takes them for no parameter before an option without its value
@@ -132,7 +132,7 @@ def _algorithms_named(ctx: click.Context) -> list[str]:
 
 
 def _specs(incomplete: str) -> list[CompletionItem]:
-    from rlrun.spec.load import shipped_configs
+    from rlrun.experiments.spec.load import shipped_configs
 
     files = sorted(path for end in ("yaml", "yml") for path in glob.glob(f"{glob.escape(incomplete)}*.{end}"))
     return _items([*files, *(f"{path.parent.name}/{path.stem}" for path in shipped_configs())], incomplete)

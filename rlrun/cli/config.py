@@ -16,6 +16,6 @@ def config(algorithm: str) -> None:
 
     ALGORITHM is a name from `rlrun algorithms` or package.module:Class.
     """
-    from rlrun.commented_yaml import commented_yaml
+    from rlrun.engine.settings.commented_yaml import commented_yaml
 
     echo(commented_yaml(algorithm_named(algorithm).Config).rstrip("\n"))

@@ -11,11 +11,11 @@ import click
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option
 from rlrun.cli.terminal import echo
-from rlrun.errors import ExitCode
+from rlrun.engine.messages.errors import ExitCode
 
 if TYPE_CHECKING:
-    from rlrun.datasets.check import Finding
-    from rlrun.datasets.data_set import DataSet
+    from rlrun.engine.datasets.check import Finding
+    from rlrun.engine.datasets.data_set import DataSet
 
 PATH = click.Path(path_type=Path)
 PLACE = click.Path()  # a URI too, which a Path would change
@@ -69,8 +69,8 @@ def check(target: str) -> None:
     outside their bounds, the scale of rewards, gaps and duplicates. Exit code 5
     if something is WRONG.
     """
-    from rlrun.datasets.check import check_set
-    from rlrun.datasets.conversion import folder_at
+    from rlrun.bridges.datasets.conversion import folder_at
+    from rlrun.engine.datasets.check import check_set
 
     findings = check_set(folder_at(target))
     text = "\n".join(_lines(findings)) or "ok"
@@ -107,12 +107,12 @@ def convert(
     a data set of Minari. Or SOURCE is such a file or folder, or a file or folder
     of RLlib's JSON, and TARGET is the folder of a new data set.
     """
-    from rlrun.checkpoint.file_systems import is_uri
-    from rlrun.datasets.check import check_set
-    from rlrun.datasets.conversion import export, imported
-    from rlrun.datasets.manifest import is_data_set
-    from rlrun.datasets.table_files import read_spaces
-    from rlrun.datasets.tables import TableNames
+    from rlrun.bridges.datasets.conversion import export, imported
+    from rlrun.bridges.datasets.table_files import read_spaces
+    from rlrun.engine.checkpoint.file_systems import is_uri
+    from rlrun.engine.datasets.check import check_set
+    from rlrun.engine.datasets.manifest import is_data_set
+    from rlrun.engine.datasets.tables import TableNames
 
     if is_uri(source) or is_data_set(Path(source)):
         export(_opened(source), target)
@@ -135,7 +135,7 @@ def convert(
 @click.option("-o", "--output", type=PATH, required=True, help="The folder of the new data set.")
 def merge(sets: tuple[str, ...], output: Path) -> None:
     """Merge data sets with equal spaces and columns, one after the other."""
-    from rlrun.datasets.episodes import copy_of
+    from rlrun.engine.datasets.episodes import copy_of
 
     found = [_opened(place) for place in sets]
     _tell(copy_of(found, [None] * len(found)).write(output))
@@ -156,7 +156,7 @@ def merge(sets: tuple[str, ...], output: Path) -> None:
 @SEED
 def split(target: str, outputs: tuple[Path, Path], share: float, seed: int) -> None:
     """Split a data set by episodes, such as for learning and for evaluation."""
-    from rlrun.datasets.episodes import copy_of, drawn
+    from rlrun.engine.datasets.episodes import copy_of, drawn
 
     found = _opened(target)
     first = drawn(found, round(share * found.num_episodes), seed)
@@ -171,14 +171,14 @@ def split(target: str, outputs: tuple[Path, Path], share: float, seed: int) -> N
 @SEED
 def sample(target: str, output: Path, episodes: int, seed: int) -> None:
     """Draw episodes of a data set, without replacement, to a new one."""
-    from rlrun.datasets.episodes import copy_of, drawn
+    from rlrun.engine.datasets.episodes import copy_of, drawn
 
     found = _opened(target)
     _tell(copy_of([found], [drawn(found, episodes, seed)]).write(output))
 
 
 def _opened(place: str) -> DataSet:
-    from rlrun.datasets.conversion import opened
+    from rlrun.bridges.datasets.conversion import opened
 
     return opened(place)
 

@@ -14,7 +14,7 @@ from rlrun.cli.options import OutputFile, actions_option, runs_dir_option, trust
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.data.action_kind import ActionKind
+    from rlrun.engine.data.action_kind import ActionKind
 
 
 @click.command()
@@ -56,9 +56,9 @@ def demonstrate(
     The demonstrator is a CHECKPOINT, a RUN (its newest whole checkpoint), or a function of your own:
     `rlrun demonstrate --policy my_lab.driver:steer --env MountainCar-v0`.
     """
-    from rlrun.errors import UsageError
-    from rlrun.rollout.demonstrating import demonstrate as recorded
-    from rlrun.rollout.demonstrating import demonstrate_to_set
+    from rlrun.engine.messages.errors import UsageError
+    from rlrun.engine.rollout.demonstrating import demonstrate as recorded
+    from rlrun.engine.rollout.demonstrating import demonstrate_to_set
 
     if (target is None) == (policy is None):
         raise UsageError("name either a CHECKPOINT or RUN, or a function of your own by --policy")
@@ -86,10 +86,10 @@ def demonstrate(
 def _function(policy: str, env: str, seed: int) -> tuple[Any, Any]:
     """Imports the user's function, or class of functions, as a demonstrator, with its env."""
     from rlrun.cli.targets import env_written
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.errors import UsageError
-    from rlrun.registry import load_object
-    from rlrun.spec.load import make_importable
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.messages.errors import UsageError
+    from rlrun.engine.settings.registry import load_object
+    from rlrun.experiments.spec.load import make_importable
 
     make_importable(Path.cwd())
     function = load_object(policy, "policy")

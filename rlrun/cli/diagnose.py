@@ -49,8 +49,8 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool) -> None:
     agents each policy is diagnosed, and random policies play one another.
     """
     from rlrun.cli.targets import is_own, run_named
+    from rlrun.experiments.runs.outcome import resume_command
     from rlrun.report.diagnosis.run_diagnosis import diagnose_run
-    from rlrun.runs.outcome import resume_command
 
     path = run_named(run, runs_dir)
     found = diagnose_run(path, episodes, is_trusted=trust or is_own(path, runs_dir))

@@ -14,7 +14,7 @@ from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import stdout_width, table
 
 if TYPE_CHECKING:
-    from rlrun.spec.difference import Difference, Setting
+    from rlrun.experiments.spec.difference import Difference, Setting
 
 
 @click.command()
@@ -33,7 +33,7 @@ def diff(first: str, second: str, runs_dir: Path) -> None:
     rlrun diff cartpole-ppo cartpole-ppo-2
     rlrun diff my.yaml sweep/003-lr=0.001-seed=0
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
-    from rlrun.spec.difference import differences
+    from rlrun.experiments.spec.difference import differences
 
     found = differences(_entry(first, runs_dir), _entry(second, runs_dir))
     data = {"a": first, "b": second, "differences": [_data(one) for one in found]}
@@ -43,10 +43,10 @@ def diff(first: str, second: str, runs_dir: Path) -> None:
 def _entry(target: str, runs_dir: Path) -> dict[str, Any]:
     """Entry of a run's or trial's spec, or of a spec file."""
     from rlrun.cli.targets import existing, run_or_trial_named
-    from rlrun.runs.run_directory import RunDirectory
-    from rlrun.spec.difference import entry_of_trial
-    from rlrun.spec.load import spec_files
-    from rlrun.trial.trial_directory import TrialDirectory
+    from rlrun.experiments.runs.run_directory import RunDirectory
+    from rlrun.experiments.spec.difference import entry_of_trial
+    from rlrun.experiments.spec.load import spec_files
+    from rlrun.experiments.trial.trial_directory import TrialDirectory
 
     file, _, name = target.partition(":")
     (path, *_) = spec_files([file])
@@ -65,8 +65,8 @@ def _entry_of_file(file: Path, name: str) -> dict[str, Any]:
     Raises:
         UsageError: There is no such experiment, or there are several.
     """
-    from rlrun.errors import UsageError, did_you_mean
-    from rlrun.spec.load import load_experiments
+    from rlrun.engine.messages.errors import UsageError, did_you_mean
+    from rlrun.experiments.spec.load import load_experiments
 
     experiments = {experiment.name: experiment for experiment in load_experiments([file])}
     if name not in experiments and (name or len(experiments) > 1):
@@ -83,7 +83,7 @@ def _text(found: list[Difference], first: str, second: str) -> str:
 
 
 def _cell(setting: Setting | None) -> str | None:
-    from rlrun.commented_yaml import flow_yaml
+    from rlrun.engine.settings.commented_yaml import flow_yaml
 
     if setting is None:
         return None

@@ -18,8 +18,8 @@ def docs(page: str | None) -> None:
     They are Markdown files, in the folder on the first line. PAGE is one of the
     list, such as `running` or `algorithms/ppo`.
     """
-    from rlrun.errors import UsageError
-    from rlrun.explain import unknown_name
+    from rlrun.engine.messages.errors import UsageError
+    from rlrun.engine.messages.explain import unknown_name
 
     pages = _pages()
     if page is None:

@@ -38,7 +38,7 @@ def doctor(start_ray: bool, spec: Path | None, runs_dir: Path) -> None:
 
 def _examine(runs_dir: Path, *, start_ray: bool) -> None:
     from rlrun.cli.machine import findings
-    from rlrun.errors import EnvironmentUnusable
+    from rlrun.engine.messages.errors import EnvironmentUnusable
 
     found = []
     for finding in findings(runs_dir, start_ray=start_ray):

@@ -9,9 +9,9 @@ from rlrun.cli.json_document import print_result
 from rlrun.cli.tables import cell_text, counted, stdout_width, table
 
 if TYPE_CHECKING:
-    from rlrun.spec.experiment import Experiment, TrialSpec
-    from rlrun.spec.search_space import SearchSpace
-    from rlrun.training.policies import Policies
+    from rlrun.engine.training.assemble.policies import Policies
+    from rlrun.experiments.spec.experiment import Experiment, TrialSpec
+    from rlrun.experiments.spec.search_space import SearchSpace
 
 MOST_OVERSHOOT = 0.2
 """Overshoot of the stop criterion, as a fraction of it, up to which there is no warning."""
@@ -32,7 +32,7 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
         experiment: A validated experiment.
         width: Characters in a line of the table, None for as many as it takes.
     """
-    from rlrun.spec.titles import env_title
+    from rlrun.experiments.spec.titles import env_title
 
     members = experiment.mutated()
     seeds = counted(len(experiment.seeds), "population" if members else "seed")
@@ -77,7 +77,7 @@ def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
 
 def _end(learns: Policies, stop: float) -> int:
     """Env steps at the end of training: those of the iteration in which the stop criterion is reached."""
-    from rlrun.spec.run_length import env_steps_at_stop
+    from rlrun.experiments.spec.run_length import env_steps_at_stop
 
     per_update = max(algorithm.config.env_steps_per_update for algorithm in learns.sampling_together().values())
     return env_steps_at_stop(stop, per_update, learns.sampling.min_env_steps_per_iteration)
@@ -85,7 +85,7 @@ def _end(learns: Policies, stop: float) -> int:
 
 def _scheduler_line(experiment: Experiment) -> str:
     """Description of the scheduler's settings, with the values derived from the stop criterion."""
-    from rlrun.spec.tuning import AshaConfig, HyperBandConfig, MedianConfig
+    from rlrun.experiments.spec.tuning import AshaConfig, HyperBandConfig, MedianConfig
 
     assert experiment.scheduler is not None
     settings = experiment.scheduler.settings
@@ -128,7 +128,7 @@ def _space_text(space: SearchSpace) -> str:
 
 
 def _described(experiment: Experiment) -> dict[str, Any]:
-    from rlrun.spec.titles import env_title
+    from rlrun.experiments.spec.titles import env_title
 
     return {
         "name": experiment.name,

@@ -12,14 +12,14 @@ import click
 from rlrun.cli.completers import complete_envs
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option
-from rlrun.errors import ExitCode
+from rlrun.engine.messages.errors import ExitCode
 
 if TYPE_CHECKING:
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.envs.env_findings import EnvFinding
-    from rlrun.envs.spaces import Spaces
-    from rlrun.worlds.mapping import PolicyMapping
-    from rlrun.worlds.world_view import WorldView
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.envs.env_findings import EnvFinding
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.worlds.mapping import PolicyMapping
+    from rlrun.engine.worlds.world_view import WorldView
 
 MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 
@@ -87,8 +87,8 @@ class _Target(NamedTuple):
 def _targets(target: str) -> list[_Target]:
     """Resolves a target to its envs: the distinct envs of a spec file, or the env of an id or mapping."""
     from rlrun.cli.targets import env_named, env_written
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.spec.load import load_experiments, make_importable
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.experiments.spec.load import load_experiments, make_importable
 
     if Path(target).suffix in (".yaml", ".yml"):
         trials = [trial for one in load_experiments([Path(target)]) for trial in one.trials() or [one.first_trial()]]
@@ -104,9 +104,9 @@ def _targets(target: str) -> list[_Target]:
 
 def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
     """Checks an env or multi-agent world by stepping; returns all findings."""
-    from rlrun.training.assembly import policies_in_world
-    from rlrun.worlds.env_check import check_by_stepping
-    from rlrun.worlds.make import kinds_of_agents
+    from rlrun.engine.training.assemble.assembly import policies_in_world
+    from rlrun.engine.worlds.env_check import check_by_stepping
+    from rlrun.engine.worlds.make import kinds_of_agents
 
     config, mapping, slots = target
     mapping = mapping or kinds_of_agents(config)
@@ -121,12 +121,12 @@ def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
 
 def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
     """Findings on the preprocessing of observations, and on the algorithms that support the env."""
-    from rlrun.envs.env_findings import EnvFinding
-    from rlrun.errors import UsageError
-    from rlrun.nn.model_config import ModelConfig
-    from rlrun.nn.observation_leaves import described_leaves
-    from rlrun.policy.action_masks import policy_leaves
-    from rlrun.registry import algorithm_class, algorithm_names
+    from rlrun.engine.envs.env_findings import EnvFinding
+    from rlrun.engine.messages.errors import UsageError
+    from rlrun.engine.nn.model_config import ModelConfig
+    from rlrun.engine.nn.observation_leaves import described_leaves
+    from rlrun.engine.policy.action_masks import policy_leaves
+    from rlrun.engine.settings.registry import algorithm_class, algorithm_names
 
     try:
         leaves = policy_leaves(*spaces, ModelConfig(), normalize_observations=False)

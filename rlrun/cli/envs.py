@@ -20,13 +20,13 @@ def envs(text: str | None) -> None:
     With TEXT, only those whose id holds it. Besides these a spec may name any
     factory of yours as package.module:factory.
     """
-    from rlrun.envs.make import env_names
-    from rlrun.errors import UsageError
+    from rlrun.engine.envs.make import env_names
+    from rlrun.engine.messages.errors import UsageError
 
     known = env_names()
     found = [env for env in known if text is None or text.lower() in env.id.lower()]
     if not found:
-        from rlrun.envs.env_ids import nearest_id
+        from rlrun.engine.envs.env_ids import nearest_id
 
         raise UsageError(f"no env id holds '{text}'{nearest_id(str(text), [env.id for env in known])}")
     rows = [[env.id, env.backend, "usable" if env.usable else f"needs {env.install}"] for env in found]

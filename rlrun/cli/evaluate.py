@@ -15,10 +15,10 @@ from rlrun.cli.options import actions_option, json_option, runs_dir_option, trus
 from rlrun.cli.tables import cell_text, counted
 
 if TYPE_CHECKING:
-    from rlrun.data.action_kind import ActionKind
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.rollout.evaluation import EvaluationResult
-    from rlrun.training.training import Training
+    from rlrun.engine.data.action_kind import ActionKind
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.rollout.evaluation import EvaluationResult
+    from rlrun.engine.training.training import Training
 
 
 @click.command()
@@ -73,11 +73,11 @@ def evaluate(
     their settings, or of --simulations; an opponent always those of its settings.
     """
     from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, read_next, restored
-    from rlrun.data.action_kind import other_kind
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.envs.task_model import with_satisfaction
+    from rlrun.engine.data.action_kind import other_kind
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.rollout.evaluation import interval_gap
+    from rlrun.exact.task_model import with_satisfaction
     from rlrun.report.action_kinds import DifferingKinds
-    from rlrun.rollout.evaluation import interval_gap
 
     find = partial(checkpoint_named, target, runs_dir, best=best)
     found_first = find()
@@ -113,7 +113,7 @@ def evaluate(
         of_other = training.acting.evaluate_other_kind(episodes, seed=seed, actions=kind, env=judged_in)
         shown = []
         if show is not None:
-            from rlrun.training.played_episodes import episodes_as_text
+            from rlrun.engine.training.act.played_episodes import episodes_as_text
 
             shown = episodes_as_text(training.acting.policy(), world, show, seed, actions=kind)
     data = {"checkpoint": str(checkpoint), "seed": seed, "actions": kind, **result.to_dict()}

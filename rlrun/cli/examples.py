@@ -29,7 +29,7 @@ def examples(text: str | None) -> None:
     Each with its algorithm, its env, and the targets that it must reach.
     TEXT keeps those with it in a column. `rlrun train cartpole/ppo` trains one.
     """
-    from rlrun.spec.load import shipped_configs
+    from rlrun.experiments.spec.load import shipped_configs
 
     found = [row for path in shipped_configs() for row in _rows(path)]
     wanted = (text or "").lower()
@@ -43,8 +43,8 @@ def examples(text: str | None) -> None:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     """Table rows of a file's experiments, without validation, which would require the envs' packages."""
-    from rlrun.spec.titles import algorithm_title, env_title
-    from rlrun.spec.yaml_source import read_document
+    from rlrun.experiments.spec.titles import algorithm_title, env_title
+    from rlrun.experiments.spec.yaml_source import read_document
 
     rows = []
     for entry in read_document(path).data.values():

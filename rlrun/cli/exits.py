@@ -18,12 +18,11 @@ from typing import NoReturn
 
 import click
 
-from rlrun import signals
 from rlrun.cli.json_document import JsonDocument, json_form
 from rlrun.cli.settings_as_options import with_setting
 from rlrun.cli.tables import counted
 from rlrun.cli.terminal import echo
-from rlrun.errors import (
+from rlrun.engine.messages.errors import (
     ExitCode,
     Interrupted,
     OutOfResources,
@@ -33,7 +32,8 @@ from rlrun.errors import (
     TrainingFailed,
     UsageError,
 )
-from rlrun.trial.user_code import failure_of_user_code
+from rlrun.engine.processes import signals
+from rlrun.experiments.trial.user_code import failure_of_user_code
 
 CLOSED_PIPE = 141
 
@@ -89,7 +89,7 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
     """Maps an exception to an exit code and a message.
 
     Examples:
-        >>> from rlrun.errors import CheckpointError
+        >>> from rlrun.engine.messages.errors import CheckpointError
         >>> explain(CheckpointError("runs/a: not a checkpoint"))
         (<ExitCode.CHECKPOINT_REFUSED: 5>, 'Error: runs/a: not a checkpoint')
         >>> explain(MemoryError())

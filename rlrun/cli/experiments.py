@@ -13,9 +13,9 @@ from rlrun.cli.options import Command
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.algorithm import Algorithm
-    from rlrun.spec.experiment import Experiment
-    from rlrun.training.description import Description
+    from rlrun.engine.algorithm import Algorithm
+    from rlrun.engine.training.assemble.description import Description
+    from rlrun.experiments.spec.experiment import Experiment
 
 
 def algorithm_named(name: str) -> type[Algorithm[Any]]:
@@ -24,8 +24,8 @@ def algorithm_named(name: str) -> type[Algorithm[Any]]:
     Raises:
         UsageError: If there is no such algorithm.
     """
-    from rlrun.registry import algorithm_class
-    from rlrun.spec.load import make_importable
+    from rlrun.engine.settings.registry import algorithm_class
+    from rlrun.experiments.spec.load import make_importable
 
     make_importable(Path.cwd())
     return algorithm_class(name)
@@ -59,10 +59,10 @@ def described_trainings(
     """
     if bool(algorithm) == bool(files):
         raise click.UsageError("name an algorithm, or spec files with -f")
-    from rlrun.spec.load import load_experiments
-    from rlrun.spec.metric_checks import ANY_ENV
-    from rlrun.training.description import Description
-    from rlrun.training.policies import Policies
+    from rlrun.engine.training.assemble.description import Description
+    from rlrun.engine.training.assemble.policies import Policies
+    from rlrun.experiments.spec.load import load_experiments
+    from rlrun.experiments.spec.metric_checks import ANY_ENV
 
     if algorithm is not None:
         return [(algorithm, Description(ANY_ENV, Policies.alone(algorithm_named(algorithm)())))]
@@ -91,8 +91,8 @@ def named_experiments(
     """
     if bool(files) == bool(algorithm or env):
         raise click.UsageError("name spec files with -f, or an algorithm and an env with --algorithm and --env")
-    from rlrun.spec.experiment import MAX_TRIALS
-    from rlrun.spec.load import load_experiments, shipped_experiment
+    from rlrun.experiments.spec.experiment import MAX_TRIALS
+    from rlrun.experiments.spec.load import load_experiments, shipped_experiment
 
     most = MAX_TRIALS if max_trials is None else max_trials
     if files:

@@ -15,10 +15,10 @@ from rlrun.cli.options import OutputFile, actions_option, json_option, runs_dir_
 from rlrun.cli.tables import counted
 
 if TYPE_CHECKING:
-    from rlrun.data.action_kind import ActionKind
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.export.saved_policy import Export, Format
-    from rlrun.training.training import Training
+    from rlrun.deploy.export.saved_policy import Export, Format
+    from rlrun.engine.data.action_kind import ActionKind
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.training.training import Training
 
 
 @click.command()
@@ -54,10 +54,10 @@ def export(
     CHECKPOINT is a directory; a RUN or one of its trials means
     its newest whole checkpoint.
     """
-    from rlrun.checkpoint.durable import write_file
     from rlrun.cli.targets import checkpoint_named, evaluation_env, read_next, restored
-    from rlrun.export.saved_policy import export as exported
-    from rlrun.export.saved_policy import metadata_of
+    from rlrun.deploy.export.saved_policy import export as exported
+    from rlrun.deploy.export.saved_policy import metadata_of
+    from rlrun.engine.checkpoint.durable import write_file
 
     _demand_suffix(output, to)
     find = partial(checkpoint_named, target, runs_dir, best=best)
@@ -94,13 +94,13 @@ def _demand_suffix(output: Path, to: Format) -> None:
 
 def _stream(training: Training, policy: str, env: EnvConfig, data: str | None, seed: int) -> Any:
     """Observations for the comparison, of the policy's env or of a data set."""
-    from rlrun.envs.env_config import WITHOUT_ENV
-    from rlrun.errors import UsageError
-    from rlrun.export.observations import of_data, of_env
+    from rlrun.deploy.export.observations import of_data, of_env
+    from rlrun.engine.envs.env_config import WITHOUT_ENV
+    from rlrun.engine.messages.errors import UsageError
 
     trainee = training.acting.policy(policy).trainee
     if data is not None:
-        from rlrun.datasets.conversion import opened
+        from rlrun.bridges.datasets.conversion import opened
 
         return of_data(opened(data), trainee.spaces)
     if env.id == WITHOUT_ENV:

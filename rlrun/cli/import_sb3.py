@@ -48,10 +48,10 @@ def import_sb3(
     rlrun import-sb3 ppo.zip --env CartPole-v1
     rlrun import-sb3 sac.zip --env Hopper-v5 --normalization vecnormalize.npz
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    from rlrun.bridges.sb3_import import import_sb3 as imported_from
     from rlrun.cli.json_document import print_json, wants_json
-    from rlrun.launch.sb3_import import import_sb3 as imported_from
-    from rlrun.runs.outcome import shown_path
-    from rlrun.spec.load import make_importable
+    from rlrun.experiments.runs.outcome import shown_path
+    from rlrun.experiments.spec.load import make_importable
 
     make_importable(Path.cwd())
     found = imported_from(

@@ -48,11 +48,11 @@ def init(env: str, algorithm: str) -> None:
     schema for editors: `rlrun schema > rlrun.schema.json` writes it.
     """
     from rlrun.cli.targets import env_named, env_written
-    from rlrun.commented_yaml import setting_lines
-    from rlrun.errors import UsageError
-    from rlrun.launch.checks import check_envs
-    from rlrun.registry import BUILT_IN, algorithm_class, known_algorithm
-    from rlrun.spec.load import make_importable, parse_experiments, tuned_spec
+    from rlrun.engine.messages.errors import UsageError
+    from rlrun.engine.settings.commented_yaml import setting_lines
+    from rlrun.engine.settings.registry import BUILT_IN, algorithm_class, known_algorithm
+    from rlrun.experiments.launch.checks import check_envs
+    from rlrun.experiments.spec.load import make_importable, parse_experiments, tuned_spec
 
     algorithm = known_algorithm(algorithm)
     name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")

@@ -14,8 +14,8 @@ from typing import Any, Literal, TextIO
 import click
 
 from rlrun.cli.terminal import echo
-from rlrun.errors import RlrunError
-from rlrun.process_end import listeners
+from rlrun.engine.messages.errors import RlrunError
+from rlrun.engine.processes.process_end import listeners
 from rlrun.report.plain_json import plain
 
 SCHEMA = 1

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rlrun.cli.json_document import print_event
-from rlrun.runs.events import (
+from rlrun.experiments.runs.events import (
     RunEvent,
     RunFinished,
     RunMeasured,

@@ -13,7 +13,7 @@ from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, note_option, runs_dir_option, tag_option
 
 if TYPE_CHECKING:
-    from rlrun.runs.labels import Labels
+    from rlrun.experiments.runs.labels import Labels
 
 
 @click.command()
@@ -33,7 +33,7 @@ def label(run: str, tags: tuple[str, ...], removed: tuple[str, ...], note: str |
     rlrun runs --tag good
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
     from rlrun.cli.targets import run_named
-    from rlrun.runs.labels import read_labels, write_labels
+    from rlrun.experiments.runs.labels import read_labels, write_labels
 
     directory = run_named(run, runs_dir)
     labels = read_labels(directory)

@@ -24,10 +24,10 @@ def league(target: str, runs_dir: Path) -> None:
     half. CHECKPOINT is a directory; a RUN or one of its trials means its newest
     whole checkpoint.
     """
-    from rlrun.checkpoint.format import read_checkpoint
     from rlrun.cli.targets import checkpoint_named
-    from rlrun.errors import UsageError
-    from rlrun.training.checkpointing import league_table
+    from rlrun.engine.checkpoint.format import read_checkpoint
+    from rlrun.engine.messages.errors import UsageError
+    from rlrun.engine.training.save.checkpointing import league_table
 
     checkpoint = checkpoint_named(target, runs_dir, best=False)
     found = league_table(read_checkpoint(checkpoint))

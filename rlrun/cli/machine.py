@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from rlrun.actors.private_ray import LOOPBACK_VARIABLE
-from rlrun.cluster.resources import machine_cpus
+from rlrun.engine.actors.private_ray import LOOPBACK_VARIABLE
+from rlrun.experiments.cluster.resources import machine_cpus
 
 GIB = 1024**3
 LOW_DISK_BYTES = 2 * GIB
@@ -61,7 +61,7 @@ NOT_FINISHED = "did not finish within"
 TRY_COMPILATION = """
 import tempfile, torch
 from pathlib import Path
-from rlrun.learner.compilation import loaded, traced
+from rlrun.engine.learner.executors.compilation import loaded, traced
 numbers = torch.ones(64)
 with tempfile.TemporaryDirectory() as folder:
     loaded(traced(lambda x: x.mul_(2).sin_(), [numbers], Path(folder), print))([numbers])
@@ -208,7 +208,7 @@ def _torch() -> Iterator[Finding]:
 
 
 def _kernels() -> Finding:
-    from rlrun.kernels.library import blas, compiler, why_no_library
+    from rlrun.engine.kernels.library import blas, compiler, why_no_library
 
     if why_not := why_no_library():
         advice = "mend that for faster updates; without kernels in C they are computed by NumPy"
@@ -217,7 +217,7 @@ def _kernels() -> Finding:
 
 
 def _compiled_updates() -> Finding:
-    from rlrun.learner.compilation import compiler
+    from rlrun.engine.learner.executors.compilation import compiler
 
     found = compiler()
     if found is None:

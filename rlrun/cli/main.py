@@ -16,7 +16,7 @@ from typing_extensions import override
 from rlrun.cli.exits import explained_errors
 from rlrun.cli.json_document import JsonDocument, json_form, nothing_more_on_stdout
 from rlrun.cli.terminal import echo
-from rlrun.errors import did_you_mean
+from rlrun.engine.messages.errors import did_you_mean
 
 # Section of the help -> commands. `rlrun NAME` is the function NAME of the file cli/NAME.py, which imports click and
 # nothing heavier at import time.
@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
         """Resolves the command named by the arguments; the error for an unknown name suggests the most similar one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            from rlrun.foreign_names import other_command
+            from rlrun.engine.messages.foreign_names import other_command
 
             advice = other_command(name)
             ctx.fail(f"No such command '{name}'{f'; {advice}' if advice else did_you_mean(name, COMMANDS)}")
@@ -97,8 +97,8 @@ class LazyGroup(click.Group):
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from rlrun.checkpoint.manifest import rlrun_version
-        from rlrun.runs.provenance import own_commit
+        from rlrun.engine.checkpoint.manifest import rlrun_version
+        from rlrun.experiments.runs.provenance import own_commit
 
         echo(" ".join([f"rlrun {rlrun_version()}", *(f"(commit {commit[:12]})" for commit in own_commit().values())]))
         ctx.exit()

@@ -28,7 +28,7 @@ def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     trainings = described_trainings(algorithm, files)
     if len(trainings) > 1:
         raise click.UsageError(f"metrics are those of one experiment, and the files hold {len(trainings)}")
-    from rlrun.spec.metric_checks import reported_metrics
+    from rlrun.experiments.spec.metric_checks import reported_metrics
 
     ((_, training),) = trainings
     in_world = training.env.has_many_agents

@@ -13,9 +13,9 @@ from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted, stdout_width, table
 
 if TYPE_CHECKING:
-    from rlrun.datasets.data_set import DataSet
-    from rlrun.off_policy_evaluation.evaluation import Judgement, PolicyEvaluation
-    from rlrun.off_policy_evaluation.ranking import RankedPair, Ranking
+    from rlrun.engine.datasets.data_set import DataSet
+    from rlrun.exact.off_policy_evaluation.evaluation import Judgement, PolicyEvaluation
+    from rlrun.exact.off_policy_evaluation.ranking import RankedPair, Ranking
 
 
 @click.command()
@@ -51,9 +51,9 @@ def ope(
     log-probabilities in the data set. Where these are missing, the behavior policy
     is estimated from its actions, and the rows say so.
     """
+    from rlrun.bridges.datasets.conversion import opened
     from rlrun.cli.targets import checkpoint_named
-    from rlrun.datasets.conversion import opened
-    from rlrun.errors import UsageError
+    from rlrun.engine.messages.errors import UsageError
 
     if rank != (len(targets) > 1):
         raise UsageError("--rank compares two checkpoints or more" if rank else "several checkpoints need --rank")
@@ -67,7 +67,7 @@ def ope(
         text = f"{titles[0]}\n{evaluation_text(found[0], data_set)}"
         print_result({**_evaluation_document(titles[0], found[0]), **shared}, text)
         return
-    from rlrun.off_policy_evaluation.ranking import ranked
+    from rlrun.exact.off_policy_evaluation.ranking import ranked
 
     ranking = ranked(found)
     print_result(
@@ -91,9 +91,9 @@ def _evaluated(
         UsageError: Their discount factors differ.
     """
     from rlrun.cli.targets import restored
-    from rlrun.errors import UsageError
-    from rlrun.off_policy_evaluation.fitted_q import FitSettings
-    from rlrun.off_policy_evaluation.saved_policies import evaluator, judged_policy
+    from rlrun.engine.messages.errors import UsageError
+    from rlrun.exact.off_policy_evaluation.fitted_q import FitSettings
+    from rlrun.exact.off_policy_evaluation.saved_policies import evaluator, judged_policy
 
     found: list[PolicyEvaluation] = []
     evaluates = None

@@ -11,7 +11,7 @@ import click
 from typing_extensions import override
 
 from rlrun.cli.completers import RUNS_VARIABLE, complete_settings, complete_specs, complete_tags
-from rlrun.data.action_kind import ACTION_KINDS
+from rlrun.engine.data.action_kind import ACTION_KINDS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

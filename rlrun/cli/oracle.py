@@ -13,10 +13,10 @@ from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, stdout_width, table
 
 if TYPE_CHECKING:
-    from rlrun.spec.experiment import TrialSpec
-    from rlrun.training.certificate import Certificate
-    from rlrun.training.oracle import ExactValues, LearnedValues
-    from rlrun.training.training import Training
+    from rlrun.engine.training.training import Training
+    from rlrun.exact.certificate import Certificate
+    from rlrun.exact.oracle import ExactValues, LearnedValues
+    from rlrun.experiments.spec.experiment import TrialSpec
 
 MOST_ROWS = 64
 """Number of states listed without ``--all``."""
@@ -53,16 +53,16 @@ def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool
 
 def _first_trial(file: Path) -> TrialSpec:
     """First trial of a spec file's first experiment."""
-    from rlrun.spec.load import load_experiments
+    from rlrun.experiments.spec.load import load_experiments
 
     return load_experiments([file])[0].first_trial()
 
 
 def _of_spec(trial: TrialSpec, lists_all: bool) -> tuple[dict[str, Any], str]:
     """Exact values, or the certificate, of a trial's env."""
-    from rlrun.envs.task_model import has_task
-    from rlrun.training.certificate import certificate
-    from rlrun.training.oracle import exact_values
+    from rlrun.exact.certificate import certificate
+    from rlrun.exact.oracle import exact_values
+    from rlrun.exact.task_model import has_task
 
     if has_task(trial.env):
         return _certified(certificate(trial.env))
@@ -72,10 +72,10 @@ def _of_spec(trial: TrialSpec, lists_all: bool) -> tuple[dict[str, Any], str]:
 
 def _of_training(training: Training, lists_all: bool) -> tuple[dict[str, Any], str]:
     """Exact and learned values, the certificate or the exploitability of a restored training."""
-    from rlrun.envs.task_model import has_task
-    from rlrun.training.certificate import certificate
-    from rlrun.training.exploitability import exploitability
-    from rlrun.training.oracle import learned_values
+    from rlrun.exact.certificate import certificate
+    from rlrun.exact.exploitability import exploitability
+    from rlrun.exact.oracle import learned_values
+    from rlrun.exact.task_model import has_task
 
     env = training.description.env
     if env.has_many_agents:

@@ -13,14 +13,14 @@ from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.tables import cell_text, listed, metric_words
 from rlrun.cli.terminal import echo
 from rlrun.cli.trial_progress import training_time
+from rlrun.experiments.runs.outcome import failure_of, resume_command, shown_path
+from rlrun.experiments.runs.trial_status import is_complete
 from rlrun.report.action_kinds import differing_line
 from rlrun.report.plain_json import fields_of
 from rlrun.report.step_axis import STEP_NAMES, counted_metric
-from rlrun.runs.outcome import failure_of, resume_command, shown_path
-from rlrun.runs.trial_status import is_complete
 
 if TYPE_CHECKING:
-    from rlrun.runs.trial_result import TrialResult
+    from rlrun.experiments.runs.trial_result import TrialResult
 
 MOST_BEST = 10
 """Number of the best trials that are listed for a large run."""
@@ -121,10 +121,10 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
 
 def _lacks_env(trial: TrialResult) -> bool:
     """Whether a trial has learned from data or from simulators that asked, so that an env must be named to act in."""
-    from rlrun.envs.env_config import EXTERNAL
-    from rlrun.errors import RunDamaged
-    from rlrun.spec.titles import WITHOUT_ENV_TITLE, env_title
-    from rlrun.trial.trial_directory import TrialDirectory
+    from rlrun.engine.envs.env_config import EXTERNAL
+    from rlrun.engine.messages.errors import RunDamaged
+    from rlrun.experiments.spec.titles import WITHOUT_ENV_TITLE, env_title
+    from rlrun.experiments.trial.trial_directory import TrialDirectory
 
     try:
         return env_title(TrialDirectory(trial.directory).read_spec().get("env")) in (WITHOUT_ENV_TITLE, EXTERNAL)

@@ -13,7 +13,7 @@ from rlrun.cli.options import OutputFile, set_option, spec_files_option
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.training.description import Description
+    from rlrun.engine.training.assemble.description import Description
 
 Form = Literal["text", "mermaid"]
 FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid"}
@@ -62,8 +62,8 @@ def plan(
 
 
 def _drawn(name: str, training: Description, form: Form, *, titled: bool) -> str:
-    from rlrun.envs.presets import preset_text
-    from rlrun.flow.plan import plan_mermaid, plan_text
+    from rlrun.engine.envs.presets import preset_text
+    from rlrun.engine.flow.plan import plan_mermaid, plan_text
 
     described = training.plan().describe()
     if form == "mermaid":

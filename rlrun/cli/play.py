@@ -13,14 +13,14 @@ import click
 from rlrun.cli.completers import complete_trials
 from rlrun.cli.options import actions_option, runs_dir_option, trust_option
 from rlrun.cli.terminal import echo, plain
-from rlrun.errors import UsageError, did_you_mean
+from rlrun.engine.messages.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from rlrun.data.action_kind import ActionKind
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.policy.behavior import BehaviorPolicy
+    from rlrun.engine.data.action_kind import ActionKind
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.policy.behavior import BehaviorPolicy
     from rlrun.toys.board_games import BoardGame
 
 QUIT = "q"
@@ -54,8 +54,8 @@ def play(
     simulations of their settings, or of --simulations.
     """
     from rlrun.cli.targets import checkpoint_named, restored
-    from rlrun.functional.seeding import generator
-    from rlrun.league.matches import SIDES
+    from rlrun.engine.functional.seeding import generator
+    from rlrun.engine.league.matches import SIDES
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     with restored(checkpoint, runs_dir, trust=trust) as training:
@@ -89,8 +89,8 @@ def _board_game(env: EnvConfig) -> BoardGame:
     Raises:
         UsageError: If the world is no board game.
     """
+    from rlrun.engine.worlds.make import make_world, steps_all_at_once
     from rlrun.toys.board_games import BoardGame
-    from rlrun.worlds.make import make_world, steps_all_at_once
 
     if env.has_many_agents and not steps_all_at_once(env):
         world = make_world(env.in_evaluation())
@@ -146,7 +146,7 @@ def _action(policy: BehaviorPolicy, observation: Any, draws: np.random.Generator
     """Policy's action for an observation of the game."""
     import numpy as np
 
-    from rlrun.data.tree import map_tree
+    from rlrun.engine.data.tree import map_tree
 
     policy.begin_episodes(np.array([begins]))
     actions = policy.actions(map_tree(lambda leaf: np.asarray(leaf)[None], observation), draws)

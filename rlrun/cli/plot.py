@@ -18,7 +18,7 @@ from rlrun.cli.terminal import echo
 from rlrun.report.step_axis import STEP_NAMES
 
 if TYPE_CHECKING:
-    from rlrun.metric import Mode
+    from rlrun.engine.settings.metric import Mode
     from rlrun.report.curves import Curve
 
 MOST_LINES = 8
@@ -51,7 +51,7 @@ def plot(
     its best member. Without -o the plot is drawn in the terminal.
     """
     from rlrun.cli.targets import run_named
-    from rlrun.errors import UsageError
+    from rlrun.engine.messages.errors import UsageError
     from rlrun.report.configurations import groups_of
     from rlrun.report.curves import curve_of
     from rlrun.report.picture import check_picture_name, draw_picture
@@ -77,7 +77,7 @@ def plot(
 
 def _terminal_plot(curves: Sequence[Curve], metric: str, x_name: str, mode: Mode) -> str:
     """Renders the best learning curves as text that fits the terminal."""
-    from rlrun.errors import UsageError
+    from rlrun.engine.messages.errors import UsageError
     from rlrun.report.curves import ranked
     from rlrun.report.terminal_plot import Line, draw
 

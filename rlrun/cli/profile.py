@@ -13,7 +13,7 @@ from rlrun.cli.options import OutputFile, json_option, machine_option, set_optio
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.spec.experiment import TrialSpec
+    from rlrun.experiments.spec.experiment import TrialSpec
 
 
 @click.command()
@@ -53,10 +53,10 @@ def profile(
     from rlrun.cli.profiling import profiled, warm_up
     from rlrun.cli.remedy import remedy
     from rlrun.cli.trace import write_trace
-    from rlrun.cluster.resources import machine_cpus
-    from rlrun.errors import Interrupted
-    from rlrun.trial.trial_training import training_of
-    from rlrun.trial.user_code import user_code_explained
+    from rlrun.engine.messages.errors import Interrupted
+    from rlrun.experiments.cluster.resources import machine_cpus
+    from rlrun.experiments.trial.trial_training import training_of
+    from rlrun.experiments.trial.user_code import user_code_explained
 
     if machine is not None:
         overrides = (*overrides, f"machine={machine}")

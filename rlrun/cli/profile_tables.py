@@ -13,7 +13,7 @@ from rlrun.report.plain_json import fields_of
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
-    from rlrun.spec.experiment import TrialSpec
+    from rlrun.experiments.spec.experiment import TrialSpec
 
 Row = list[Any]
 
@@ -26,7 +26,7 @@ def profile_lines(trial: TrialSpec, profile: Profile, warm_up_s: float) -> Itera
         profile: Profile of the trial.
         warm_up_s: Seconds of the warm-up.
     """
-    from rlrun.spec.titles import env_title
+    from rlrun.experiments.spec.titles import env_title
 
     counter = counted_metric([fields_of(profile, ENV_STEPS, SGD_STEPS)])
     steps, name = getattr(profile, counter), STEP_NAMES[counter]
@@ -135,7 +135,7 @@ def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[s
         profile: Profile of the trial.
         warm_up_s: Seconds of the warm-up.
     """
-    from rlrun.spec.titles import env_title
+    from rlrun.experiments.spec.titles import env_title
 
     return {
         **fields_of(trial, "experiment", "algorithm"),

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlrun.metric import of_policy
+from rlrun.engine.settings.metric import of_policy
 
 if TYPE_CHECKING:
-    from rlrun.flow.flow import OperatorTiming
-    from rlrun.rollout.counts import MeasuredFragment
-    from rlrun.training.training import Training
+    from rlrun.engine.flow.flow import OperatorTiming
+    from rlrun.engine.rollout.counts import MeasuredFragment
+    from rlrun.engine.training.training import Training
 
 Span = tuple[float, float]
 """Time span: begin and end on the clock of `time.perf_counter`."""
@@ -125,8 +125,8 @@ def profiled(training: Training, seconds: float) -> Profile:
         training: The training, warmed up, so that nothing starts or compiles now.
         seconds: Seconds after which no further iteration begins.
     """
-    from rlrun.rollout.phases import machine_clock
-    from rlrun.trial.altered_process import demand_passed
+    from rlrun.engine.rollout.phases import machine_clock
+    from rlrun.experiments.trial.altered_process import demand_passed
 
     flow, workers = training.running.flow, training.running.workers
     before = {timing.path: timing for timing in flow.timings()}
@@ -193,7 +193,7 @@ def worker_times(
         receiving: Spans in which the driver waited or received, in order and without overlaps.
         travel: Whether fragments come from other processes.
     """
-    from rlrun.rollout.phases import machine_clock
+    from rlrun.engine.rollout.phases import machine_clock
 
     by_worker: dict[int, list[MeasuredFragment]] = defaultdict(list)
     for fragment in fragments:

@@ -17,7 +17,7 @@ from rlrun.cli.options import OutputFile, actions_option, runs_dir_option, trust
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.data.action_kind import ActionKind
+    from rlrun.engine.data.action_kind import ActionKind
 
 # Suffix -> modules that write such videos; all of them are in the extra `video`.
 WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
@@ -46,8 +46,8 @@ def record(
 
     CHECKPOINT is a directory; a RUN or one of its trials means its newest whole checkpoint.
     """
-    from rlrun.checkpoint.format import verify_checkpoint
     from rlrun.cli.targets import checkpoint_named
+    from rlrun.engine.checkpoint.format import verify_checkpoint
 
     output = output or Path(f"{Path(target).resolve().name}.mp4")
     _check_output(output)
@@ -88,7 +88,7 @@ def _recorded(request: dict[str, Any]) -> dict[str, Any]:
 
 def _check_output(output: Path) -> None:
     """Raises an error for an unwritable output file, before anything is loaded."""
-    from rlrun.errors import EnvironmentUnusable, UsageError
+    from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
 
     if output.suffix not in WRITERS:
         raise UsageError(f"{output}: a video's name ends with .mp4 or .gif")
@@ -110,7 +110,7 @@ def _without_display() -> dict[str, str]:
 def _crashed(signal_number: int) -> Exception:
     import signal
 
-    from rlrun.errors import EnvironmentUnusable
+    from rlrun.engine.messages.errors import EnvironmentUnusable
 
     name = signal.Signals(signal_number).name
     return EnvironmentUnusable(f"drawing the env crashed ({name}); MUJOCO_GL=osmesa may help with MuJoCo envs")

@@ -13,7 +13,7 @@ import click
 
 from rlrun.cli.exits import explained_errors
 from rlrun.cli.terminal import echo
-from rlrun.errors import EnvironmentUnusable
+from rlrun.engine.messages.errors import EnvironmentUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import gymnasium
     import numpy as np
 
-    from rlrun.data.action_kind import ActionKind
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.training.training import Training
+    from rlrun.engine.data.action_kind import ActionKind
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.training.training import Training
 
 GIF_MAX_FPS = 50  # durations in a GIF are hundredths of a second, and viewers slow down those below two
 DEFAULT_FPS = 30
@@ -54,8 +54,8 @@ def record(
         The return of each episode, and the number of frames.
     """
     from rlrun.cli.targets import evaluation_env, restored
-    from rlrun.envs.make import make_env
-    from rlrun.envs.vector_env import close_or_warn
+    from rlrun.engine.envs.make import make_env
+    from rlrun.engine.envs.vector_env import close_or_warn
 
     with restored(checkpoint, runs_dir, trust=trust) as training:
         judged_in = evaluation_env(checkpoint, training)
@@ -98,7 +98,7 @@ def _frames(
     returns: list[float],
 ) -> Generator[np.ndarray[Any, Any]]:
     """Yields the rendered frames of all episodes, initial states included, and appends each episode's return."""
-    from rlrun.training.played_episodes import played
+    from rlrun.engine.training.act.played_episodes import played
 
     for step in played(training.acting.policy(), config, env, episodes, seed, actions=actions):
         yield _frame(env)

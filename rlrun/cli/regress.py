@@ -24,9 +24,9 @@ from rlrun.report.step_axis import STEP_NAMES
 
 if TYPE_CHECKING:
     from rlrun.cli.watch import Progress
-    from rlrun.regression.baseline import Baseline
-    from rlrun.regression.verdicts import Verdict
-    from rlrun.runs.run_directory import Executor
+    from rlrun.experiments.runs.run_directory import Executor
+    from rlrun.report.regression.baseline import Baseline
+    from rlrun.report.regression.verdicts import Verdict
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -84,11 +84,11 @@ def regress(
     rlrun regress configs/regression/ --control
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
     from rlrun.cli.watch import watching
-    from rlrun.regression import suite
-    from rlrun.regression.baseline import baseline_of, compare, write_baseline
-    from rlrun.regression.junit import junit_xml
-    from rlrun.regression.verdicts import verdict_data
-    from rlrun.spec.load import load_experiments
+    from rlrun.experiments.spec.load import load_experiments
+    from rlrun.report.regression import suite
+    from rlrun.report.regression.baseline import baseline_of, compare, write_baseline
+    from rlrun.report.regression.junit import junit_xml
+    from rlrun.report.regression.verdicts import verdict_data
 
     if not (files := (*specs, *files)):
         raise click.UsageError("name spec files, such as: rlrun regress my.yaml")
@@ -190,8 +190,8 @@ def _make_folder_of(file: Path) -> None:
 
 def _stored(path: Path, *, fail_on_speed: bool) -> Baseline:
     """Loads the baseline before the runs; rejects a baseline of another machine if speed is compared."""
-    from rlrun.errors import UsageError
-    from rlrun.regression.baseline import difference_of_machines, read_baseline, this_machine
+    from rlrun.engine.messages.errors import UsageError
+    from rlrun.report.regression.baseline import difference_of_machines, read_baseline, this_machine
 
     found = read_baseline(path)
     elsewhere = difference_of_machines(this_machine(), found.machine)
@@ -209,7 +209,7 @@ def _raise_misses(verdicts: Sequence[Verdict]) -> None:
         TrainingFailed: If an experiment did not pass and a trial failed.
         TargetMissed: If an experiment did not pass and no trial failed.
     """
-    from rlrun.errors import TargetMissed, TrainingFailed
+    from rlrun.engine.messages.errors import TargetMissed, TrainingFailed
 
     for verdict in verdicts:
         if verdict.warning:

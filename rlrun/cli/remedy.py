@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rlrun.cli.profiling import Profile
 
 if TYPE_CHECKING:
-    from rlrun.algorithm_config import AlgorithmConfig
+    from rlrun.engine.algorithm_config import AlgorithmConfig
 
 MOST = 0.5
 """Share of the time from which on a part is worth a remedy."""

@@ -12,7 +12,7 @@ from rlrun.cli.options import mode_option, runs_dir_option
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.metric import Mode
+    from rlrun.engine.settings.metric import Mode
 
 
 @click.command()
@@ -43,7 +43,7 @@ def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: 
     videos, times, machine and spec. It loads nothing else.
     """
     from rlrun.cli.targets import run_named
-    from rlrun.errors import UsageError
+    from rlrun.engine.messages.errors import UsageError
     from rlrun.report.page import write_report
 
     if output.suffix not in (".html", ".htm"):

@@ -21,7 +21,7 @@ from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.cli.watch import Progress
-    from rlrun.runs.run_directory import Executor
+    from rlrun.experiments.runs.run_directory import Executor
 
 
 @click.command()
@@ -64,8 +64,8 @@ def resume(
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import is_own, naming_runs_dir, run_named
     from rlrun.cli.watch import watching
-    from rlrun.launch.run import resume as resume_run
-    from rlrun.runs.run_upload import fetch_run
+    from rlrun.experiments.launch.run import resume as resume_run
+    from rlrun.experiments.runs.run_upload import fetch_run
 
     directory = fetch_run(run_name, runs_dir) if "://" in run_name else run_named(run_name, runs_dir)
     with naming_runs_dir(directory), watching(progress, quiet=quiet) as watcher:

@@ -14,7 +14,7 @@ from rlrun.cli.tables import cell_text, counted, duration, metric_words
 from rlrun.cli.trial_progress import TrialMetrics, TrialProgress, whole_seconds
 
 if TYPE_CHECKING:
-    from rlrun.runs.events import RunResources, TrialEvent
+    from rlrun.experiments.runs.events import RunResources, TrialEvent
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from rlrun.cli.terminal import echo, plain
 from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
-    from rlrun.runs.run_state import RunState
+    from rlrun.experiments.runs.run_state import RunState
 
 
 SORT_KEYS = {"age": "age_s", "name": "name", "best": "best", "steps": "env_steps"}
@@ -68,7 +68,7 @@ def runs(
             print_json(deletion)
         return
     from rlrun.cli.targets import is_own, run_names
-    from rlrun.runs.run_state import last_change, read_run_state
+    from rlrun.experiments.runs.run_state import last_change, read_run_state
 
     wanted = None if status is None else _status_named(status)
     names = [name for name in run_names(runs_dir) if not tags or _has_tags(runs_dir / name, tags)]
@@ -121,8 +121,8 @@ def _table(found: list[dict[str, Any]]) -> str:
 
 def _has_tags(run: Path, tags: tuple[str, ...]) -> bool:
     """Whether a run has all tags; False if its labels cannot be read, which `rlrun status` reports."""
-    from rlrun.errors import RunDamaged
-    from rlrun.runs.labels import read_labels
+    from rlrun.engine.messages.errors import RunDamaged
+    from rlrun.experiments.runs.labels import read_labels
 
     try:
         return set(tags) <= set(read_labels(run).tags)
@@ -142,8 +142,8 @@ def _status_named(text: str) -> str:
     Raises:
         UsageError: If there is no such status.
     """
-    from rlrun.errors import UsageError, did_you_mean
-    from rlrun.runs.trial_status import Status
+    from rlrun.engine.messages.errors import UsageError, did_you_mean
+    from rlrun.experiments.runs.trial_status import Status
 
     known = [status.lower() for status in get_args(Status)]
     if text.lower() not in known:
@@ -162,8 +162,8 @@ def _delete(name: str, runs_dir: Path, *, asks: bool) -> dict[str, Any]:
         UsageError: If there is no such run, a process is running it, or the prompt gets no answer.
     """
     from rlrun.cli.targets import run_named
-    from rlrun.errors import UsageError
-    from rlrun.runs.run_state import driver_of
+    from rlrun.engine.messages.errors import UsageError
+    from rlrun.experiments.runs.run_state import driver_of
 
     directory = run_named(name, runs_dir)
     driver = driver_of(directory)
@@ -182,7 +182,7 @@ def _agrees(question: str) -> bool:
     Raises:
         UsageError: If stdin is at its end.
     """
-    from rlrun.errors import UsageError
+    from rlrun.engine.messages.errors import UsageError
 
     try:
         return click.confirm(plain(question), err=True)

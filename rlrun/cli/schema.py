@@ -15,6 +15,6 @@ def schema() -> None:
     `# yaml-language-server: $schema=rlrun.schema.json`, as `rlrun init` writes. In VS Code
     with the extension for YAML that is all.
     """
-    from rlrun.spec.schema import json_schema
+    from rlrun.experiments.spec.schema import json_schema
 
     print_json(json_schema())

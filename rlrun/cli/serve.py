@@ -18,13 +18,13 @@ from rlrun.cli.completers import complete_trials
 from rlrun.cli.options import actions_option, runs_dir_option, trust_option
 from rlrun.cli.tables import counted
 from rlrun.cli.terminal import echo
-from rlrun.errors import RlrunError, SpecError, UsageError
+from rlrun.engine.messages.errors import RlrunError, SpecError, UsageError
 
 if TYPE_CHECKING:
-    from rlrun.data.action_kind import ActionKind
-    from rlrun.serving.policy_app import PolicyApp
-    from rlrun.serving.served_policy import ServedPolicy
-    from rlrun.web.listening import Listening
+    from rlrun.deploy.serving.policy_app import PolicyApp
+    from rlrun.deploy.serving.served_policy import ServedPolicy
+    from rlrun.engine.data.action_kind import ActionKind
+    from rlrun.engine.web.listening import Listening
 
 
 _SECONDS = click.FloatRange(min=0, min_open=True)
@@ -89,7 +89,7 @@ def serve(
     Then each request carries a token as `Authorization: Bearer TOKEN`.
     """
     from rlrun.cli.targets import checkpoint_named, existing
-    from rlrun.web.listening import Listening, demand_web_packages, read_token
+    from rlrun.engine.web.listening import Listening, demand_web_packages, read_token
 
     demand_web_packages()
     listening = Listening(port, host, read_token(token_file), cert, key)
@@ -99,11 +99,11 @@ def serve(
     )
     checkpoint = find()
 
-    from rlrun.functional.seeding import generator
-    from rlrun.serving.decisions import Decisions
-    from rlrun.serving.policy_app import PolicyApp
-    from rlrun.serving.reloading import Reloader
-    from rlrun.serving.sessions import Sessions
+    from rlrun.deploy.serving.decisions import Decisions
+    from rlrun.deploy.serving.policy_app import PolicyApp
+    from rlrun.deploy.serving.reloading import Reloader
+    from rlrun.deploy.serving.sessions import Sessions
+    from rlrun.engine.functional.seeding import generator
 
     served = load(checkpoint)
     decisions = Decisions(served, generator(seed, "serve") if served.actions == "sampled" else None)
@@ -122,7 +122,7 @@ def _serve(
     reloading: Callable[[], AbstractContextManager[None]] | None,
 ) -> None:
     """Serves until the process is interrupted."""
-    from rlrun.web.web_server import WebServer
+    from rlrun.engine.web.web_server import WebServer
 
     server, served = WebServer(app.asgi(listening), listening), app.decisions.served
     if listening.warning:
@@ -187,7 +187,7 @@ def load_policy(
         RlrunError: The checkpoint cannot be used, or there is no such policy.
     """
     from rlrun.cli.targets import restored
-    from rlrun.serving.served_policy import ServedPolicy
+    from rlrun.deploy.serving.served_policy import ServedPolicy
 
     try:
         with restored(checkpoint, runs_dir, trust=trust) as training:

@@ -20,10 +20,10 @@ from rlrun.report.plain_json import fields_of
 from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
-    from rlrun.metric import Mode
+    from rlrun.engine.settings.metric import Mode
+    from rlrun.experiments.runs.trial_result import TrialResult
     from rlrun.report.reading import RunView
     from rlrun.report.summary import BestTrial, GroupSummary
-    from rlrun.runs.trial_result import TrialResult
 
 LONGEST_ERROR = 300
 
@@ -67,9 +67,9 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
 
 
 def _heading(run: RunView) -> str:
-    from rlrun.envs.presets import preset_text
+    from rlrun.engine.envs.presets import preset_text
+    from rlrun.experiments.spec.tuning import kind_of
     from rlrun.report.summary import shape_text, status_text, varied_text
-    from rlrun.spec.tuning import kind_of
 
     table = run.table
     lines = {
@@ -190,7 +190,7 @@ def _early_ends(run: RunView) -> str:
 
 
 def _stops(run: RunView) -> str:
-    from rlrun.spec.tuning import kind_of
+    from rlrun.experiments.spec.tuning import kind_of
 
     if not run.stops:
         return ""
@@ -199,8 +199,8 @@ def _stops(run: RunView) -> str:
 
 
 def _best(best: BestTrial | None, metric: str, run: RunView) -> str:
+    from rlrun.experiments.runs.outcome import shown_path
     from rlrun.report.reading import DEFAULT_METRIC, lacking
-    from rlrun.runs.outcome import shown_path
 
     if best is None:
         return f"no trial has a value of {metric} yet{lacking([run], metric)}"

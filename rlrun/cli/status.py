@@ -21,7 +21,7 @@ from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
     from rlrun.cli.run_progress import RunProgress
-    from rlrun.runs.run_state import RunState
+    from rlrun.experiments.runs.run_state import RunState
 
 REFRESH_S = 2.0
 MOST_ERRORS = 3
@@ -40,7 +40,7 @@ def status(run: str, watches: bool, runs_dir: Path) -> None:
     ends with exit code 5.
     """
     from rlrun.cli.targets import run_named
-    from rlrun.runs.run_state import read_run_state
+    from rlrun.experiments.runs.run_state import read_run_state
 
     if watches and wants_json():
         raise click.UsageError("--watch prints a run repeatedly, and --json once; leave one of them out")
@@ -148,7 +148,7 @@ def _first(lines: list[str], rest: str) -> list[str]:
 
 
 def _resume_command(state: RunState) -> str | None:
-    from rlrun.runs.outcome import resume_command
+    from rlrun.experiments.runs.outcome import resume_command
 
     if state.driver is not None or state.is_over or state.problem:
         return None
@@ -187,7 +187,7 @@ def _watch(directory: Path) -> None:
     from rich.live import Live
 
     from rlrun.cli.trial_table import drawn_run
-    from rlrun.runs.run_state import read_run_state
+    from rlrun.experiments.runs.run_state import read_run_state
 
     console = Console(highlight=False, markup=False)
 

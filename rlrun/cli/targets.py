@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlrun.cli.terminal import echo
-from rlrun.errors import CheckpointError, CheckpointRefused, RlrunError, UsageError, did_you_mean
+from rlrun.engine.messages.errors import CheckpointError, CheckpointRefused, RlrunError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from rlrun.envs.env_config import EnvConfig
-    from rlrun.training.training import Training
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.training.training import Training
 
 T = TypeVar("T")
 
@@ -122,9 +122,9 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
         runs_dir: The folder that holds the user's own runs.
         trust: Whether to import the checkpoint's import paths although the run is not the user's own.
     """
-    from rlrun.runs.run_directory import RunDirectory, follow_import_paths
-    from rlrun.spec.load import make_importable
-    from rlrun.training.training import Training
+    from rlrun.engine.training.training import Training
+    from rlrun.experiments.runs.run_directory import RunDirectory, follow_import_paths
+    from rlrun.experiments.spec.load import make_importable
 
     run = next((folder for folder in checkpoint.resolve().parents if (folder / RUN_FILE).is_file()), None)
     if run is not None:
@@ -151,7 +151,7 @@ def naming_runs_dir(run: Path | None) -> Iterator[None]:
     Raises:
         CheckpointRefused: The refusal, with ``--runs-dir`` and the run's folder.
     """
-    from rlrun.runs.outcome import shown_path
+    from rlrun.experiments.runs.outcome import shown_path
 
     try:
         yield
@@ -164,14 +164,14 @@ def naming_runs_dir(run: Path | None) -> Iterator[None]:
 
 def is_own(run: Path, runs_dir: Path) -> bool:
     """Whether a run counts as the user's own (trusted)."""
-    from rlrun.trust import why_not_own
+    from rlrun.engine.trust import why_not_own
 
     return not why_not_own(run, runs_dir)
 
 
 def tell_of_owner(run: Path, runs_dir: Path) -> None:
     """Prints a warning on stderr for another user's run in the user's runs folder."""
-    from rlrun.trust import why_not_own
+    from rlrun.engine.trust import why_not_own
 
     if run.resolve().parent == runs_dir.resolve() and (reason := why_not_own(run, runs_dir)):
         echo(f"{reason}: it is not taken as your own run", err=True)
@@ -189,9 +189,9 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
     Raises:
         CheckpointError: If the checkpoint was removed, as a running training does with older ones.
     """
-    from rlrun.checkpoint.format import SPEC_FILE
-    from rlrun.checkpoint.plain_yaml import load_plain_yaml
-    from rlrun.training import checkpointing
+    from rlrun.engine.checkpoint.format import SPEC_FILE
+    from rlrun.engine.checkpoint.plain_yaml import load_plain_yaml
+    from rlrun.engine.training.save import checkpointing
 
     try:
         spec = load_plain_yaml((checkpoint / SPEC_FILE).read_text())
@@ -206,16 +206,16 @@ def env_written(text: str) -> Any:
     Raises:
         SpecError: If the text begins with { and is no mapping.
     """
-    from rlrun.spec.yaml_source import parse_value
+    from rlrun.experiments.spec.yaml_source import parse_value
 
     return parse_value(text, "--env") if text.startswith("{") else text
 
 
 def env_named(target: str) -> str:
     """Converts an env's name to the form in a spec: a mapping for worlds and PettingZoo modules, else the name."""
-    from rlrun.registry import load_object
-    from rlrun.worlds.make import takes_num_worlds
-    from rlrun.worlds.world import World
+    from rlrun.engine.settings.registry import load_object
+    from rlrun.engine.worlds.make import takes_num_worlds
+    from rlrun.engine.worlds.world import World
 
     module, _, name = target.partition(":")
     if module.replace(".", "").isidentifier():
@@ -279,7 +279,7 @@ def _best_of_run(run: Path) -> Path:
 
 
 def _of_trial(trial: Path, *, best: bool) -> Path:
-    from rlrun.runs.trial_result import read_trial
+    from rlrun.experiments.runs.trial_result import read_trial
 
     read = read_trial(trial, "", has_driver=False)
     if best:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rlrun.cli.json_document import print_result
 from rlrun.cli.terminal import plain
 from rlrun.cli.watch import copy_of_stderr
-from rlrun.errors import UsageError
+from rlrun.engine.messages.errors import UsageError
 
 
 def tune(spec: Path) -> None:
@@ -19,10 +19,10 @@ def tune(spec: Path) -> None:
     Raises:
         UsageError: If the spec's algorithm has no batches, so that other numbers would change its learning.
     """
-    from rlrun.cluster.resources import machine_cpus
-    from rlrun.launch.timings import chosen, time_settings
-    from rlrun.spec.auto_settings import AUTO_SETTINGS, candidates
-    from rlrun.spec.load import load_experiments
+    from rlrun.experiments.cluster.resources import machine_cpus
+    from rlrun.experiments.launch.timings import chosen, time_settings
+    from rlrun.experiments.spec.auto_settings import AUTO_SETTINGS, candidates
+    from rlrun.experiments.spec.load import load_experiments
 
     trial = load_experiments([spec], [])[0].first_trial()
     if trial.policies:

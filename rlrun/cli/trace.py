@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rlrun.cli.profiling import Profile, Span
 
 if TYPE_CHECKING:
-    from rlrun.rollout.counts import MeasuredFragment
+    from rlrun.engine.rollout.counts import MeasuredFragment
 
 DRIVER, WORKERS = 1, 2
 """Process numbers in the trace: the driver (a track per operator), and the workers."""
@@ -76,7 +76,7 @@ def _clock_offsets(fragments: Sequence[MeasuredFragment]) -> dict[str, float]:
 
     The offset of another machine is estimated from the fastest fragment, with an assumed latency of zero.
     """
-    from rlrun.rollout.phases import machine_clock
+    from rlrun.engine.rollout.phases import machine_clock
 
     offsets: dict[str, float] = {}
     for fragment in fragments:

@@ -25,7 +25,7 @@ from rlrun.cli.options import (
 
 if TYPE_CHECKING:
     from rlrun.cli.watch import Progress
-    from rlrun.runs.run_directory import Executor
+    from rlrun.experiments.runs.run_directory import Executor
 
 
 @click.command()
@@ -95,7 +95,7 @@ def train(
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import checkpoint_named
     from rlrun.cli.watch import watching
-    from rlrun.launch.run import run
+    from rlrun.experiments.launch.run import run
 
     start = None if from_checkpoint is None else checkpoint_named(str(from_checkpoint), runs_dir, best=False)
     with watching(progress, quiet=quiet, names_experiment=len(experiments) > 1) as watcher:

@@ -31,7 +31,7 @@ def translate(file: Path, env: str | None, lenient: bool, version: str | None) -
     rlrun translate warehouse.yaml --env my_lab:Warehouse
     rlrun translate hyperparams/ppo.yml --env CartPole-v1
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
-    from rlrun.spec.files_of_others import translated_text
+    from rlrun.bridges.files_of_others import translated_text
 
     number = None if version is None else tuple(map(int, version.split(".")))
     echo(translated_text(file, env=env, lenient=lenient, version=number).rstrip("\n"))

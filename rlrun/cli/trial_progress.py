@@ -11,8 +11,8 @@ from rlrun.cli.tables import cell_text, duration
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
-    from rlrun.runs.events import TrialEvent
-    from rlrun.spec.experiment import TrialSpec
+    from rlrun.experiments.runs.events import TrialEvent
+    from rlrun.experiments.spec.experiment import TrialSpec
 
 Result = Mapping[str, Any]
 

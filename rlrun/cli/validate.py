@@ -16,7 +16,7 @@ from rlrun.cli.tables import stdout_width, table
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.spec.experiment import Experiment
+    from rlrun.experiments.spec.experiment import Experiment
 
 
 @click.command()
@@ -36,15 +36,15 @@ def validate(
     Each env is made once, to check that the algorithm supports its actions. With
     --env the policies are made, too, and an env that cannot be made is refused.
     """
-    from rlrun.spec.experiment import MAX_TRIALS
-    from rlrun.spec.load import load_experiments
+    from rlrun.experiments.spec.experiment import MAX_TRIALS
+    from rlrun.experiments.spec.load import load_experiments
 
     if machine is not None:
         overrides = (*overrides, f"machine={machine}")
     most = MAX_TRIALS if max_trials is None else max_trials
     loaded = load_experiments(files, overrides, max_trials=most, makes_envs=True, tell=partial(echo, err=True))
     if make_envs:
-        from rlrun.launch.checks import check_envs
+        from rlrun.experiments.launch.checks import check_envs
 
         check_envs(loaded)
     experiments = [_described(experiment) for experiment in loaded]
@@ -71,7 +71,7 @@ def _notes(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def _described(experiment: Experiment) -> dict[str, Any]:
-    from rlrun.spec.titles import env_title
+    from rlrun.experiments.spec.titles import env_title
 
     return {
         "name": experiment.name,

@@ -14,8 +14,8 @@ from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.tables import counted
 from rlrun.cli.terminal import plain
 from rlrun.cli.trial_progress import TrialProgress
-from rlrun.errors import UsageError
-from rlrun.runs.events import (
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.runs.events import (
     RunEvent,
     RunFinished,
     RunMeasured,
@@ -29,7 +29,7 @@ from rlrun.runs.events import (
     TrialRewound,
     Watcher,
 )
-from rlrun.runs.outcome import shown_path
+from rlrun.experiments.runs.outcome import shown_path
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlrun.data.action_kind import ACTION_KINDS, ActionKind, other_kind
+from rlrun.engine.data.action_kind import ACTION_KINDS, ActionKind, other_kind
+from rlrun.experiments.spec.experiment import EVALUATION_METRICS, OTHER_KIND_GAP
+from rlrun.experiments.trial.results import RETURN
 from rlrun.report.diagnosis.finding import number_text
-from rlrun.spec.experiment import EVALUATION_METRICS, OTHER_KIND_GAP
-from rlrun.trial.results import RETURN
 
 _MEANS = {kind: f"evaluation/{kind}/{RETURN}" for kind in ACTION_KINDS}
 _GAPS = {kind: f"evaluation/{kind}/{OTHER_KIND_GAP}" for kind in ACTION_KINDS}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.errors import UsageError
-from rlrun.metric import Mode
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.settings.metric import Mode
 from rlrun.report.configurations import Group
 from rlrun.report.curves import Points, sample_points
 from rlrun.report.reading import RunView

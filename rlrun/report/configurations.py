@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.report.reading import RunView
-from rlrun.runs.trial_result import TrialResult
 
 Sample = tuple[TrialResult, ...]
 """Type of a statistical sample: a trial, or a whole population, of which the best member counts."""

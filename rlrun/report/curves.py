@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.metric import Mode
+from rlrun.engine.settings.metric import Mode
 from rlrun.report.configurations import Group, Sample
 
 Floats = NDArray[np.float64]

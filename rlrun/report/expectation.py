@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.errors import SpecError
+from rlrun.engine.messages.errors import SpecError
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.runs.trial_status import is_complete
+from rlrun.experiments.spec.experiment import ExpectConfig
 from rlrun.report.configurations import Group
 from rlrun.report.reading import RunView
 from rlrun.report.step_axis import ENV_STEPS, STEP_NAMES
-from rlrun.runs.trial_result import TrialResult
-from rlrun.runs.trial_status import is_complete
-from rlrun.spec.experiment import ExpectConfig
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlrun.metric import Mode
+from rlrun.engine.settings.metric import Mode
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.search.lineage import Generation, MemberRecord
 from rlrun.report.reading import RunView
 from rlrun.report.step_axis import counted_metric
-from rlrun.runs.trial_result import TrialResult
-from rlrun.search.lineage import Generation, MemberRecord
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlrun.metric import Mode
+from rlrun.engine.settings.metric import Mode
 from rlrun.report.comparison import Comparison
 from rlrun.report.statistics import Estimate, mean_difference
 from rlrun.report.summary import GroupSummary

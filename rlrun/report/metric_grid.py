@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.trial.results import is_timing
 from rlrun.report.reading import RunView
-from rlrun.runs.trial_result import TrialResult
-from rlrun.trial.results import is_timing
 
 CLOCK = "time_total_s"
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlrun.metric import Mode
+from rlrun.engine.settings.metric import Mode
+from rlrun.experiments.runs.run_state import read_run_state
 from rlrun.report.action_kinds import KIND_METRICS
 from rlrun.report.metric_grid import grid_metrics
 from rlrun.report.page_data import USUAL_METRICS, page_data, world_metrics
 from rlrun.report.plain_json import plain
 from rlrun.report.reading import chosen_goal, read_runs, require_reported
-from rlrun.runs.run_state import read_run_state
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from rlrun.metric import Mode
+from rlrun.engine.settings.metric import Mode
 from rlrun.report.configurations import Group
 from rlrun.report.curves import Curve, curve_of
 from rlrun.report.expectation import expectation_of

@@ -9,9 +9,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from rlrun.checkpoint.manifest import rlrun_version
-from rlrun.errors import UsageError
-from rlrun.metric import Mode
+from rlrun.engine.checkpoint.manifest import rlrun_version
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.settings.metric import Mode
+from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.report.comparison import Comparison, compare, env_notes
 from rlrun.report.configurations import Group, groups_of, is_number, params_text, value_text
 from rlrun.report.leader import leader_of, rank_order
@@ -24,7 +25,6 @@ from rlrun.report.reading import DEFAULT_METRIC, EVALUATION_METRIC, RunView, axi
 from rlrun.report.step_axis import STEP_NAMES
 from rlrun.report.summary import GroupSummary, summarise
 from rlrun.report.timeline import training_seconds
-from rlrun.runs.trial_result import TrialResult
 
 MOST_COMPARED = 60
 """Number of groups up to which they are compared."""

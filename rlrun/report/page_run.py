@@ -8,7 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rlrun.metric import Mode
+from rlrun.engine.settings.metric import Mode
+from rlrun.experiments.runs.trial_status import is_over
+from rlrun.experiments.spec.tuning import kind_of, kind_settings
+from rlrun.experiments.trial.trial_directory import EPISODES_FILE, PICTURES
 from rlrun.report.action_kinds import differing_line
 from rlrun.report.configurations import Group, groups_of
 from rlrun.report.expectation import expectation_of, expectation_text, reached_by
@@ -22,9 +25,6 @@ from rlrun.report.step_axis import ENV_STEPS
 from rlrun.report.summary import best_trial, shape_text, status_text, varied_text
 from rlrun.report.switch import switches
 from rlrun.report.timeline import timeline
-from rlrun.runs.trial_status import is_over
-from rlrun.spec.tuning import kind_of, kind_settings
-from rlrun.trial.trial_directory import EPISODES_FILE, PICTURES
 
 VIDEOS = {".mp4": "video/mp4", ".gif": "image/gif"}
 """Suffixes of the videos that are looked for in a run's directory and in those of its trials."""

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rlrun.metric import Mode
+from rlrun.engine.settings.metric import Mode
+from rlrun.experiments.spec.search_space import find_spaces
+from rlrun.experiments.spec.seats import SEAT_KEYS
+from rlrun.experiments.spec.trial_names import short_names
+from rlrun.experiments.spec.tuning import kind_settings
 from rlrun.report.configurations import Group, is_number, value_text
 from rlrun.report.families import Family
 from rlrun.report.importance import importance
 from rlrun.report.page_curves import rounded
 from rlrun.report.summary import summarise
 from rlrun.report.timeline import history
-from rlrun.spec.search_space import find_spaces
-from rlrun.spec.seats import SEAT_KEYS
-from rlrun.spec.trial_names import short_names
-from rlrun.spec.tuning import kind_settings
 
 LOGARITHMIC_FROM = 10.0
 """Ratio of a parameter's largest to smallest value from which its axis is logarithmic, unless a search space

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlrun.errors import EnvironmentUnusable, UsageError
-from rlrun.metric import Mode
+from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
+from rlrun.engine.settings.metric import Mode
 from rlrun.report.curves import Curve, ranked
 
 COLORS = ("#2563a8", "#c2571a", "#2f7d4f", "#8a3f8f", "#a8323e", "#0f7f8c", "#8c6d1f", "#4b4b8f")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.metric import Mode
+from rlrun.engine.settings.metric import Mode
 from rlrun.report.configurations import Group, params_text
 from rlrun.report.curves import sample_points
 from rlrun.report.reading import RunView, axis_of

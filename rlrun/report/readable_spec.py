@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rlrun.commented_yaml import flow_yaml
+from rlrun.engine.settings.commented_yaml import flow_yaml
 
 LONGEST_LINE = 90
 UNDERSCORES_FROM = 10_000

@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlrun.errors import RunDamaged, UsageError, did_you_mean
-from rlrun.metric import Mode
+from rlrun.engine.messages.errors import RunDamaged, UsageError, did_you_mean
+from rlrun.engine.settings.metric import Mode
+from rlrun.experiments.runs.labels import Labels, read_labels
+from rlrun.experiments.runs.run_directory import RunDirectory, RunTable
+from rlrun.experiments.runs.run_state import read_run_state
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.search.decisions import StopDecision, read_stops
+from rlrun.experiments.search.lineage import Generation, read_generations
+from rlrun.experiments.spec.experiment import judged_by
+from rlrun.experiments.spec.titles import algorithm_title, env_title
+from rlrun.experiments.spec.tuning import kind_settings
+from rlrun.experiments.trial.results import RETURN
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, common_axis, counted_metric
-from rlrun.runs.labels import Labels, read_labels
-from rlrun.runs.run_directory import RunDirectory, RunTable
-from rlrun.runs.run_state import read_run_state
-from rlrun.runs.trial_result import TrialResult
-from rlrun.search.decisions import StopDecision, read_stops
-from rlrun.search.lineage import Generation, read_generations
-from rlrun.spec.experiment import judged_by
-from rlrun.spec.titles import algorithm_title, env_title
-from rlrun.spec.tuning import kind_settings
-from rlrun.trial.results import RETURN
 
 DEFAULT_METRIC = RETURN
 EVALUATION_METRIC = "evaluation/episode_return_mean"

@@ -1,7 +1,7 @@
 """Statistics for few seeds: robust averages, bootstrap intervals, probability of improvement, rank tests.
 
 The measures are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice"
-(arXiv:2108.13264), and agree with its package rliable (`tools/check_statistics.py` compares the two). Scores are in
+(arXiv:2108.13264), and agree with its package rliable (`scripts/check_statistics.py` compares the two). Scores are in
 strata, an array for each task or configuration: a bootstrap draws within every stratum, and averages over strata give
 each the same weight.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlrun.functional.student_t import t_quantile
+from rlrun.engine.functional.student_t import t_quantile
 
 Floats = NDArray[np.float64]
 Strata = Sequence[Floats]
@@ -126,7 +126,7 @@ def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> E
     The two sides may differ in variance; the degrees of freedom are Satterthwaite's. With three scores against three a
     bootstrap interval covers the difference in at most 89 of 100 cases, as it never leaves the scores' range. This one
     covers it in 94 to 99 if both sides have equally many scores, and in 90 to 94 with 3 against 10
-    (`tools/check_statistics.py --coverage`). (Welch 1947, doi:10.1093/biomet/34.1-2.28)
+    (`scripts/check_statistics.py --coverage`). (Welch 1947, doi:10.1093/biomet/34.1-2.28)
 
     Args:
         ours: One array of scores per stratum, 2 or more in each.

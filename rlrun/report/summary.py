@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.checkpoint.format import verify_checkpoint
-from rlrun.errors import CheckpointError
-from rlrun.metric import Mode
+from rlrun.engine.checkpoint.format import verify_checkpoint
+from rlrun.engine.messages.errors import CheckpointError
+from rlrun.engine.settings.metric import Mode
+from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.report.configurations import Group, groups_of, is_number, value_text
 from rlrun.report.curves import sample_points
 from rlrun.report.reading import RunView, counterpart
 from rlrun.report.statistics import Estimate, bootstrapped, iqm, mean
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, common_axis
-from rlrun.runs.trial_result import TrialResult
 
 TRIALS_TRIED = 5
 """Maximum number of the best trials that are searched for a valid checkpoint."""

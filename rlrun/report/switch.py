@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlrun.errors import RlrunError
+from rlrun.engine.messages.errors import RlrunError
 from rlrun.report.reading import EVALUATION_METRIC, RunView, axis_of, read_run
 
 FIRST = 3

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rlrun.checkpoint.manifest import read_manifest
-from rlrun.checkpoint.store import CheckpointStore
-from rlrun.errors import CheckpointError
-from rlrun.metric import Mode
+from rlrun.engine.checkpoint.manifest import read_manifest
+from rlrun.engine.checkpoint.store import CheckpointStore
+from rlrun.engine.messages.errors import CheckpointError
+from rlrun.engine.settings.metric import Mode
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.trial.trial_directory import TrialDirectory
 from rlrun.report.configurations import Group
 from rlrun.report.reading import RunView
-from rlrun.runs.trial_result import TrialResult
-from rlrun.trial.trial_directory import TrialDirectory
 
 COPIED_AFTER_S = 60.0
 """Seconds between a trial's last checkpoint and the times of its files from which its files count as copied."""

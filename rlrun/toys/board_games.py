@@ -10,15 +10,15 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.action_masks import ACTION_MASK
-from rlrun.envs.env_config import WorldClock
-from rlrun.envs.spaces import Spaces
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.envs.env_config import WorldClock
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.worlds.games.array_game import ArrayGame
+from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.world import World, WorldStep
 from rlrun.toys.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRules
 from rlrun.toys.hex_game import HexArrays
 from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
-from rlrun.worlds.array_game import ArrayGame
-from rlrun.worlds.symmetries import OBSERVATION
-from rlrun.worlds.world import World, WorldStep
 
 _PIXELS = 24
 _FRAME = 40

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlrun.data.action_masks import ACTION_MASK
-from rlrun.errors import UsageError
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.worlds.games.symmetries import OBSERVATION
 from rlrun.toys.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRules
-from rlrun.worlds.symmetries import OBSERVATION
 
 EXACT_CELLS = 9
 """Maximum board size, in cells, for exhaustive minimax by default."""

@@ -10,11 +10,11 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.envs.cartpole_motion import CartPoleMotion
-from rlrun.envs.env_config import WorldClock
-from rlrun.envs.spaces import Spaces
-from rlrun.worlds.array_worlds import ArrayGroup, ArrayStep, GroupRows
-from rlrun.worlds.world import World, WorldStep
+from rlrun.engine.envs.cartpole_motion import CartPoleMotion
+from rlrun.engine.envs.env_config import WorldClock
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.worlds.array_worlds import ArrayGroup, ArrayStep, GroupRows
+from rlrun.engine.worlds.world import World, WorldStep
 
 GROUP = "pole"
 MAX_STEPS = 500

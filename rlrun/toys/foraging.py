@@ -11,8 +11,8 @@ from gymnasium.spaces import Box, Dict, Discrete
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.envs.spaces import Spaces
-from rlrun.worlds.world import World, WorldStep
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.worlds.world import World, WorldStep
 
 FORAGER, HUNTER = "forager", "hunter"
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.action_masks import ACTION_MASK
-from rlrun.worlds.array_game import Flags, Floats, States
-from rlrun.worlds.symmetries import OBSERVATION, Indices, Symmetries
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.worlds.games.array_game import Flags, Floats, States
+from rlrun.engine.worlds.games.symmetries import OBSERVATION, Indices, Symmetries
 
 _TOP, _BOTTOM = 1, 2
 _FIRST_GROUP = 3

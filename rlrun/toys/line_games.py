@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.action_masks import ACTION_MASK
-from rlrun.worlds.array_game import Flags, Floats, States
-from rlrun.worlds.symmetries import OBSERVATION, Indices, Symmetries
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.worlds.games.array_game import Flags, Floats, States
+from rlrun.engine.worlds.games.symmetries import OBSERVATION, Indices, Symmetries
 
 _OWN, _OTHER, _MOVER = 0, 1, 2
 _DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))

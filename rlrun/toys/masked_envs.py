@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlrun.data.action_masks import ACTION_MASK
+from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.toys.known_optimum import Step
 
 _MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))

@@ -11,10 +11,10 @@ from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.worlds.array_game import Flags
-from rlrun.worlds.world import World, WorldStep
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.worlds.games.array_game import Flags
+from rlrun.engine.worlds.world import World, WorldStep
 
 AGENTS = ("agent_0", "agent_1")
 

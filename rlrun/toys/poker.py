@@ -9,12 +9,12 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from numpy.typing import NDArray
 
-from rlrun.data.action_masks import ACTION_MASK
-from rlrun.envs.spaces import Spaces
-from rlrun.worlds.array_game import Flags
-from rlrun.worlds.game_tree import CHANCE
-from rlrun.worlds.symmetries import OBSERVATION
-from rlrun.worlds.tree_world import TreeWorld
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.worlds.games.array_game import Flags
+from rlrun.engine.worlds.games.game_tree import CHANCE
+from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.games.tree_world import TreeWorld
 
 PASS, BET = 0, 1
 """Actions in Kuhn's game: PASS checks or folds, BET bets or calls."""

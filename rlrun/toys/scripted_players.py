@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.action_masks import ACTION_MASK
+from rlrun.engine.data.action_masks import ACTION_MASK
 
 
 class RandomLegal:

@@ -22,8 +22,8 @@ class SparseCartPole(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not typ
     largest value. Actions: Discrete(2), push to the left or to the right. Ends: when the pole falls or the cart leaves
     the track, and after `steps` steps.
 
-    `get_state`, `set_state` and `state_of` allow tree search in this env by `rlrun.worlds.searched_env`. An observation
-    does not include the number of steps so far: a state inferred from an observation starts at 0 steps.
+    `get_state`, `set_state` and `state_of` allow tree search in this env by `rlrun.engine.worlds.games.searched_env`.
+    An observation does not include the number of steps so far: a state inferred from an observation starts at 0 steps.
 
     Args:
         steps: Steps after which an episode is truncated.

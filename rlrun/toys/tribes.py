@@ -9,10 +9,10 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, MultiDiscrete
 from numpy.typing import NDArray
 
-from rlrun.envs.env_config import WorldClock
-from rlrun.envs.spaces import Spaces
+from rlrun.engine.envs.env_config import WorldClock
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.worlds.array_worlds import ArrayGroup, ArrayStep, GroupRows
 from rlrun.toys.terrain import FOOD, FOREST, STONE, WATER, random_terrain, shores
-from rlrun.worlds.array_worlds import ArrayGroup, ArrayStep, GroupRows
 
 TRIBES = ("red", "blue")
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])

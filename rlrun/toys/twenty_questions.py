@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.action_masks import ACTION_MASK
+from rlrun.engine.data.action_masks import ACTION_MASK
 
 ITEMS: Final[Mapping[str, str]] = {
     "dog": "alive furry loud",

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tools.house import ROOT, House
+from scripts.house import ROOT, House
 
 # By algorithm: files and lines by imports that run, also those in functions, and files by imports for type checkers as
 # well. They may fall, and rise only for what the algorithm itself does, such as dqn's Munchausen targets and its choice
@@ -36,12 +36,12 @@ def test_an_algorithm_reaches_no_more_than_it_needs(house: House, algorithm: str
 
 @pytest.mark.parametrize("algorithm", BOUNDS)
 def test_an_algorithm_reaches_the_interface_of_replays_and_no_buffer(house: House, algorithm: str) -> None:
-    reached = {name for name in house.closure(house.algorithm(algorithm)) if name.startswith("rlrun.replay.")}
-    assert reached == {"rlrun.replay.replay", "rlrun.replay.replay_config"}
+    reached = {name for name in house.closure(house.algorithm(algorithm)) if name.startswith("rlrun.engine.replay.")}
+    assert reached == {"rlrun.engine.replay.replay", "rlrun.engine.replay.replay_config"}
 
 
 def test_at_most_40_files_hold_what_policies_share() -> None:
-    assert len([*(ROOT / "rlrun/policy").rglob("*.py")]) <= 40
+    assert len([*(ROOT / "rlrun/engine/policy").rglob("*.py")]) <= 40
 
 
 def test_no_modules_import_each_other_not_even_for_types(house: House) -> None:

@@ -10,13 +10,13 @@ import pytest
 from pydantic.fields import FieldInfo
 
 import rlrun
-from rlrun.config import ConfigModel
+from rlrun.engine.settings.config import ConfigModel
 
 
 def config_models() -> list[type[ConfigModel]]:
     for module in pkgutil.walk_packages(rlrun.__path__, "rlrun."):
         # The adapter to Tune and the entry script define no settings, and importing Ray takes seconds.
-        if module.name not in ("rlrun.__main__", "rlrun.tune.trainable"):
+        if module.name not in ("rlrun.__main__", "rlrun.experiments.tune.trainable"):
             importlib.import_module(module.name)
     return sorted(
         {model for model in _subclasses(ConfigModel) if model.__module__.startswith("rlrun.")},

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from rlrun.cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("benchmarks", "examples", "tools")
+FOLDERS = ("benchmarks", "examples", "scripts")
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -126,10 +126,10 @@ def test_modules_that_pages_run_exist() -> None:
         *PAGES,
         ROOT / "Makefile",
         ROOT / ".ci/run",
-        *(ROOT / name / "README.md" for name in ("benchmarks", "tools")),
+        *(ROOT / name / "README.md" for name in ("benchmarks", "scripts")),
     ]
-    called = {name for page in pages for name in re.findall(r"-m ((?:benchmarks|tools)\.[\w.]+\w)", page.read_text())}
-    assert {"benchmarks.all", "tools.results"} <= called
+    called = {name for page in pages for name in re.findall(r"-m ((?:benchmarks|scripts)\.[\w.]+\w)", page.read_text())}
+    assert {"benchmarks.all", "scripts.results"} <= called
     called -= {"benchmarks.TOPIC.run"}
     places = {name: ROOT / name.replace(".", "/") for name in called}
     is_there = {
@@ -143,7 +143,7 @@ def test_modules_that_pages_run_exist() -> None:
     [
         ("docs/README.md", "docs/*.md"),
         ("benchmarks/README.md", "benchmarks/*/run.py"),
-        ("tools/README.md", "tools/*.py"),
+        ("scripts/README.md", "scripts/*.py"),
         ("examples/README.md", "examples/*.yaml"),
     ],
 )

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from rlrun.errors import ExitCode
+from rlrun.engine.messages.errors import ExitCode
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "running.md"
 

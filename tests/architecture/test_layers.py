@@ -1,4 +1,4 @@
-"""The rooms of the house and the direction of the imports between them."""
+"""The districts of the package, the rooms in them, and the direction of the imports."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from scripts.districts import PICTURE, picture
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "rlrun"
+BY_NAME = {"algorithms", "bridges", "exact", "toys"}
 
 
 def contracts() -> dict[str, dict[str, Any]]:
@@ -17,10 +22,10 @@ def contracts() -> dict[str, dict[str, Any]]:
     return {contract["id"]: contract for contract in data["tool"]["importlinter"]["contracts"]}
 
 
-def rooms() -> set[str]:
-    """Names of the packages and modules directly inside rlrun."""
-    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    return packages | {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+def inside(folder: Path) -> set[str]:
+    """Names of the packages and modules directly in a package."""
+    packages = {path.parent.name for path in folder.glob("*/__init__.py")}
+    return packages | {path.stem for path in folder.glob("*.py")} - {"__init__"}
 
 
 def test_imports_go_downwards_and_nothing_imports_the_algorithms() -> None:
@@ -30,25 +35,38 @@ def test_imports_go_downwards_and_nothing_imports_the_algorithms() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_room_stands_in_a_layer() -> None:
-    layers = contracts()["layers"]["layers"]
-    named = {name.strip() for layer in layers for name in layer.split("|")}
-    assert named == rooms()
-    assert contracts()["layers"]["exhaustive"] is True
-
-
-def test_the_picture_and_the_table_of_rooms_show_every_folder() -> None:
+def test_a_list_of_the_package_fits_on_a_screen() -> None:
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    picture = (ROOT / "docs" / "images" / "rooms.svg").read_text()
-    table = (ROOT / "docs" / "architecture.md").read_text().partition("## Rooms")[2]
-    assert {name for name in folders if f">{name}/<" not in picture} == set()
-    assert {name for name in folders if f"`{name}/`" not in table} == set()
+    assert len(folders) <= 10
+    assert len([*PACKAGE.glob("*.py")]) <= 8
 
 
-def test_every_room_but_the_algorithms_is_forbidden_to_import_them() -> None:
+@pytest.mark.parametrize("contract", [name for name, own in contracts().items() if own["type"] == "layers"])
+def test_everything_has_a_layer(contract: str) -> None:
+    own = contracts()[contract]
+    (container,) = own["containers"]
+    named = {name.strip() for layer in own["layers"] for name in layer.split("|")}
+    assert named == inside(ROOT / container.replace(".", "/"))
+    assert own["exhaustive"] is True
+
+
+def test_what_is_found_by_name_is_imported_by_no_district_but_the_commands() -> None:
     contract = contracts()["plugins"]
-    assert {name.removeprefix("rlrun.") for name in contract["source_modules"]} == rooms() - {"algorithms"}
-    assert contract["forbidden_modules"] == ["rlrun.algorithms"]
+    assert {name.removeprefix("rlrun.") for name in contract["forbidden_modules"]} == BY_NAME
+    assert {name.removeprefix("rlrun.") for name in contract["source_modules"]} == {
+        path.parent.name for path in PACKAGE.glob("*/__init__.py")
+    } - BY_NAME - {"cli"}
+
+
+def test_the_picture_shows_the_package_as_it_is() -> None:
+    assert PICTURE.read_text() == picture(), "python -m scripts.districts"
+
+
+def test_the_table_of_districts_names_every_folder() -> None:
+    table = (ROOT / "docs" / "architecture.md").read_text().partition("## Districts")[2]
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    rooms = {path.parent.name for path in PACKAGE.glob("engine/*/__init__.py")}
+    assert {name for name in folders | rooms if f"`{name}/`" not in table} == set()
 
 
 def test_no_import_is_excused() -> None:

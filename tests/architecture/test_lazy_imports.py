@@ -102,6 +102,6 @@ def test_commands_that_look_at_runs_import_neither_torch_nor_ray(
 
 
 def test_a_rollout_worker_without_external_env_imports_no_server() -> None:
-    code = "import sys, rlrun.rollout.rollout_worker; print(*sys.modules, sep='\\n')"
+    code = "import sys, rlrun.engine.rollout.rollout_worker; print(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert not {"asyncio", "ssl", "rlrun.external.server", "torch", "ray"} & set(done.stdout.splitlines())
+    assert not {"asyncio", "ssl", "rlrun.engine.external.server", "torch", "ray"} & set(done.stdout.splitlines())

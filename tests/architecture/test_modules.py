@@ -31,7 +31,7 @@ def test_every_name_says_something() -> None:
 
 @pytest.mark.parametrize("name", ["training", "running_training"])
 def test_what_runs_a_training_is_put_together_from_small_parts(name: str) -> None:
-    body = ast.parse((PACKAGE / "training" / f"{name}.py").read_text()).body
+    body = ast.parse((PACKAGE / "engine" / "training" / f"{name}.py").read_text()).body
     (found,) = [node for node in body if isinstance(node, ast.ClassDef)]
     assert found.end_lineno is not None
     assert found.end_lineno - found.lineno < 250

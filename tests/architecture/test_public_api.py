@@ -11,7 +11,7 @@ import pytest
 
 import rlrun
 import rlrun.algorithms.ppo
-from rlrun.registry import BUILT_IN, algorithm_class
+from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
 
 ALGORITHMS = {algorithm_class(name).__name__ for name in BUILT_IN}
 NAMES = {"Algorithm", "Experiment", "RlrunError", "Training", "TrialResult", "load_experiments", "resume", "run"}

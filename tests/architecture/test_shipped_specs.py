@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.registry import algorithm_names
-from rlrun.spec.experiment import Experiment, TrialSpec
-from rlrun.spec.load import load_experiments, parse_experiments, shipped_configs
+from rlrun.engine.settings.registry import algorithm_names
+from rlrun.experiments.spec.experiment import Experiment, TrialSpec
+from rlrun.experiments.spec.load import load_experiments, parse_experiments, shipped_configs
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))

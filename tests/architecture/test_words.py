@@ -133,18 +133,3 @@ def test_each_module_of_the_glossary_is_there() -> None:
     named = re.findall(r"`(rlrun(?:\.\w+)+)`", (REPOSITORY / "docs" / "glossary.md").read_text("utf-8"))
     assert len(named) > 50
     assert [name for name in named if importlib.util.find_spec(name) is None] == []
-
-
-PAGES = [*sorted((REPOSITORY / "docs").rglob("*.md")), REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md"]
-LONGEST_LINE = 120
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_no_line_of_prose_is_longer_than_a_screen(page: Path) -> None:
-    """Rows of tables and code are as long as they have to be."""
-    is_code, long = False, []
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-        is_code ^= line.lstrip().startswith("```")
-        if len(line) > LONGEST_LINE and not is_code and not line.lstrip().startswith("|"):
-            long.append(number)
-    assert not long

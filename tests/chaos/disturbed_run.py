@@ -14,7 +14,7 @@ from pathlib import Path
 
 from run_until_signal import descendants
 
-from rlrun.runs.run_directory import RUN_FILE, RunDirectory
+from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
 END_TIMEOUT_S = 600.0

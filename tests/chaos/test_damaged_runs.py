@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from rlrun.cli.main import cli
-from rlrun.errors import ExitCode
+from rlrun.engine.messages.errors import ExitCode
 
 DAMAGES = int(os.environ.get("CHAOS_DAMAGES", "1000"))
 SPEC = """

@@ -19,10 +19,10 @@ import pytest
 import yaml
 from disturbed_run import ROOT, DisturbedRun
 
-from rlrun.checkpoint.format import verify_checkpoint
-from rlrun.runs.run_directory import RunDirectory
-from rlrun.search.lineage import Generation, read_generations
-from rlrun.trial.results import read_results
+from rlrun.engine.checkpoint.format import verify_checkpoint
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.search.lineage import Generation, read_generations
+from rlrun.experiments.trial.results import read_results
 from tests.results import all_numbers
 
 SPECS = sorted(Path(__file__).with_name("specs").glob("*.yaml"))

@@ -15,7 +15,7 @@ from cluster_nodes import Nodes, driving
 from disturbed_run import ROOT
 from test_disturbed_sweeps import SEEDS, lineage, numbers
 
-from rlrun.runs.run_directory import RunDirectory
+from rlrun.experiments.runs.run_directory import RunDirectory
 
 SPEC = Path(__file__).with_name("specs") / "pbt.yaml"
 DEATHS = 4

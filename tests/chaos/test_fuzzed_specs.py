@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.errors import SpecError
-from rlrun.spec.load import load_experiments, shipped_configs
+from rlrun.engine.messages.errors import SpecError
+from rlrun.experiments.spec.load import load_experiments, shipped_configs
 
 SPECS = int(os.environ.get("CHAOS_SPECS", "10000"))
 WORDS = (

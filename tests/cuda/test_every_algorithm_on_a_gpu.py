@@ -1,4 +1,4 @@
-"""Every algorithm that takes a GPU learns there what it learns on the CPU, by the runs of `tools.golden_runs`.
+"""Every algorithm that takes a GPU learns there what it learns on the CPU, by the runs of `scripts.golden_runs`.
 
 The first updates are equal up to rounding. After them the weights, and so the actions, may part.
 """
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import rlrun
-from rlrun.registry import algorithm_class
+from rlrun.engine.settings.registry import algorithm_class
+from scripts.golden_runs import DATA, chosen_runs, entry_here, learning_parts, record_data
 from tests.results import all_numbers
-from tools.golden_runs import DATA, chosen_runs, entry_here, learning_parts, record_data
 
 RUNS = {name: entry_here(spec) for name, spec in chosen_runs("small", None).items()}
 

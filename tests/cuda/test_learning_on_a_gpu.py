@@ -13,9 +13,9 @@ import torch
 
 import rlrun
 from rlrun import Training
-from rlrun.algorithm import Algorithm
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.learner.staging import Staging
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.staging import Staging
 from tests.results import all_numbers, numbers
 
 SMALL = {"model": {"hiddens": [32, 32]}, "lr": 1e-3, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 0}

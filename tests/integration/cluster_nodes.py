@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rlrun.cluster.trial_place import SCRATCH_VARIABLE
+from rlrun.experiments.cluster.trial_place import SCRATCH_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,10 +6,10 @@ import sys
 
 import numpy as np
 
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.worlds.make import make_vector_world
-from rlrun.worlds.mapping import PolicyMapping
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.worlds.make import make_vector_world
+from rlrun.engine.worlds.mapping import PolicyMapping
 
 SPACES = {
     "observation": {"type": "Box", "shape": [1], "low": -1000, "high": 1000},

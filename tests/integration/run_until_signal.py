@@ -15,8 +15,8 @@ import sys
 from contextlib import suppress
 
 import rlrun
-from rlrun.errors import RlrunError
-from rlrun.runs.events import RunEvent, TrialEvent
+from rlrun.engine.messages.errors import RlrunError
+from rlrun.experiments.runs.events import RunEvent, TrialEvent
 
 
 def descendants(root: int) -> list[int]:

@@ -17,9 +17,9 @@ import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
-from rlrun.envs.spaces import Spaces
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.worlds.world import World, WorldStep
 from rlrun.toys.foraging import Foraging
-from rlrun.worlds.world import World, WorldStep
 
 MISDEED_AT_STEP = 300
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.ppo import PPO, PPOConfig
-from rlrun.cluster.ray_session import end_of_ray
-from rlrun.learner.objective import Objective
-from rlrun.policy.policy import Policy
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.policy.policy import Policy
+from rlrun.experiments.cluster.ray_session import end_of_ray
 
 
 class ExitsInLoss(PPO):

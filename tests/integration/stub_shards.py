@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlrun.replay.replay_buffer import ReplayBuffer
-from rlrun.replay.replay_shards import ReplayShard
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.replay.replay_shards import ReplayShard
 
 
 class HangsOnce(ReplayShard):

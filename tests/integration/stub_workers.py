@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import EnvironmentUnusable, TrainingFailed
-from rlrun.flow.flow import StatefulOperator
-from rlrun.functional.moments import Moments
-from rlrun.rollout.rollout import Episode, Rollout
-from rlrun.rollout.worker import Orders
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.messages.errors import EnvironmentUnusable, TrainingFailed
+from rlrun.engine.rollout.rollout import Episode, Rollout
+from rlrun.engine.rollout.worker import Orders
 
 
 def shifted_values(outputs: Any, batch: SampleBatch) -> Any:

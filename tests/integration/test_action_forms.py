@@ -10,8 +10,8 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from rlrun import A2C, APPO, DQN, PG, PPO, Impala, Training
-from rlrun.data.action_kind import ACTION_KINDS
-from rlrun.trial.results import is_timing
+from rlrun.engine.data.action_kind import ACTION_KINDS
+from rlrun.experiments.trial.results import is_timing
 
 COMMON = {"compile": False, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 500}
 ON_POLICY = {**COMMON, "train_batch_size": 256}

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from rlrun import DQN, PPO, SAC, AlphaZero, Random, Training, resume, run
-from rlrun.checkpoint.format import Content, read_checkpoint
 from rlrun.cli.serve import load_policy
-from rlrun.data.action_kind import ACTION_KINDS, ActionKind
-from rlrun.errors import CheckpointError, SpecError
-from rlrun.functional.softmax import log_softmax
-from rlrun.runs.run_state import read_run_state
-from rlrun.spec.load import parse_experiments
-from rlrun.training.checkpointing import saved_training
+from rlrun.engine.checkpoint.format import Content, read_checkpoint
+from rlrun.engine.data.action_kind import ACTION_KINDS, ActionKind
+from rlrun.engine.functional.softmax import log_softmax
+from rlrun.engine.messages.errors import CheckpointError, SpecError
+from rlrun.engine.training.save.checkpointing import saved_training
+from rlrun.experiments.runs.run_state import read_run_state
+from rlrun.experiments.spec.load import parse_experiments
 from tests.aliased_corridor import ALWAYS, greedy_return, sampled_return
 from tests.command import rlrun
 

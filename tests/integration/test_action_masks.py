@@ -11,7 +11,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete
 
 from rlrun import A2C, APPO, DQN, PG, PPO, R2D2, SAC, Impala, Training
-from rlrun.trial.results import is_timing
+from rlrun.experiments.trial.results import is_timing
 from tests.results import all_numbers
 
 GRID = {"id": "rlrun.toys.masked_envs:MaskedGrid", "kwargs": {"size": 3}}

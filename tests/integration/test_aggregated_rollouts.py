@@ -13,14 +13,14 @@ import ray
 from stub_workers import LabError, StubConfig, actor_pids
 
 from rlrun import Impala, Training
-from rlrun.errors import TrainingFailed
-from rlrun.flow.flow import Flow
-from rlrun.flow.plan import plan_text
-from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.policy.weights import Weights
-from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.worker import Orders
-from rlrun.rollout.worker_set import WorkerSet
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.plan import plan_text
+from rlrun.engine.flow.policy_workers import PolicyWorkers
+from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_set import WorkerSet
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 

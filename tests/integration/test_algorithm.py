@@ -5,10 +5,16 @@ import numpy as np
 import pytest
 
 from rlrun import PPO, Training
-from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import CheckpointCorrupt, CheckpointError, CheckpointRefused, CompilerMissing, UsageError
-from rlrun.training import saved_state
+from rlrun.engine.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.messages.errors import (
+    CheckpointCorrupt,
+    CheckpointError,
+    CheckpointRefused,
+    CompilerMissing,
+    UsageError,
+)
+from rlrun.engine.training.save import saved_state
 from tests.results import numbers
 
 SMALL = {
@@ -117,7 +123,7 @@ def test_a_checkpoint_that_names_code_is_refused_unless_trusted(tmp_path):
 
 
 def test_a_function_that_imports_what_it_is_told_to_is_refused_as_an_env(tmp_path):
-    env = {"id": "rlrun.envs.env_ids:find_spec", "kwargs": {"env_id": "this:Id-v0"}}
+    env = {"id": "rlrun.engine.envs.env_ids:find_spec", "kwargs": {"env_id": "this:Id-v0"}}
     with Training("CartPole-v1", PPO(**SMALL)) as training:
         content = training.content(
             {"algorithm": "ppo", "env": env, "config": training.description.algorithm.config.to_data(), "seed": 0}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from rlrun.algorithm import Algorithm
 from rlrun.cli.main import cli
-from rlrun.registry import BUILT_IN, algorithm_class
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SECTIONS = ["Idea", "Dataflow", "Settings", "What it reached", "When not to use it"]

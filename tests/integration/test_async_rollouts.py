@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from stub_workers import StubConfig, gate
 
-from rlrun.actors.batch_ref import BatchRef
-from rlrun.flow import policy_workers
-from rlrun.flow.concurrently import concurrently
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.batch_refs import LeaveOnWorker
-from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.worker_set import WorkerSet
+from rlrun.engine.actors.batch_ref import BatchRef
+from rlrun.engine.flow import policy_workers
+from rlrun.engine.flow.concurrently import concurrently
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.batch_refs import LeaveOnWorker
+from rlrun.engine.flow.policy_workers import PolicyWorkers
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.rollout.worker_set import WorkerSet
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 

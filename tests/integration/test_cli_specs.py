@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.launch.checks import check_envs
-from rlrun.spec.load import load_experiments, shipped_configs
+from rlrun.experiments.launch.checks import check_envs
+from rlrun.experiments.spec.load import load_experiments, shipped_configs
 from tests.command import rlrun
 
 ROOT = Path(__file__).resolve().parents[2]

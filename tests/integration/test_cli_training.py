@@ -283,7 +283,9 @@ def test_a_reader_that_closes_the_pipe_ends_a_command_quietly() -> None:
 
 def test_doctor_finds_this_machine_able(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The compiler itself takes ten seconds, and the learner's own tests try it.
-    monkeypatch.setattr("rlrun.cli.machine.TRY_COMPILATION", "from rlrun.learner.compilation import loaded, traced")
+    monkeypatch.setattr(
+        "rlrun.cli.machine.TRY_COMPILATION", "from rlrun.engine.learner.executors.compilation import loaded, traced"
+    )
     result = rlrun("doctor", "--json", "--runs-dir", tmp_path / "not/there/yet")
     assert result.exit_code == 0, result.stderr
     verdicts = {finding["subject"]: finding["verdict"] for finding in json.loads(result.stdout)["findings"]}
@@ -292,8 +294,8 @@ def test_doctor_finds_this_machine_able(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_doctor_times_a_spec_and_prints_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlrun.launch.timings.BUDGET_S", 0.0)
-    monkeypatch.setattr("rlrun.launch.timings.WINDOW_S", 0.0)
+    monkeypatch.setattr("rlrun.experiments.launch.timings.BUDGET_S", 0.0)
+    monkeypatch.setattr("rlrun.experiments.launch.timings.WINDOW_S", 0.0)
     result = rlrun("doctor", "--tune", SPEC)
     assert result.exit_code == 0, result.stderr
     assert "num_workers 0, num_envs_per_worker 8: " in result.stderr

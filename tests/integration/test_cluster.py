@@ -16,12 +16,12 @@ import yaml
 from cluster_nodes import PATIENCE_S, Nodes, driving
 
 import rlrun
-from rlrun.checkpoint.format import verify_checkpoint
-from rlrun.checkpoint.manifest import read_manifest
-from rlrun.checkpoint.store import CheckpointStore
-from rlrun.kernels.library import why_no_library
-from rlrun.runs.run_directory import RunDirectory
-from rlrun.trial.results import read_results
+from rlrun.engine.checkpoint.format import verify_checkpoint
+from rlrun.engine.checkpoint.manifest import read_manifest
+from rlrun.engine.checkpoint.store import CheckpointStore
+from rlrun.engine.kernels.library import why_no_library
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.trial.results import read_results
 from tests.results import all_numbers
 
 pytestmark = pytest.mark.chaos

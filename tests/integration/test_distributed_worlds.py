@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from stub_workers import actor_pids
 
-from rlrun.algorithm import Algorithm
-from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.dqn.apex import Apex
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.impala.impala import Impala
 from rlrun.algorithms.ppo import PPO
-from rlrun.checkpoint.format import read_checkpoint
-from rlrun.envs.env_config import EnvConfig
-from rlrun.league.league_settings import LeagueSettings, SeatSettings
-from rlrun.training.policies import Policies
-from rlrun.training.training import Training
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.algorithm_config import WorldSamplingSettings
+from rlrun.engine.checkpoint.format import read_checkpoint
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.training import Training
 from tests.results import numbers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,11 +33,11 @@ OFF_POLICY = {**SMALL, "learning_starts": 20, "minibatch_size": 16}
 LEARNERS = """
 import os
 import ray
-from rlrun.algorithm_config import WorldSamplingSettings
+from rlrun.engine.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.ppo import PPO
-from rlrun.training.policies import Policies
-from rlrun.training.training import Training
-from rlrun.envs.env_config import EnvConfig
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.training import Training
+from rlrun.engine.envs.env_config import EnvConfig
 
 settings = {"num_learners": 1, "torch_threads": os.cpu_count(), "train_batch_size": 64, "compile": False}
 policies = Policies(
@@ -132,7 +132,7 @@ def test_a_league_on_two_workers_goes_on_bit_for_bit_though_one_is_killed(tmp_pa
     policies = Policies(
         {"main": made(PPO, {**ON_POLICY, "train_batch_size": 96})},
         sampling,
-        mapping="rlrun.league.sides:alternate",
+        mapping="rlrun.engine.league.sides:alternate",
         seats={
             "opponent": SeatSettings(plays_against="main", scripted={"rlrun.toys.scripted_players:RandomLegal": 0.2})
         },

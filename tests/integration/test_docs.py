@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.errors import SpecError
-from rlrun.search.rules.asha import Asha
-from rlrun.search.rules.make_rule import make_rule
-from rlrun.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
-from rlrun.spec.learning import ENTRY_KEYS
-from rlrun.spec.load import load_experiments, parse_experiments
-from rlrun.spec.search_space import KINDS
-from rlrun.spec.tuning import FailureConfig, ModelSearchConfig, SchedulerConfig, SearcherConfig
-from rlrun.spec.yaml_source import parse_document
-from rlrun.trial.trial_loop import TrialLoop
+from rlrun.engine.messages.errors import SpecError
+from rlrun.experiments.search.rules.asha import Asha
+from rlrun.experiments.search.rules.make_rule import make_rule
+from rlrun.experiments.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
+from rlrun.experiments.spec.learning import ENTRY_KEYS
+from rlrun.experiments.spec.load import load_experiments, parse_experiments
+from rlrun.experiments.spec.search_space import KINDS
+from rlrun.experiments.spec.tuning import FailureConfig, ModelSearchConfig, SchedulerConfig, SearcherConfig
+from rlrun.experiments.spec.yaml_source import parse_document
+from rlrun.experiments.trial.trial_loop import TrialLoop
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

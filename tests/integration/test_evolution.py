@@ -9,7 +9,7 @@ import pytest
 
 import rlrun
 from rlrun import ARS, ES, Training
-from rlrun.search.lineage import read_generations
+from rlrun.experiments.search.lineage import read_generations
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 

@@ -23,10 +23,10 @@ from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
 
 from rlrun.cli.main import cli
-from rlrun.envs.env_config import EnvConfig
-from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.weights import Weights
-from rlrun.training.training import Training
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.training.training import Training
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -21,15 +21,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import rlrun.external
+import rlrun.engine.external
 from rlrun.cli.main import cli
-from rlrun.external.client import Client, EpisodeUnknown, Refused, ServerGone
-from rlrun.external.env_client import run
+from rlrun.engine.external.client import Client, EpisodeUnknown, Refused, ServerGone
+from rlrun.engine.external.env_client import run
 from tests.certificate import self_made
 from tests.external_recording import recording
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = Path(rlrun.external.__file__).parent
+FILES = Path(rlrun.engine.external.__file__).parent
 pytestmark = pytest.mark.timeout(120)
 
 

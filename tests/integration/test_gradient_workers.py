@@ -14,11 +14,11 @@ import pytest
 from stub_workers import actor_pids
 
 from rlrun import A3C, DDPPO, PPO, Training
-from rlrun.checkpoint.format import read_checkpoint
-from rlrun.errors import TrainingFailed
-from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.worker import Orders
-from rlrun.training import saved_state
+from rlrun.engine.checkpoint.format import read_checkpoint
+from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.training.save import saved_state
 from tests.results import numbers
 from tests.rounding import rounding_error
 

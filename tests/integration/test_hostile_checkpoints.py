@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from rlrun.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.cli.main import cli
-from rlrun.errors import CheckpointError
-from rlrun.spec.load import parse_experiments
-from rlrun.training.training import Training
+from rlrun.engine.checkpoint.format import Content, read_checkpoint, write_checkpoint
+from rlrun.engine.messages.errors import CheckpointError
+from rlrun.engine.training.training import Training
+from rlrun.experiments.spec.load import parse_experiments
 
 SMALL = "num_envs_per_worker: 1, minibatch_size: 4, model: {hiddens: [4]}"
 ON_POLICY = "train_batch_size: 16, min_env_steps_per_iteration: 0"
@@ -131,7 +131,7 @@ def test_a_damaged_part_is_refused_or_harmless_and_never_a_traceback(trained: Pa
 HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("spec", ("seed",), -1, "its seed is -1"),
     ("spec", ("algorithm",), "no_such", "unknown algorithm 'no_such'"),
-    ("spec", ("config", "model", "module"), "rlrun.nn.encoders:Encoder", "config.model.module"),
+    ("spec", ("config", "model", "module"), "rlrun.engine.nn.encoders:Encoder", "config.model.module"),
     ("spec", ("config", "model", "hiddens"), [2**60], "a setting that is 1152921504606846976"),
     ("spec", ("evaluation",), 5, "its evaluation is 5"),
     ("manifest", ("update_executor",), "magic", "computed by 'magic'"),

@@ -14,20 +14,20 @@ import pytest
 from click.testing import CliRunner
 from gymnasium.spaces import Box, Discrete
 
-from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.ppo import PPO
-from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.cli.main import cli
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import CheckpointError, CheckpointRefused, UsageError
-from rlrun.league.league_settings import LeagueSettings, SeatSettings
-from rlrun.league.ratings import Outcomes, total
-from rlrun.training.policies import Policies
-from rlrun.training.saved_opponents import saved_spaces
-from rlrun.training.training import Training
-from rlrun.worlds.world import World, WorldStep
+from rlrun.engine.algorithm_config import WorldSamplingSettings
+from rlrun.engine.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.engine.league.ratings import Outcomes, total
+from rlrun.engine.messages.errors import CheckpointError, CheckpointRefused, UsageError
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.save.saved_opponents import saved_spaces
+from rlrun.engine.training.training import Training
+from rlrun.engine.worlds.world import World, WorldStep
 from tests.results import numbers
 
 GAME = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
@@ -50,7 +50,7 @@ def self_play(algorithm: Any = None, *, league: dict[str, Any] | None = None, **
     return Policies(
         {"main": algorithm or ppo()},
         sampling(),
-        mapping="rlrun.league.sides:alternate",
+        mapping="rlrun.engine.league.sides:alternate",
         seats={"opponent": SeatSettings.parse({"plays_against": "main", **seat})},
         league=LeagueSettings.parse({"snapshot_every": 1, "pool": 2, "rating_episodes": 2, **(league or {})}),
     )
@@ -60,7 +60,7 @@ def with_exploiter(**settings: Any) -> Policies:
     return Policies(
         {"main": ppo(**settings), "exploiter": ppo(**settings)},
         sampling(),
-        mapping="rlrun.league.sides:alternate_with_exploiter",
+        mapping="rlrun.engine.league.sides:alternate_with_exploiter",
         seats={
             "opponent": SeatSettings(
                 plays_against="main", selves_of=("main", "exploiter"), self_play_share=0.3, scripted={RANDOM: 0.3}
@@ -298,7 +298,7 @@ def test_a_checkpoint_that_cannot_sit_in_a_seat_is_told_at_its_line(
 try:
   env: {{world: "rlrun.toys.board_games:{world}"}}
   policies: {{main: {{algorithm: ppo}}}}
-  mapping: rlrun.league.sides:alternate
+  mapping: rlrun.engine.league.sides:alternate
   seats:
     opponent:
       plays_against: main
@@ -317,7 +317,7 @@ def with_roles(share: float) -> Policies:
     return Policies(
         {name: ppo(**settings, gamma=1.0, gae_lambda=1.0) for name in ("first", "second")},
         sampling(num_envs_per_worker=16, rollout_fragment_length=8, min_env_steps_per_iteration=256),
-        mapping="rlrun.league.sides:alternate_roles",
+        mapping="rlrun.engine.league.sides:alternate_roles",
         seats={
             "first_opponent": SeatSettings(
                 plays_against="first", selves_of=("second",), self_play_share=share, matchmaking="uniform"

@@ -17,14 +17,14 @@ from stub_workers import actor_pids, shifted_values
 from rlrun import PPO, Training
 from rlrun.algorithms import ppo
 from rlrun.cli.main import cli
-from rlrun.data.learning_rows import sequence_rows
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import TrainingFailed
-from rlrun.functional.schedules import values_at
-from rlrun.learner.learner_group import LearnerGroup
-from rlrun.learner.local_learner import LocalLearner
-from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from rlrun.engine.data.learning_rows import sequence_rows
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.functional.schedules import values_at
+from rlrun.engine.learner.data_parallel.learner_group import LearnerGroup
+from rlrun.engine.learner.local_learner import LocalLearner
+from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.engine.training.assemble.learner_factory import AlgorithmLearnerFactory
 from tests.results import numbers
 from tests.rounding import rounding_error
 

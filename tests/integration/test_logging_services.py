@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from rlrun.algorithms.ppo import PPO
-from rlrun.spec.experiment import TrialSpec
-from rlrun.spec.loggers import LoggersConfig
-from rlrun.trial.loggers.trial_logger import demand_loggers, loggers_of
-from rlrun.trial.trial_loggers import TrialLoggers
+from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.spec.loggers import LoggersConfig
+from rlrun.experiments.trial.loggers.trial_logger import demand_loggers, loggers_of
+from rlrun.experiments.trial.trial_loggers import TrialLoggers
 
 pytestmark = [pytest.mark.services, pytest.mark.filterwarnings("default")]  # what these packages warn of is not ours
 

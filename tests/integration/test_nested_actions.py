@@ -11,14 +11,14 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from rlrun import A2C, A3C, APPO, PG, PPO, Impala, Training
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.make import spaces_of
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.registry import algorithm_class
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.make import spaces_of
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.worlds.world import World, WorldStep
+from rlrun.experiments.trial.results import is_timing
 from rlrun.toys.masked_envs import MaskedConsole
-from rlrun.trial.results import is_timing
-from rlrun.worlds.world import World, WorldStep
 from tests.results import all_numbers
 
 ON_POLICY = {

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.flow.flow import Flow
-from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.policy.weights import Weights
-from rlrun.rollout.rollout import Rollout
-from rlrun.rollout.worker import Orders
-from rlrun.rollout.worker_set import WorkerSet
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.policy_workers import PolicyWorkers
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.rollout import Rollout
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_set import WorkerSet
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 

@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 
 from rlrun.algorithms.ppo import PPO
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.learner.local_learner import LocalLearner
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.engine.learner.local_learner import LocalLearner
 
 FILE = Path(__file__).resolve().parents[2] / "examples" / "ppo_in_one_file.py"
 SHORT_POLE = "ShortPole-v0"

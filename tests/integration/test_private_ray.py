@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from rlrun.actors import private_ray
-from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.rollout.worker_set import WorkerSet
+from rlrun.engine.actors import private_ray
+from rlrun.engine.flow.policy_workers import PolicyWorkers
+from rlrun.engine.rollout.worker_set import WorkerSet
 from stub_workers import StubConfig, descendants
 
 def listening(pid):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlrun import AsyncDQN, Gorila, Training
-from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 

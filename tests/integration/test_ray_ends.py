@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import rlrun
-from rlrun.runs.run_state import read_run_state
-from rlrun.trial.results import read_results
+from rlrun.experiments.runs.run_state import read_run_state
+from rlrun.experiments.trial.results import read_results
 from tests.results import all_numbers
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
-from rlrun.errors import Interrupted
-from rlrun.regression import suite
-from rlrun.runs.events import RunEvent, TrialEvent
-from rlrun.spec.load import load_experiments
-from rlrun.trial.results import read_results
+from rlrun.engine.messages.errors import Interrupted
+from rlrun.experiments.runs.events import RunEvent, TrialEvent
+from rlrun.experiments.spec.load import load_experiments
+from rlrun.experiments.trial.results import read_results
+from rlrun.report.regression import suite
 
 # A random policy gets about 3.6 of 10, and the likeliest actions are mostly right after 1,000 env steps.
 MATCH = """

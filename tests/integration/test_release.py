@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.spec.load import shipped_configs
-from tools.release_check import ROOT, build, demand_tag, install, run_commands
+from rlrun.experiments.spec.load import shipped_configs
+from scripts.release_check import ROOT, build, demand_tag, install, run_commands
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,11 @@ def test_sdist_and_wheel_hold_the_shipped_specs_the_documentation_and_names_of_o
     sdist, wheel = release
     expected = {f"rlrun/configs/{path.parent.name}/{path.name}" for path in shipped_configs()}
     expected |= {f"rlrun/{page.relative_to(ROOT)}" for page in (ROOT / "docs").rglob("*.md")}
-    expected |= {"rlrun/foreign_names.yaml", "rlrun/kernels/kernels.c", "rlrun/report/assets/page.js"}
+    expected |= {
+        "rlrun/engine/messages/foreign_names.yaml",
+        "rlrun/engine/kernels/kernels.c",
+        "rlrun/report/assets/page.js",
+    }
     assert expected <= set(zipfile.ZipFile(wheel).namelist())
     with tarfile.open(sdist) as archive:
         top = sdist.name.removesuffix(".tar.gz")

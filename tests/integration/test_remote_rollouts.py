@@ -10,22 +10,22 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from stub_workers import actor_pids, with_loaded_modules
 
 from rlrun import PPO, Training
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.make import spaces_of
-from rlrun.envs.vector_env import EnvError
-from rlrun.errors import TrainingFailed
-from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.weights import Weights
-from rlrun.rollout.rewards import RewardSettings
-from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.worker import Orders
-from rlrun.rollout.worker_config import WorkerConfig
-from rlrun.rollout.worker_set import WorkerSet
-from rlrun.spec.entry import check_entry
-from rlrun.trial.trial_directory import TrialDirectory
-from rlrun.trial.trial_loop import TrialLoop
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.make import spaces_of
+from rlrun.engine.envs.vector_env import EnvError
+from rlrun.engine.flow.policy_workers import PolicyWorkers
+from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.rewards import RewardSettings
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_config import WorkerConfig
+from rlrun.engine.rollout.worker_set import WorkerSet
+from rlrun.experiments.spec.entry import check_entry
+from rlrun.experiments.trial.trial_directory import TrialDirectory
+from rlrun.experiments.trial.trial_loop import TrialLoop
 from tests.policies import plain_policy
 from tests.results import all_numbers
 

@@ -14,14 +14,14 @@ from stub_shards import HangsOnce
 from stub_workers import actor_pids
 
 from rlrun import Apex, Training
-from rlrun.actors.batch_ref import BatchRef
-from rlrun.flow import policy_workers
-from rlrun.flow.nodes import OperatorNode
-from rlrun.flow.operators.batch_refs import LeaveOnWorker
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.replay import replay_shards
-from rlrun.replay.replay_shards import ReplayShards
-from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.actors.batch_ref import BatchRef
+from rlrun.engine.flow import policy_workers
+from rlrun.engine.flow.nodes import OperatorNode
+from rlrun.engine.flow.operators.batch_refs import LeaveOnWorker
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.replay import replay_shards
+from rlrun.engine.replay.replay_shards import ReplayShards
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import rlrun
-from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
-from rlrun.errors import CompilerMissing
-from rlrun.kernels.library import why_no_library
-from rlrun.runs.run_directory import RunDirectory
+from rlrun.engine.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.engine.kernels.library import why_no_library
+from rlrun.engine.messages.errors import CompilerMissing
+from rlrun.experiments.runs.run_directory import RunDirectory
 
 TRIAL = "000-seed=0"
 SMALL = {

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import rlrun
-from rlrun.errors import RunDamaged, UsageError
-from rlrun.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
-from rlrun.runs.run_directory import RunDirectory
-from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.engine.messages.errors import RunDamaged, UsageError
+from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.trial.trial_directory import TrialDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,9 +10,9 @@ import pytest
 from stub_workers import actor_pids
 
 from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
-from rlrun.checkpoint.format import read_checkpoint
-from rlrun.envs.env_config import EnvConfig
-from rlrun.training.training import Training
+from rlrun.engine.checkpoint.format import read_checkpoint
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.training.training import Training
 from tests.results import numbers
 
 pytestmark = pytest.mark.usefixtures("running_ray")

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import rlrun
-from rlrun.errors import UsageError
-from rlrun.runs.events import RunEvent, TrialAdded, TrialEvent, TrialNote
-from rlrun.runs.run_directory import RunDirectory
-from rlrun.runs.trial_result import TrialResult
-from rlrun.search.decisions import read_stops
-from rlrun.search.lineage import LINEAGE_FILE, newest_records, read_generations
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.runs.events import RunEvent, TrialAdded, TrialEvent, TrialNote
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.search.decisions import read_stops
+from rlrun.experiments.search.lineage import LINEAGE_FILE, newest_records, read_generations
 from tests.results import all_numbers
 
 ROOT = Path(__file__).resolve().parents[2]

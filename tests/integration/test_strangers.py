@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
-from rlrun.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_place import EpisodeSeeds
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = str(Path(__file__).parent)
@@ -206,7 +206,7 @@ def test_an_env_that_hangs_when_it_is_closed_costs_nothing_that_was_done(tmp_pat
 
 
 def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlrun.envs.env_watch.INTERRUPT_S", 1.0)
+    monkeypatch.setattr("rlrun.engine.envs.env_watch.INTERRUPT_S", 1.0)
     file = spec(tmp_path, env="strange_envs:HangsUntilStopped")
     done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=6000")
     assert done.exit_code == 130, done.stderr

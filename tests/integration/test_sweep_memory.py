@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rlrun
-from rlrun.runs.events import RunEvent, TrialEvent
+from rlrun.experiments.runs.events import RunEvent, TrialEvent
 
 TRIALS = 6
 KEPT_BYTES = 5_000

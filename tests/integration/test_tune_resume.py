@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import rlrun
-from rlrun.runs.events import RunEvent, TrialNote
-from rlrun.trial.results import read_results
-from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.experiments.runs.events import RunEvent, TrialNote
+from rlrun.experiments.trial.results import read_results
+from rlrun.experiments.trial.trial_directory import TrialDirectory
 from tests.results import all_numbers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,8 +104,8 @@ def test_a_run_that_is_told_to_end_saves_where_the_iteration_ends_and_says_how_t
 def test_a_run_that_is_told_to_end_while_ray_starts_says_how_to_begin_again(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys, threading, time, rlrun\n"
-        "from rlrun.errors import Interrupted\n"
-        "from rlrun.runs.events import RunStarted\n"
+        "from rlrun.engine.messages.errors import Interrupted\n"
+        "from rlrun.experiments.runs.events import RunStarted\n"
         "def send(ours):\n"
         "    while signal.getsignal(signal.SIGTERM) is ours:\n"  # until Ray has taken it for itself
         "        time.sleep(0.001)\n"

@@ -8,10 +8,10 @@ import pytest
 import ray
 
 import rlrun
-from rlrun.cluster.kernels_on_nodes import why_no_kernels_on_nodes
-from rlrun.errors import TrainingFailed, UsageError
-from rlrun.kernels.library import why_no_library
-from rlrun.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
+from rlrun.engine.kernels.library import why_no_library
+from rlrun.engine.messages.errors import TrainingFailed, UsageError
+from rlrun.experiments.cluster.kernels_on_nodes import why_no_kernels_on_nodes
+from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
 from tests.results import all_numbers
 
 TINY = {

@@ -13,12 +13,12 @@ import pytest
 import ray
 from stub_workers import LabError, StubConfig, SumSoFar, gate
 
-from rlrun.errors import CheckpointError, EnvironmentUnusable, TrainingFailed
-from rlrun.flow.flow import Flow
-from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.policy.weights import Weights
-from rlrun.rollout.worker import Orders
-from rlrun.rollout.worker_set import WorkerSet
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.policy_workers import PolicyWorkers
+from rlrun.engine.messages.errors import CheckpointError, EnvironmentUnusable, TrainingFailed
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_set import WorkerSet
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 

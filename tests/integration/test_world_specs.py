@@ -12,12 +12,12 @@ from click.testing import CliRunner
 
 import rlrun
 from rlrun.cli.main import cli
-from rlrun.errors import CheckpointError
-from rlrun.runs.trial_result import TrialResult
-from rlrun.spec.experiment import TrialSpec
-from rlrun.spec.load import parse_experiments
-from rlrun.trial.results import Row
-from rlrun.trial.trial_loop import TrialLoop
+from rlrun.engine.messages.errors import CheckpointError
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.results import Row
+from rlrun.experiments.trial.trial_loop import TrialLoop
 from tests.results import numbers
 
 SMALL = {"model": {"hiddens": [8]}, "compile": False}
@@ -36,7 +36,7 @@ RANDOM = "rlrun.toys.scripted_players:RandomLegal"
 LEAGUE: dict[str, Any] = {
     "env": {"world": "rlrun.toys.board_games:TicTacToe"},
     "policies": {"main": PPO},
-    "mapping": "rlrun.league.sides:alternate",
+    "mapping": "rlrun.engine.league.sides:alternate",
     "seats": {"opponent": {"plays_against": "main", "scripted": {RANDOM: 0.2}}},
     "league": {"snapshot_every": 1, "pool": 2, "rating_episodes": 2},
 }

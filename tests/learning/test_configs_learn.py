@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.regression import suite
-from rlrun.spec.experiment import Experiment
-from rlrun.spec.load import load_experiments
+from rlrun.experiments.spec.experiment import Experiment
+from rlrun.experiments.spec.load import load_experiments
+from rlrun.report.regression import suite
 
 ROOT = Path(__file__).parents[2]
 EASY = {

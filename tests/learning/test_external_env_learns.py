@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from rlrun.algorithms.ppo import PPO
-from rlrun.envs.env_config import EnvConfig
-from rlrun.training.training import Training
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.training.training import Training
 from tests.external_recording import recording
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = """
 import sys
 import gymnasium
-from rlrun.external.client import Client, EpisodeUnknown
-from rlrun.external.env_client import run
+from rlrun.engine.external.client import Client, EpisodeUnknown
+from rlrun.engine.external.env_client import run
 
 run(gymnasium.make("CartPole-v1"), Client(sys.argv[1], patience_s=60.0), EpisodeUnknown, seed=int(sys.argv[2]))
 """
@@ -72,7 +72,7 @@ def test_ppo_learns_cartpole_from_four_client_processes() -> None:
 def test_sixty_four_clients_at_once_are_served_exactly() -> None:
     with recording(64, 1, gather_ms=50.0) as (_, address, record):
         command = [sys.executable, "-S", str(ROOT / "tests/integration/external_client.py")]
-        folder = str(ROOT / "rlrun/external")
+        folder = str(ROOT / "rlrun/engine/external")
         started = [subprocess.Popen([*command, folder, address, "4"], stdout=subprocess.DEVNULL) for _ in range(64)]
         episodes, steps = [], 0
         while len(episodes) < 256:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import rlrun
-from rlrun.datasets.writer import SetWriter
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.make import make_env
+from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.make import make_env
 from rlrun.toys.scripted_players import balance_pole
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rlrun import A2C, APPO, DDPPO, DQN, PPO, R2D2, SAC, Apex, Impala, Training
-from rlrun.data.action_kind import ACTION_KINDS
+from rlrun.engine.data.action_kind import ACTION_KINDS
 
 GRID = {"id": "rlrun.toys.masked_envs:MaskedGrid", "kwargs": {"size": 3}}
 MATCH = {"id": "rlrun.toys.masked_envs:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}

@@ -5,8 +5,8 @@ untrained network with the same search three quarters are lost.
 """
 
 from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
-from rlrun.envs.env_config import EnvConfig
-from rlrun.training.training import Training
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.training.training import Training
 
 SETTINGS = {
     "simulations": 20,

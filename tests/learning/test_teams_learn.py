@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from rlrun.envs.env_config import EnvConfig
-from rlrun.registry import algorithm_class
-from rlrun.training.training import Training
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.training import Training
 
-INDICATOR = ({"id": "rlrun.worlds.wrappers:AgentIndicator"},)
+INDICATOR = ({"id": "rlrun.engine.worlds.wrappers:AgentIndicator"},)
 PENALTY = {"world": "rlrun.toys.matrix_games:MatrixGame", "kwargs": {"game": "penalty", "k": 0.0}}
 TWO_STEPS = {"world": "rlrun.toys.matrix_games:TwoStepGame"}
 ON_POLICY = {

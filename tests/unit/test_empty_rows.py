@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 from rlrun.algorithms.ddppo.all_reduce_sgd import standardized_together
 from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
 from rlrun.algorithms.pg.complete_episodes import CompleteEpisodes
-from rlrun.data.learning_rows import sequence_rows, whole_fragment_rows
-from rlrun.data.packing import Packing, filled_rows
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import leaves
-from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.functional.masked import standardized
-from rlrun.functional.moments import Moments
-from rlrun.functional.vtrace import vtrace
-from rlrun.nn.observation_leaves import observation_leaves
-from rlrun.policy.observation_filter import ObservationFilter
-from rlrun.replay.replay_buffer import ReplayBuffer
-from rlrun.replay.replay_config import ReplayConfig, SequenceReplayConfig
-from rlrun.replay.sequences import SequenceReplay
-from rlrun.rollout.episode_sums import EpisodeSums
-from rlrun.rollout.rewards import RewardSettings, RewardTransform
+from rlrun.engine.data.learning_rows import sequence_rows, whole_fragment_rows
+from rlrun.engine.data.packing import Packing, filled_rows
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import leaves
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.functional.masked import standardized
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.vtrace import vtrace
+from rlrun.engine.nn.observation_leaves import observation_leaves
+from rlrun.engine.policy.observation_filter import ObservationFilter
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.replay.replay_config import ReplayConfig, SequenceReplayConfig
+from rlrun.engine.replay.sequences import SequenceReplay
+from rlrun.engine.rollout.episode_sums import EpisodeSums
+from rlrun.engine.rollout.rewards import RewardSettings, RewardTransform
 from tests.rounding import rounding_error
 
 EMPTY, STEP, TERMINATED, TRUNCATED, FINAL = range(5)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from rlrun.errors import UsageError
-from rlrun.nn.model_config import CriticsModelConfig, ModelConfig
-from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Head, LogStds, NetworkSpec, Tower, core_of, network_spec
-from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.model_config import CriticsModelConfig, ModelConfig
+from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.engine.nn.network_spec import Head, LogStds, NetworkSpec, Tower, core_of, network_spec
+from rlrun.engine.nn.observation_leaves import ObservationTree
 
 
 def actor_spec(

@@ -10,12 +10,12 @@ from typing_extensions import override
 from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
 from rlrun.algorithms.dqn.apex import asynchronous_fragments, first_priorities, store_and_learn_concurrently
 from rlrun.algorithms.settings.distributed_replay import DistributedReplaySettings
-from rlrun.config import defaults
-from rlrun.flow.flow import Flow
-from rlrun.flow.sources.rollouts import RolloutMode
-from rlrun.flow.trainee import Trainee
-from rlrun.nn.model_config import ActionValueModelConfig
-from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.sources.rollouts import RolloutMode
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.nn.model_config import ActionValueModelConfig
+from rlrun.engine.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.settings.config import defaults
 
 
 @defaults(

@@ -6,8 +6,8 @@ import gymnasium
 import numpy as np
 from typing_extensions import override
 
-from rlrun.policy.action_spaces.action_space import Actions, Floats
-from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
+from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
 
 
 class BoundedGaussianActions(GaussianBoxActions):

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.data.views import viewed
-from rlrun.nn.acting import ActingNetwork, Heads
-from rlrun.policy.action_spaces.action_space import Floats
-from rlrun.policy.behavior import BehaviorPolicy, Execution
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.data.views import viewed
+from rlrun.engine.nn.acting import ActingNetwork, Heads
+from rlrun.engine.policy.action_spaces.action_space import Floats
+from rlrun.engine.policy.behavior import BehaviorPolicy, Execution
 
 
 class CriticValues:

@@ -13,12 +13,12 @@ from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic
 from rlrun.algorithms.actor_q.critic_values import CriticValues
 from rlrun.algorithms.actor_q.networks import ACTOR, DeterministicNetworks, drawn_critics
 from rlrun.algorithms.actor_q.policy import ActorQPolicy, CriticFactory, NetworkFactories
-from rlrun.envs.spaces import Spaces
-from rlrun.nn.seen_leaves import actor_leaves, critic_leaves
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.box_scale import bounded_box
-from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
-from rlrun.policy.exploration.action_noise import ActionNoise
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.nn.seen_leaves import actor_leaves, critic_leaves
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.box_scale import bounded_box
+from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.exploration.action_noise import ActionNoise
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.ddpg import DDPGConfig

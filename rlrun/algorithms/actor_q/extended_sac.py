@@ -11,22 +11,22 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.reset_networks import ResetNetworks
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
-from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveInt
-from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.learner.optimizers import Adam, AdamW
-from rlrun.nn.model_config import SoftModelConfig
+from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.learner.optimizers import Adam, AdamW
+from rlrun.engine.nn.model_config import SoftModelConfig
+from rlrun.engine.settings.config import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 if TYPE_CHECKING:
-    from rlrun.flow.flow import Flow
-    from rlrun.flow.operators.minibatches import TrainedMinibatch
-    from rlrun.flow.trainee import Trainee
-    from rlrun.learner.objective import Objective
-    from rlrun.policy.flat_parameters import FlatParameters
-    from rlrun.policy.policy import Policy
-    from rlrun.replay.replay import Replay
+    from rlrun.engine.flow.flow import Flow
+    from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.learner.objective import Objective
+    from rlrun.engine.policy.flat_parameters import FlatParameters
+    from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.replay.replay import Replay
 
 RUNNING_STATISTICS = (".norm.mean", ".norm.variance", ".norm.steps")
-"""Ends of the names of the parameters that losses assign: those of `rlrun.nn.batch_renorm.BatchRenorm`."""
+"""Ends of the names of the parameters that losses assign: those of `rlrun.engine.nn.batch_renorm.BatchRenorm`."""
 
 
 class ExtendedModelConfig(SoftModelConfig):

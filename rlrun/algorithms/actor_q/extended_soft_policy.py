@@ -14,15 +14,15 @@ from rlrun.algorithms.actor_q.actor_q_nets import actor_spec, critic_spec
 from rlrun.algorithms.actor_q.networks import drawn_units
 from rlrun.algorithms.actor_q.quantile_networks import JointNetworks, QuantileNetworks
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
-from rlrun.errors import UsageError
-from rlrun.nn.extended_network_module import ExtendedNetworkModule
-from rlrun.nn.network_spec import LogStds, NetworkSpec
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.extended_network_module import ExtendedNetworkModule
+from rlrun.engine.nn.network_spec import LogStds, NetworkSpec
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.extended_sac import ExtendedModelConfig, ExtendedSACConfig
-    from rlrun.envs.spaces import Spaces
-    from rlrun.nn.model_config import CriticsModelConfig
-    from rlrun.nn.observation_leaves import ObservationTree
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.nn.model_config import CriticsModelConfig
+    from rlrun.engine.nn.observation_leaves import ObservationTree
 
 
 class ExtendedSoftPolicy(SoftPolicy):

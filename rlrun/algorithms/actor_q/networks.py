@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlrun.algorithms.settings.critic_ensemble import ActorObjective, CriticEnsembleSettings
-from rlrun.data.action_masks import ACTION_MASK, mask_of
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.functional.sequence_rows import following_steps
-from rlrun.nn.network_module import NetworkModule
-from rlrun.nn.network_spec import KEPT_UNITS
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.action_masks import masked_tensor
+from rlrun.engine.data.action_masks import ACTION_MASK, mask_of
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.functional.sequence_rows import following_steps
+from rlrun.engine.nn.network_module import NetworkModule
+from rlrun.engine.nn.network_spec import KEPT_UNITS
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.action_masks import masked_tensor
 
 ACTOR = "actor."
 CRITICS = "critics."

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rlrun.algorithms.loss_metrics import td_statistics
-from rlrun.functional.sequence_rows import row_priorities
-from rlrun.learner.objective import Loss, LossFunction, Objective
+from rlrun.engine.functional.sequence_rows import row_priorities
+from rlrun.engine.learner.objective import Loss, LossFunction, Objective
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,23 +12,23 @@ from typing_extensions import override
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets
 from rlrun.algorithms.actor_q.bounded_gaussian import BoundedGaussianActions
 from rlrun.algorithms.actor_q.networks import ACTOR, CRITICS, ActorQNetworks, torch_networks
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.nn.acting import ActingNetwork
-from rlrun.nn.model_config import CriticsModelConfig
-from rlrun.nn.network_module import NetworkModule
-from rlrun.nn.network_spec import KEPT_UNITS, NetworkSpec
-from rlrun.nn.observation_leaves import ObservationTree
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
-from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions
-from rlrun.policy.behavior import BehaviorPolicy, Recording
-from rlrun.policy.exploration.exploration import Exploration, own_exploration
-from rlrun.policy.exploration.sampling import UniformUntil
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
-from rlrun.policy.policy_config import PolicyConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.nn.model_config import CriticsModelConfig
+from rlrun.engine.nn.network_module import NetworkModule
+from rlrun.engine.nn.network_spec import KEPT_UNITS, NetworkSpec
+from rlrun.engine.nn.observation_leaves import ObservationTree
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.acting_network import acting_network
+from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
+from rlrun.engine.policy.behavior import BehaviorPolicy, Recording
+from rlrun.engine.policy.exploration.exploration import Exploration, own_exploration
+from rlrun.engine.policy.exploration.sampling import UniformUntil
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.policy import Policy
+from rlrun.engine.policy.policy_config import PolicyConfig
 
 CriticFactory = Callable[[ObservationTree, CriticsModelConfig, int, int], NetworkSpec]
 """Makes the spec of each critic from (leaves, model, num_values, action_size), as `critic_spec` does.

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from rlrun.algorithms.actor_q.extended_sac import ExtendedModelConfig, ExtendedSAC, ExtendedSACConfig
 from rlrun.algorithms.actor_q.sac import SACConfig
-from rlrun.config import defaults, fixed
-from rlrun.nn.model_config import WHO_IS_RECURRENT
+from rlrun.engine.nn.model_config import WHO_IS_RECURRENT
+from rlrun.engine.settings.config import defaults, fixed
 
 
 @defaults(critic_lr=3e-4, num_critics=5, num_quantiles=25, dropped_per_critic=2, actor_objective="mean")

@@ -11,8 +11,8 @@ from typing_extensions import override
 from rlrun.algorithms.actor_q.soft_networks import Residuals, Soft, SquashedNetworks
 from rlrun.algorithms.dqn.return_distributions import quantile_huber
 from rlrun.algorithms.settings.critic_ensemble import ActorObjective
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.nn.batch_renorm import batch_statistics
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.nn.batch_renorm import batch_statistics
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.flow.flow import StatefulOperator
-from rlrun.flow.operators.minibatches import TrainedMinibatch
-from rlrun.functional.seeding import child_seed
+from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
+from rlrun.engine.functional.seeding import child_seed
 
 if TYPE_CHECKING:
-    from rlrun.envs.spaces import Spaces
-    from rlrun.flow.trainee import Trainee
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.policy.policy import Policy
 
 
 class ResetNetworks(StatefulOperator):

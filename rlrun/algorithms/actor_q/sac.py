@@ -8,32 +8,32 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.objectives import critics_and_actor, loss_of_critics
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS
 from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
-from rlrun.config import ImportPath, PositiveFloat, PositiveInt, Schedule
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.space_kinds import ActionKind
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss, Objective
-from rlrun.metric import Metric
-from rlrun.nn.model_config import SoftModelConfig
-from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.space_kinds import ActionKind
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.nn.model_config import SoftModelConfig
+from rlrun.engine.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.settings.config import ImportPath, PositiveFloat, PositiveInt, Schedule
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.actor_q.soft_networks import Soft, SoftNetworks
-    from rlrun.flow.operators.minibatches import TrainedMinibatch
-    from rlrun.policy.policy import Policy
-    from rlrun.replay.replay import Replay
+    from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
+    from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.replay.replay import Replay
 
 
 @actor_critic_defaults

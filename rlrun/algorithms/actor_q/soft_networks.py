@@ -14,10 +14,10 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.networks import ActorQNetworks, action_masks, taken
 from rlrun.algorithms.settings.critic_ensemble import ActorObjective
-from rlrun.data.action_masks import mask_of
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.functional.masked import masked_mean
-from rlrun.policy.action_spaces.squashed_box import SquashedGaussian
+from rlrun.engine.data.action_masks import mask_of
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.policy.action_spaces.squashed_box import SquashedGaussian
 
 ENTROPY_SHARE = 0.98
 """Target entropy of Discrete actions, as a fraction of the uniform distribution's (arXiv:1910.07207, appendix)."""

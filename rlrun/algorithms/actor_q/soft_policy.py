@@ -17,20 +17,20 @@ from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic
 from rlrun.algorithms.actor_q.networks import ActorQNetworks, drawn_critics
 from rlrun.algorithms.actor_q.policy import ActorQPolicy, CriticFactory, NetworkFactories
 from rlrun.algorithms.actor_q.soft_networks import ENTROPY_SHARE, ChoiceNetworks, SoftNetworks, SquashedNetworks
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.nn.model_config import CriticsModelConfig
-from rlrun.nn.network_module import NetworkModule
-from rlrun.nn.network_spec import LogStds, NetworkSpec
-from rlrun.nn.observation_leaves import ObservationTree
-from rlrun.nn.seen_leaves import actor_leaves, critic_leaves
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.box_scale import bounded_box
-from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions
-from rlrun.policy.exploration.exploration import Exploration
-from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.model_config import CriticsModelConfig
+from rlrun.engine.nn.network_module import NetworkModule
+from rlrun.engine.nn.network_spec import LogStds, NetworkSpec
+from rlrun.engine.nn.observation_leaves import ObservationTree
+from rlrun.engine.nn.seen_leaves import actor_leaves, critic_leaves
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.box_scale import bounded_box
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
+from rlrun.engine.policy.exploration.exploration import Exploration
+from rlrun.engine.policy.exploration.sampling import SampleActions, StateDependentNoise
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.sac import SACConfig

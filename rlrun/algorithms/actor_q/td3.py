@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
-from rlrun.config import NonNegativeFloat, defaults
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.settings.config import NonNegativeFloat, defaults
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,7 +10,6 @@ from annotated_types import Ge, Le
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.alphazero.matches import points_of
 from rlrun.algorithms.alphazero.row_replay import RowReplay, RowReplayConfig
 from rlrun.algorithms.alphazero.self_play import BroadcastAccepted, MoveBySymmetries, RaiseBar
@@ -18,7 +17,22 @@ from rlrun.algorithms.alphazero.self_play_worker import OUTCOMES, VISITS, SelfPl
 from rlrun.algorithms.alphazero.tree_search import SearchSettings
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.config import (
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.seeding import child_seed, generator
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.learner.optimizers import AdamW
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.model_config import WHO_EMBEDS_ACTIONS, FeedForwardModelConfig
+from rlrun.engine.replay.local_replay import LocalReplay
+from rlrun.engine.settings.config import (
     ConfigModel,
     Fraction,
     NonNegativeFloat,
@@ -28,32 +42,18 @@ from rlrun.config import (
     defaults,
     fixed,
 )
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import UsageError
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.minibatches import TrainOnMinibatch
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.functional.seeding import child_seed, generator
-from rlrun.learner.objective import Loss, Objective
-from rlrun.learner.optimizers import AdamW
-from rlrun.metric import Metric
-from rlrun.nn.model_config import WHO_EMBEDS_ACTIONS, FeedForwardModelConfig
-from rlrun.replay.local_replay import LocalReplay
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.alphazero.searching import SearchingBehavior
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
-    from rlrun.policy.policy import Policy
-    from rlrun.policy.weights import Weights
-    from rlrun.rollout.worker_config import WorkerConfig
-    from rlrun.worlds.world_view import WorldView
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
+    from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.policy.weights import Weights
+    from rlrun.engine.rollout.worker_config import WorkerConfig
+    from rlrun.engine.worlds.world_view import WorldView
 
 
 class GateConfig(ConfigModel):
@@ -146,7 +146,7 @@ class AlphaZeroConfig(OffPolicyConfig):
 class AlphaZero(Algorithm[AlphaZeroConfig]):
     """AlphaZero: self-play with Monte Carlo tree search guided by a policy-value network (arXiv:1712.01815).
 
-    It needs a world that is a searchable game: `rlrun.worlds.world.World.array_game`.
+    It needs a world that is a searchable game: `rlrun.engine.worlds.world.World.array_game`.
     """
 
     Config: ClassVar[type[AlphaZeroConfig]] = AlphaZeroConfig

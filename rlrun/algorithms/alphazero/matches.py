@@ -6,7 +6,7 @@ import numpy as np
 
 from rlrun.algorithms.alphazero.moves import draw_actions
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, Predict, SearchSettings
-from rlrun.worlds.array_game import ArrayGame
+from rlrun.engine.worlds.games.array_game import ArrayGame
 
 
 def points_of(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.worlds.array_game import Floats
-from rlrun.worlds.symmetries import Indices
+from rlrun.engine.worlds.games.array_game import Floats
+from rlrun.engine.worlds.games.symmetries import Indices
 
 
 def draw_actions(visits: Floats, temperatures: NDArray[np.float64], generator: np.random.Generator) -> Indices:

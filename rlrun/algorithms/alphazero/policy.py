@@ -8,11 +8,11 @@ from typing_extensions import override
 
 from rlrun.algorithms.alphazero.ranked_rewards import RankedGame
 from rlrun.algorithms.alphazero.searching import NetworkPrediction, SearchingBehavior, SearchingNetwork
-from rlrun.envs.spaces import Spaces
-from rlrun.policy.acting_network import acting_network
-from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.worlds.world_view import WorldView
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.policy.acting_network import acting_network
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.worlds.world_view import WorldView
 
 if TYPE_CHECKING:
     from rlrun.algorithms.alphazero.alphazero import AlphaZeroConfig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlrun.worlds.array_game import ArrayGame, Flags, Floats, States, Tree
-from rlrun.worlds.symmetries import Indices
+from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, States, Tree
+from rlrun.engine.worlds.games.symmetries import Indices
 
 BAR = "ranked/bar"
 """Name of the win threshold among the statistics that are broadcast with the weights."""

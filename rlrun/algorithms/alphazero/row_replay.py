@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.config import fixed
-from rlrun.data.restored_rows import RestoredRows
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import leaves, map_tree
-from rlrun.functional.saved_numbers import as_count, load_generator
-from rlrun.replay.memory import zeros_in
-from rlrun.replay.replay_config import ReplayConfig
+from rlrun.engine.data.restored_rows import RestoredRows
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.functional.saved_numbers import as_count, load_generator
+from rlrun.engine.replay.memory import zeros_in
+from rlrun.engine.replay.replay_config import ReplayConfig
+from rlrun.engine.settings.config import fixed
 
 _OF_WORKERS = ("valid", "weights_version")
 """Names of columns that are not stored in the buffer."""

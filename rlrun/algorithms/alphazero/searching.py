@@ -11,15 +11,15 @@ from typing_extensions import override
 
 from rlrun.algorithms.alphazero.ranked_rewards import BAR, RankedGame
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
-from rlrun.nn.acting import ActingNetwork, Floats, Heads
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.weights import Weights
-from rlrun.worlds.array_game import ArrayGame, Flags, States
+from rlrun.engine.nn.acting import ActingNetwork, Floats, Heads
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, States
 
 if TYPE_CHECKING:
-    from rlrun.nn.observation_leaves import ObservationTree
-    from rlrun.policy.action_spaces.action_space import ActionSpace
-    from rlrun.policy.exploration.exploration import Exploration
+    from rlrun.engine.nn.observation_leaves import ObservationTree
+    from rlrun.engine.policy.action_spaces.action_space import ActionSpace
+    from rlrun.engine.policy.exploration.exploration import Exploration
 
 
 class NetworkPrediction:

@@ -12,17 +12,17 @@ from typing_extensions import override
 
 from rlrun.algorithms.alphazero.ranked_rewards import BAR
 from rlrun.algorithms.alphazero.self_play_worker import RETURNS, VISITS
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.flow.flow import StatefulOperator
-from rlrun.functional.moments import Moments
-from rlrun.functional.saved_numbers import as_count, load_generator
-from rlrun.functional.seeding import generator
-from rlrun.metric import Metric
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.saved_numbers import as_count, load_generator
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
-    from rlrun.flow.trainee import Trainee
-    from rlrun.policy.weights import Weights
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.policy.weights import Weights
 
 T = TypeVar("T")
 

@@ -15,16 +15,16 @@ from rlrun.algorithms.alphazero.moves import draw_actions
 from rlrun.algorithms.alphazero.ranked_rewards import RankedGame
 from rlrun.algorithms.alphazero.searching import SearchingBehavior
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.envs.vector_env import close_or_warn
-from rlrun.functional.saved_numbers import as_count
-from rlrun.functional.seeding import child_seed, generator
-from rlrun.rollout.rollout import Episode, Rollout
-from rlrun.rollout.worker import Orders
-from rlrun.rollout.worker_config import WorkerConfig
-from rlrun.worlds.array_game import States
-from rlrun.worlds.make import make_world
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.vector_env import close_or_warn
+from rlrun.engine.functional.saved_numbers import as_count
+from rlrun.engine.functional.seeding import child_seed, generator
+from rlrun.engine.rollout.rollout import Episode, Rollout
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_config import WorkerConfig
+from rlrun.engine.worlds.games.array_game import States
+from rlrun.engine.worlds.make import make_world
 
 VISITS, OUTCOMES = "visits", "outcomes"
 """Columns of a fragment: normalised visit counts of actions, [N, 1, A], and the mover's result, [N, 1].
@@ -85,7 +85,7 @@ class _Game:
 
 
 class SelfPlayWorker:
-    """Self-play in `num_envs` parallel games; a `rlrun.rollout.worker.Worker`.
+    """Self-play in `num_envs` parallel games; a `rlrun.engine.rollout.worker.Worker`.
 
     Each fragment plays a number of moves in each slot, and returns training rows [N, 1] of the games finished in it.
     A row holds the mover's observation, the visit counts and the game's result. Trees are reused between moves of a

@@ -8,32 +8,32 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages
 from rlrun.algorithms.archer.recorded import RecordedDialogues
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, KL, MEAN_RATIO, TD_METRICS, td_statistics
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.training import TrainOnBatch
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.data_updates import minibatches_with_data
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss, Objective
-from rlrun.metric import Metric
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.training import TrainOnBatch
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.recipes.data_updates import minibatches_with_data
+from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.archer.policy import ArcherOutputs
-    from rlrun.datasets.data_set import DataSet
-    from rlrun.policy.policy import Policy
-    from rlrun.replay.replay import Replay
+    from rlrun.engine.datasets.data_set import DataSet
+    from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.replay.replay import Replay
 
 
 class Archer(Algorithm[ArcherConfig]):

@@ -11,12 +11,12 @@ from typing_extensions import override
 
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS
 from rlrun.algorithms.archer.utterances import Flags, Utterances, choices, last_tokens, utterances
-from rlrun.data.learning_rows import target_rows
-from rlrun.data.sample_batch import SampleBatch, network_columns
-from rlrun.flow.flow import Operator, StatefulOperator
+from rlrun.engine.data.learning_rows import target_rows
+from rlrun.engine.data.sample_batch import SampleBatch, network_columns
+from rlrun.engine.flow.flow import Operator, StatefulOperator
 
 if TYPE_CHECKING:
-    from rlrun.flow.trainee import Trainee
+    from rlrun.engine.flow.trainee import Trainee
 
 
 Floats = NDArray[np.float32]

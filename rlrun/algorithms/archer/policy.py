@@ -11,19 +11,19 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.errors import UsageError
-from rlrun.nn.network_module import NetworkModule
-from rlrun.nn.network_spec import Head, NetworkSpec, Tower
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.action_masks import masked_tensor
-from rlrun.policy.action_spaces.discrete import Categorical, DiscreteActions
-from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.network_module import NetworkModule
+from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.action_masks import masked_tensor
+from rlrun.engine.policy.action_spaces.discrete import Categorical, DiscreteActions
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 
 if TYPE_CHECKING:
     from rlrun.algorithms.archer.settings import ArcherConfig
-    from rlrun.envs.spaces import Spaces
+    from rlrun.engine.envs.spaces import Spaces
 
 Views = Mapping[str, Tensor]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.data_set import DataSet, Indices
-from rlrun.datasets.transitions import Sequences
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.data_set import DataSet, Indices
+from rlrun.engine.datasets.transitions import Sequences
 
 
 class RecordedDialogues:
-    """Sequences of recorded tokens, with the columns of `rlrun.replay.sequences.SequenceReplay.sample`.
+    """Sequences of recorded tokens, with the columns of `rlrun.engine.replay.sequences.SequenceReplay.sample`.
 
     Each is of one episode, which is cut into sequences from its start. What a core remembers before a sequence is
     unknown, and zero; so `length` is best that of a whole dialogue. `weights` are 0: by which probabilities the tokens

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
-from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
-from rlrun.datasets.input_config import DataSettings
-from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, CoreKind, ModelConfig
-from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.datasets.input_config import DataSettings
+from rlrun.engine.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, CoreKind, ModelConfig
+from rlrun.engine.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.settings.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
 
 ACTOR, CRITICS = "policy_", "value_"
 """Prefixes of the names of the actor's and of the critics' parameters."""

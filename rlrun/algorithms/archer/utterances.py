@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.action_masks import mask_of
+from rlrun.engine.data.action_masks import mask_of
 
 Flags = NDArray[np.bool_]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from rlrun.algorithms.bandits.regressions import RegressRewards
 from rlrun.algorithms.bandits.settings import LinearBanditConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.weights import BroadcastWeights
-from rlrun.flow.trainee import Trainee
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.trainee import Trainee
 
 
 def regressed_rewards(fragments: Flow[SampleBatch], trainee: Trainee, config: LinearBanditConfig) -> Flow[Any]:

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.bandits.learning import regressed_rewards
 from rlrun.algorithms.bandits.settings import LinearBanditConfig
-from rlrun.config import Schedule
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.trainee import Trainee
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.settings.config import Schedule
 
 if TYPE_CHECKING:
-    from rlrun.envs.spaces import Spaces
-    from rlrun.learner.objective import Objective
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.learner.objective import Objective
+    from rlrun.engine.policy.policy import Policy
 
 
 class LinUCBConfig(LinearBanditConfig):

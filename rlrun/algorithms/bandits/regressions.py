@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.algorithms.bandits.ridge_regression import RidgeRegressions
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import StatefulOperator
-from rlrun.learner.learner import load_update
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.learner.learner import load_update
 
 if TYPE_CHECKING:
     from rlrun.algorithms.bandits.linear_arms import LinearArms
-    from rlrun.flow.trainee import Trainee
+    from rlrun.engine.flow.trainee import Trainee
 
 
 NO_BANDIT = (

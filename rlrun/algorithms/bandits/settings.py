@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import PositiveFloat, defaults, fixed
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.settings.config import PositiveFloat, defaults, fixed
 
 
 @defaults(num_envs_per_worker=1, min_env_steps_per_iteration=100)

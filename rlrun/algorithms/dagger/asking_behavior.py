@@ -11,16 +11,16 @@ from typing_extensions import override
 
 from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
 from rlrun.algorithms.dagger.expert import Expert, expert_at
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.functional.schedules import value_at
-from rlrun.nn.acting import ActingNetwork
-from rlrun.nn.observation_leaves import ObservationTree
-from rlrun.policy.action_spaces.action_space import ActionSpace
-from rlrun.policy.behavior import BehaviorPolicy, LogProbs
-from rlrun.policy.exploration.exploration import Exploration
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.functional.schedules import value_at
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.nn.observation_leaves import ObservationTree
+from rlrun.engine.policy.action_spaces.action_space import ActionSpace
+from rlrun.engine.policy.behavior import BehaviorPolicy, LogProbs
+from rlrun.engine.policy.exploration.exploration import Exploration
+from rlrun.engine.policy.weights import Weights
 
 Floats = NDArray[np.float32]
 

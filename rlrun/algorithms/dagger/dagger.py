@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
 from rlrun.algorithms.dagger.settings import DAggerConfig
 from rlrun.algorithms.loss_metrics import GRAD_NORM
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.minibatches import TrainOnMinibatch
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
-from rlrun.metric import Metric
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.stochastic_actor import StochasticActorOutputs
+    from rlrun.engine.policy.stochastic_actor import StochasticActorOutputs
 
 
 class DAgger(Algorithm[DAggerConfig]):

@@ -13,11 +13,11 @@ from rlrun.algorithms.dagger.asking_behavior import AskingBehavior
 from rlrun.algorithms.dagger.columns import EXPERT_OUTPUTS
 from rlrun.algorithms.dagger.expert import Expert, SavedExpert
 from rlrun.algorithms.dagger.policy import DAggerPolicy
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import UsageError
-from rlrun.policy.action_spaces.action_space import Floats
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.action_spaces.action_space import Floats
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
 
 
 class DistillingBehavior(AskingBehavior):

@@ -10,14 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.space_kinds import batched
-from rlrun.data.tree import leaves, map_tree
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import TrainingFailed, UsageError
-from rlrun.league.scripted_opponent import SEEDS
-from rlrun.policy.action_spaces.action_space import Floats
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.registry import load_object
+from rlrun.engine.data.space_kinds import batched
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.league.scripted_opponent import SEEDS
+from rlrun.engine.messages.errors import TrainingFailed, UsageError
+from rlrun.engine.policy.action_spaces.action_space import Floats
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.settings.registry import load_object
 
 
 class Expert(Protocol):
@@ -158,7 +158,7 @@ class SavedExpert:
     """
 
     def __init__(self, path: str, spaces: Spaces) -> None:
-        from rlrun.training.saved_opponents import read_opponent
+        from rlrun.engine.training.save.saved_opponents import read_opponent
 
         try:
             frozen = read_opponent(path).in_world(spaces, None)

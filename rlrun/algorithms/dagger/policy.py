@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from rlrun.algorithms.dagger.asking_behavior import AskingBehavior
-from rlrun.envs.spaces import Spaces
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.stochastic_actor import StochasticActorPolicy
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.stochastic_actor import StochasticActorPolicy
 
 if TYPE_CHECKING:
     from rlrun.algorithms.dagger.settings import DAggerConfig

@@ -9,8 +9,8 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.config import Schedule, defaults, fixed
-from rlrun.nn.model_config import WHO_IS_RECURRENT, ModelConfig
+from rlrun.engine.nn.model_config import WHO_IS_RECURRENT, ModelConfig
+from rlrun.engine.settings.config import Schedule, defaults, fixed
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})

@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.learning_rows import learning_rows
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import TrainingFailed
-from rlrun.flow.flow import Operator, StatefulOperator, WorkerOperator
-from rlrun.flow.operators.value_estimates import NO_VALUES, VALUE_METRICS, value_metrics, value_moments
-from rlrun.functional.moments import Moments
-from rlrun.functional.schedules import values_at
+from rlrun.engine.data.learning_rows import learning_rows
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Operator, StatefulOperator, WorkerOperator
+from rlrun.engine.flow.operators.value_estimates import NO_VALUES, VALUE_METRICS, value_metrics, value_moments
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.schedules import values_at
+from rlrun.engine.messages.errors import TrainingFailed
 
 if TYPE_CHECKING:
-    from rlrun.flow.trainee import Trainee
-    from rlrun.learner.all_reduce import AllReduce
-    from rlrun.learner.learner import GradientLearner, LearnerFactory
-    from rlrun.learner.reducer import Reducer
-    from rlrun.policy.weights import LearningWeights, Weights
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.learner.data_parallel.all_reduce import AllReduce
+    from rlrun.engine.learner.data_parallel.reducer import Reducer
+    from rlrun.engine.learner.learner import GradientLearner, LearnerFactory
+    from rlrun.engine.policy.weights import LearningWeights, Weights
 
 Doubles = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         if self.num_workers == 1:
             return self
         if self._meeting is None:
-            from rlrun.learner.all_reduce import AllReduce
+            from rlrun.engine.learner.data_parallel.all_reduce import AllReduce
 
             self._meeting = AllReduce(0, self.num_workers, timeout_s=self.timeout_s)
             self._address = self._meeting.offer()
@@ -196,7 +196,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         """Learner of this worker; the first call creates the learner and joins the process group."""
         if self._learner is None:
             if self.member is not None:
-                from rlrun.learner.all_reduce import AllReduce
+                from rlrun.engine.learner.data_parallel.all_reduce import AllReduce
 
                 rank, address = self.member
                 self._reduce = AllReduce(rank, self.num_workers, timeout_s=self.timeout_s)
@@ -207,7 +207,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
     def _reducer(self) -> Reducer | None:
         if self._reduce is None:
             return None
-        from rlrun.learner.reducer import GradientAllReduce
+        from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce
 
         return GradientAllReduce(self._reduce)
 

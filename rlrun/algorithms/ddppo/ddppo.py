@@ -11,11 +11,11 @@ from typing_extensions import override
 from rlrun.algorithms.ddppo.all_reduce_sgd import AllReduceSGD, MirrorReplicas
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
-from rlrun.config import fixed
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.advantages import ComputeAdvantages
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.trainee import Trainee
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.settings.config import fixed
 
 MEETING_TIMEOUT_S = 300.0
 """Timeout in seconds of the rendezvous of all workers."""

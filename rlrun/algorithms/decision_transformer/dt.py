@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.decision_transformer.windows import Windows
 from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.algorithms.settings.offline import OfflineConfig
-from rlrun.config import PositiveFloat, PositiveInt, defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow, Operator
-from rlrun.flow.operators.data import TrainOnData
-from rlrun.flow.sources.data_minibatches import data_minibatches
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
-from rlrun.metric import Metric
-from rlrun.nn.model_config import WHO_HAS_PRIVILEGES, WHO_IS_RECURRENT, ModelConfig
-from rlrun.nn.observation_leaves import dense_inputs
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow, Operator
+from rlrun.engine.flow.operators.data import TrainOnData
+from rlrun.engine.flow.sources.data_minibatches import data_minibatches
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.nn.model_config import WHO_HAS_PRIVILEGES, WHO_IS_RECURRENT, ModelConfig
+from rlrun.engine.nn.observation_leaves import dense_inputs
+from rlrun.engine.settings.config import PositiveFloat, PositiveInt, defaults, fixed
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.stochastic_actor import StochasticActorOutputs
+    from rlrun.engine.policy.stochastic_actor import StochasticActorOutputs
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})

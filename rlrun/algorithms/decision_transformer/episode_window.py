@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.nn.observation_leaves import ObservationTree, dense_inputs
+from rlrun.engine.nn.observation_leaves import ObservationTree, dense_inputs
 
 if TYPE_CHECKING:
     from rlrun.algorithms.decision_transformer.transformer import DecisionTransformer
@@ -101,7 +101,7 @@ class ContextNetwork:
         return_scale: float,
         target_return: float,
     ) -> None:
-        from rlrun.nn.torch_network import TorchModule
+        from rlrun.engine.nn.torch_network import TorchModule
 
         self.transformer = TorchModule(transformer)
         self.context = context

@@ -14,20 +14,20 @@ from typing_extensions import override
 from rlrun.algorithms.decision_transformer.episode_window import COUNT, TO_GO, Context, ContextNetwork
 from rlrun.algorithms.decision_transformer.transformer import DecisionTransformer
 from rlrun.algorithms.decision_transformer.windows import RETURNS, STEPS
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import leaves
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.nn.network_module import seeded
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.discrete import DiscreteActions, one_hot
-from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
-from rlrun.policy.action_spaces.make import make_action_space
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.exploration.sampling import SampleActions
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
-from rlrun.policy.stochastic_actor import StochasticActorOutputs
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import leaves
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.network_module import seeded
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions, one_hot
+from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.action_spaces.make import make_action_space
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.exploration.sampling import SampleActions
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.policy import Policy
+from rlrun.engine.policy.stochastic_actor import StochasticActorOutputs
 
 if TYPE_CHECKING:
     from rlrun.algorithms.decision_transformer.dt import DTConfig

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.data_set import DataSet, Indices
-from rlrun.datasets.transitions import Sequences, returns_to_go
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.data_set import DataSet, Indices
+from rlrun.engine.datasets.transitions import Sequences, returns_to_go
 
 RETURNS = "returns_to_go"
 """Column of the sum of rewards from a step to its episode's end, its own reward included, [S, K]."""

@@ -13,17 +13,17 @@ from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
 from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig, DistributedReplaySettings
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.config import NonNegativeFloat, Schedule, defaults
-from rlrun.flow.concurrently import concurrently
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.batch_refs import LowerProcessPriority
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import MergeFilters, SendWeights
-from rlrun.flow.recipes.distributed_replays import distributed_replay
-from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.sources.rollouts import RolloutMode
-from rlrun.flow.trainee import Trainee
-from rlrun.policy.exploration.epsilons import EpsilonLadder
+from rlrun.engine.flow.concurrently import concurrently
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.batch_refs import LowerProcessPriority
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.engine.flow.recipes.distributed_replays import distributed_replay
+from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.sources.rollouts import RolloutMode
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.policy.exploration.epsilons import EpsilonLadder
+from rlrun.engine.settings.config import NonNegativeFloat, Schedule, defaults
 
 
 @defaults(

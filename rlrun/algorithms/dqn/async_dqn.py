@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
-from rlrun.config import (
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.gradients import ApplyGradients, ComputeGradients
+from rlrun.engine.flow.operators.minibatches import UpdateTargetNetwork
+from rlrun.engine.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.nn.model_config import QModelConfig
+from rlrun.engine.policy.exploration.epsilons import FinalEpsilons
+from rlrun.engine.settings.config import (
     Fraction,
     ImportPath,
     PositiveInt,
@@ -21,16 +31,6 @@ from rlrun.config import (
     defaults,
     fixed,
 )
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
-from rlrun.flow.operators.minibatches import UpdateTargetNetwork
-from rlrun.flow.operators.weights import MergeFilters, SendWeights
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
-from rlrun.nn.model_config import QModelConfig
-from rlrun.policy.exploration.epsilons import FinalEpsilons
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -109,7 +109,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
         An n-step return sums rewards up to the end of the fragment or episode. Unless the episode has terminated, it
         bootstraps there with the maximum of the target network.
         """
-        from rlrun.functional.vtrace import vtrace
+        from rlrun.engine.functional.vtrace import vtrace
 
         valid = batch["valid"].float()
         values = outputs.values(batch["obs"]).gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.munchausen import MunchausenConfig, munchausen_targets
 from rlrun.algorithms.dqn.q_settings import QExploration, QSettings
 from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, projected, quantile_huber
@@ -16,23 +15,24 @@ from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
-from rlrun.config import ImportPath, PositiveFloat, PositiveInt, Schedule, defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss, Objective
-from rlrun.learner.optimizers import Adam
-from rlrun.nn.model_config import QModelConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.learner.optimizers import Adam
+from rlrun.engine.nn.model_config import QModelConfig
+from rlrun.engine.settings.config import ImportPath, PositiveFloat, PositiveInt, Schedule, defaults
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.dqn.networks import QNetworks
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 
 @defaults(lr=5e-4, target_update_interval=250)

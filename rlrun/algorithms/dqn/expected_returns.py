@@ -8,8 +8,8 @@ from typing import Any
 from typing_extensions import override
 
 from rlrun.algorithms.dqn.return_model import ReturnModel
-from rlrun.nn.acting import ActingNetwork, TransformedOutputs
-from rlrun.policy.action_spaces.action_space import Floats
+from rlrun.engine.nn.acting import ActingNetwork, TransformedOutputs
+from rlrun.engine.policy.action_spaces.action_space import Floats
 
 
 class ExpectedReturns(TransformedOutputs):

@@ -10,14 +10,14 @@ from typing_extensions import override
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.algorithms.dqn.replayed_gradients import ComputeReplayedGradients
 from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
-from rlrun.config import PositiveInt, defaults, fixed
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.gradients import ApplyGradients, Gradients
-from rlrun.flow.operators.minibatches import UpdateTargetNetwork
-from rlrun.flow.operators.weights import MergeFilters, SendWeights
-from rlrun.flow.trainee import Trainee
-from rlrun.replay.replay import ReplayRatio
-from rlrun.replay.replay_config import ReplayConfig
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.gradients import ApplyGradients, Gradients
+from rlrun.engine.flow.operators.minibatches import UpdateTargetNetwork
+from rlrun.engine.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.replay.replay import ReplayRatio
+from rlrun.engine.replay.replay_config import ReplayConfig
+from rlrun.engine.settings.config import PositiveInt, defaults, fixed
 
 
 @fixed("gradients of the workers come without priorities", prioritized=False, priority_alpha=0.6, priority_beta=0.4)

@@ -14,11 +14,11 @@ from typing_extensions import override
 from rlrun.algorithms.dqn.mean_quantiles import MeanQuantiles, midpoints, waves
 from rlrun.algorithms.dqn.networks import WAVES
 from rlrun.algorithms.dqn.return_model import ReturnModel
-from rlrun.nn.acting import ActingNetwork
-from rlrun.nn.encoders import ACTIVATIONS, HIDDEN_GAIN, initialize_orthogonally
-from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.parameter_slot import ParameterSlot
-from rlrun.policy.decoder import Decoder
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.nn.encoders import ACTIVATIONS, HIDDEN_GAIN, initialize_orthogonally
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.nn.parameter_slot import ParameterSlot
+from rlrun.engine.policy.decoder import Decoder
 
 FRACTIONS = "quantile_fractions"
 """Minibatch column of the fractions of the online and then of the target network's quantiles, [S, L, 2 N]."""

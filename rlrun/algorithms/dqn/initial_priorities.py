@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.data.action_masks import FORBIDDEN
-from rlrun.data.packing import Packing
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Operator
-from rlrun.replay.n_step import n_step_transitions
-from rlrun.replay.replay_buffer import PRIORITIES
+from rlrun.engine.data.action_masks import FORBIDDEN
+from rlrun.engine.data.packing import Packing
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Operator
+from rlrun.engine.replay.n_step import n_step_transitions
+from rlrun.engine.replay.replay_buffer import PRIORITIES
 
 _VALUES = ("q_values", "values", "taken_values")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
-from rlrun.config import defaults
+from rlrun.engine.settings.config import defaults
 
 
 @defaults(distribution="iqn", num_atoms=8, double=False)

@@ -9,11 +9,11 @@ import numpy as np
 from typing_extensions import override
 
 from rlrun.algorithms.dqn.return_model import ReturnModel
-from rlrun.nn.acting import ActingNetwork, TransformedOutputs
-from rlrun.nn.dense_net import ACTIVATIONS
-from rlrun.nn.model_config import Activation
-from rlrun.nn.parameter_slot import ParameterSlot
-from rlrun.policy.action_spaces.action_space import Floats
+from rlrun.engine.nn.acting import ActingNetwork, TransformedOutputs
+from rlrun.engine.nn.dense_net import ACTIVATIONS
+from rlrun.engine.nn.model_config import Activation
+from rlrun.engine.nn.parameter_slot import ParameterSlot
+from rlrun.engine.policy.action_spaces.action_space import Floats
 
 
 def midpoints(number: int) -> Floats:

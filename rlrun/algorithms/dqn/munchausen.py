@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Le
 
-from rlrun.config import ConfigModel, Fraction, PositiveFloat
+from rlrun.engine.settings.config import ConfigModel, Fraction, PositiveFloat
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.dqn.networks import QNetworks
-    from rlrun.data.sample_batch import SampleBatch
+    from rlrun.engine.data.sample_batch import SampleBatch
 
 
 class MunchausenConfig(ConfigModel):

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from rlrun.algorithms.dqn.return_model import ReturnModel
-from rlrun.nn.noisy_net import NoisyNet
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.action_masks import allowed_argmax, masked_tensor
+from rlrun.engine.nn.noisy_net import NoisyNet
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.action_masks import allowed_argmax, masked_tensor
 
 _ONLINE, _CHOICE, _TARGET = 0, 1, 2
 

@@ -14,28 +14,34 @@ from rlrun.algorithms.dqn.implicit_quantiles import FRACTIONS, ImplicitQuantiles
 from rlrun.algorithms.dqn.networks import WAVES, QNetworks
 from rlrun.algorithms.dqn.q_settings import QConfig
 from rlrun.algorithms.dqn.q_values import QValues
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.nn.custom_modules import load_custom_network
-from rlrun.nn.encoders import HIDDEN_GAIN
-from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Head, NetworkSpec, Tower, hidden_widths, network_spec
-from rlrun.nn.noisy_net import NoisyNet
-from rlrun.nn.observation_leaves import ObservationTree
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.make import discrete_actions
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.decoder import Decoder, Decoding
-from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
-from rlrun.policy.exploration.exploration import Exploration, own_exploration
-from rlrun.policy.exploration.parameter_noise import AdaptiveNoise, LearnedNoise, NoisyPart, ParameterNoise, factors
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.make_decoder import embedding_decoder
-from rlrun.policy.policy import Policy
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.custom_modules import load_custom_network
+from rlrun.engine.nn.encoders import HIDDEN_GAIN
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower, hidden_widths, network_spec
+from rlrun.engine.nn.noisy_net import NoisyNet
+from rlrun.engine.nn.observation_leaves import ObservationTree
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.acting_network import acting_network
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.make import discrete_actions
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.decoder import Decoder, Decoding
+from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
+from rlrun.engine.policy.exploration.exploration import Exploration, own_exploration
+from rlrun.engine.policy.exploration.parameter_noise import (
+    AdaptiveNoise,
+    LearnedNoise,
+    NoisyPart,
+    ParameterNoise,
+    factors,
+)
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.make_decoder import embedding_decoder
+from rlrun.engine.policy.policy import Policy
 
 NOISE = "parameter_noise"
 """Minibatch column of a noisy network's noise, [1, 3, num_noise]."""

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.q_lambda_targets import QLambdaTargets
 from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CURIOSITY, EpochsConfig, advantages_in_the_loss
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
-from rlrun.config import Fraction, ImportPath, Schedule, defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.training import TrainOnBatch
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
-from rlrun.nn.model_config import WHO_IS_RECURRENT, QModelConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.training import TrainOnBatch
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.nn.model_config import WHO_IS_RECURRENT, QModelConfig
+from rlrun.engine.settings.config import Fraction, ImportPath, Schedule, defaults, fixed
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.data.action_masks import FORBIDDEN
-from rlrun.data.packing import Packing
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Operator
-from rlrun.functional.returns import gae
+from rlrun.engine.data.action_masks import FORBIDDEN
+from rlrun.engine.data.packing import Packing
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Operator
+from rlrun.engine.functional.returns import gae
 
 
 class QLambdaTargets(Operator):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from rlrun.algorithms.dqn.return_model import ReturnModel
-from rlrun.policy.exploration.epsilons import EpsilonSpread
-from rlrun.policy.policy_config import PolicyConfig
+from rlrun.engine.policy.exploration.epsilons import EpsilonSpread
+from rlrun.engine.policy.policy_config import PolicyConfig
 
 QExploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]
 """Names of the explorations that come with Q policies."""

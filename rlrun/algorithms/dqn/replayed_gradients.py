@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import StatefulOperator, WorkerOperator
-from rlrun.flow.operators.gradients import ComputeGradients, Gradients
-from rlrun.functional.seeding import child_seed
-from rlrun.replay.replay import ReplayRatio
-from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import StatefulOperator, WorkerOperator
+from rlrun.engine.flow.operators.gradients import ComputeGradients, Gradients
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.replay.replay import ReplayRatio
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
 
 if TYPE_CHECKING:
-    from rlrun.learner.learner import LearnerFactory
-    from rlrun.policy.weights import Weights
-    from rlrun.replay.hindsight import MakeGoals
-    from rlrun.replay.replay_config import ReplayConfig
+    from rlrun.engine.learner.learner import LearnerFactory
+    from rlrun.engine.policy.weights import Weights
+    from rlrun.engine.replay.hindsight import MakeGoals
+    from rlrun.engine.replay.replay_config import ReplayConfig
 
 
 class ComputeReplayedGradients(WorkerOperator, StatefulOperator):

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.functional.softmax import log_softmax
+from rlrun.engine.functional.softmax import log_softmax
 
 Floats = NDArray[np.float32]
 

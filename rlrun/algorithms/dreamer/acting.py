@@ -12,12 +12,12 @@ from typing_extensions import override
 from rlrun.algorithms.dreamer.actions import DreamerActions
 from rlrun.algorithms.dreamer.symlog import symlog_of_array
 from rlrun.algorithms.dreamer.world_model_spec import NORM_EPSILON, UNIFORM_SHARE, WorldModelSpec
-from rlrun.data.tree import leaves, map_tree
-from rlrun.nn.acting import Floats, Heads
-from rlrun.nn.parameter_slot import ParameterSlot
-from rlrun.policy.action_spaces.action_space import Actions
-from rlrun.policy.exploration.exploration import Exploration, RunNetwork
-from rlrun.policy.exploration.exploration import Heads as ActingHeads
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.nn.acting import Floats, Heads
+from rlrun.engine.nn.parameter_slot import ParameterSlot
+from rlrun.engine.policy.action_spaces.action_space import Actions
+from rlrun.engine.policy.exploration.exploration import Exploration, RunNetwork
+from rlrun.engine.policy.exploration.exploration import Heads as ActingHeads
 
 
 class WorldModelActor:

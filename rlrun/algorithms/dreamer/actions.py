@@ -8,11 +8,11 @@ import gymnasium
 import numpy as np
 
 from rlrun.algorithms.dreamer.world_model_spec import UNIFORM_SHARE
-from rlrun.errors import UsageError
-from rlrun.policy.action_spaces.action_space import Actions, Floats
-from rlrun.policy.action_spaces.box_scale import bounded_box
-from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
+from rlrun.engine.policy.action_spaces.box_scale import bounded_box
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
 
 if TYPE_CHECKING:
     from torch import Tensor

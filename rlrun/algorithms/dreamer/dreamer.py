@@ -9,32 +9,40 @@ import numpy as np
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dreamer.lambda_returns import lambda_returns
 from rlrun.algorithms.dreamer.model_config import DreamerModelConfig
 from rlrun.algorithms.dreamer.symlog import mean_of_bins, two_hot_cross_entropy
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.config import Fraction, NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule, defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.functional.seeding import generator
-from rlrun.learner.objective import Loss, Objective
-from rlrun.learner.optimizers import Adam
-from rlrun.metric import Metric
-from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.learner.optimizers import Adam
+from rlrun.engine.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.settings.config import (
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    Schedule,
+    defaults,
+    fixed,
+)
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.dreamer.networks import DreamerNetworks
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 RETURN_DECAY = 0.99
 """Decay of the moving percentiles of imagined returns (arXiv:2301.04104, eq. 12)."""

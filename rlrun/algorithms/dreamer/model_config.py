@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from typing_extensions import override
 
-from rlrun.config import PositiveInt, fixed
-from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, WHO_HAS_PRIVILEGES, ModelConfig
+from rlrun.engine.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, WHO_HAS_PRIVILEGES, ModelConfig
+from rlrun.engine.settings.config import PositiveInt, fixed
 
 Size = Literal["nano", "micro", "mini", "xxs", "xs", "s", "m", "l", "xl"]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from rlrun.algorithms.dreamer.actions import DreamerActions
 from rlrun.algorithms.dreamer.symlog import mean_of_bins
 from rlrun.algorithms.dreamer.world_model import ACTOR, CRITIC, WORLD, States, WorldModel
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.engine.data.sample_batch import SampleBatch
 
 
 class Rows(NamedTuple):

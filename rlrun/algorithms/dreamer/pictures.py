@@ -16,8 +16,8 @@ from torch import Tensor
 from rlrun.algorithms.dreamer.networks import DreamerNetworks
 from rlrun.algorithms.dreamer.symlog import symexp
 from rlrun.algorithms.dreamer.world_model import WORLD, States
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.policy.action_spaces.action_space import Floats
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.policy.action_spaces.action_space import Floats
 
 MOST_CURVES = 6
 """Maximum number of observation components drawn as curves."""

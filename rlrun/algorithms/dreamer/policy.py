@@ -18,16 +18,16 @@ from rlrun.algorithms.dreamer.networks import DreamerNetworks
 from rlrun.algorithms.dreamer.symlog import symexp_bins
 from rlrun.algorithms.dreamer.world_model import ACTING, ACTOR, WorldModel, WorldModelParameters
 from rlrun.algorithms.dreamer.world_model_spec import NUM_CONVOLUTIONS, WorldModelSpec
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import leaves
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.nn.network_module import seeded
-from rlrun.nn.observation_leaves import ObservationTree, is_masked
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import leaves
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.network_module import seeded
+from rlrun.engine.nn.observation_leaves import ObservationTree, is_masked
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.policy import Policy
 
 if TYPE_CHECKING:
     from rlrun.algorithms.dreamer.dreamer import DreamerConfig

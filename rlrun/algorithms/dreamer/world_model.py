@@ -13,9 +13,9 @@ from torch.nn import functional as F
 
 from rlrun.algorithms.dreamer.symlog import symlog
 from rlrun.algorithms.dreamer.world_model_spec import NORM_EPSILON, NUM_CONVOLUTIONS, UNIFORM_SHARE, WorldModelSpec
-from rlrun.data.tree import leaves, map_tree
-from rlrun.nn.encoders import DenseEncoder
-from rlrun.nn.observation_leaf import ObservationLeaf
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.nn.encoders import DenseEncoder
+from rlrun.engine.nn.observation_leaf import ObservationLeaf
 
 WORLD = "world_model."
 ACTOR = "actor."

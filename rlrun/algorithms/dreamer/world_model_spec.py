@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlrun.data.tree import leaves
-from rlrun.nn.observation_leaf import ObservationLeaf
+from rlrun.engine.data.tree import leaves
+from rlrun.engine.nn.observation_leaf import ObservationLeaf
 
 UNIFORM_SHARE = 0.01
 """Unimix: uniform share of every categorical distribution, so that no logarithm is infinite (arXiv:2301.04104)."""

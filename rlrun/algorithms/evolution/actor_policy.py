@@ -12,19 +12,19 @@ from typing_extensions import override
 
 from rlrun.algorithms.evolution.box_mean import BoxMeanActions
 from rlrun.algorithms.evolution.no_exploration import NoExploration
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Head, Tower, core_of, network_spec
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
-from rlrun.policy.action_spaces.make import make_action_space
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
-from rlrun.policy.policy_config import PolicyConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.engine.nn.network_spec import Head, Tower, core_of, network_spec
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.acting_network import acting_network
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.action_spaces.make import make_action_space
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.policy import Policy
+from rlrun.engine.policy.policy_config import PolicyConfig
 
 
 class ActorAndCandidates(nn.Module):

@@ -8,23 +8,23 @@ import numpy as np
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.evolution.candidates import MirroredPairs
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.algorithms.evolution.generations import MergeObservations, generations
 from rlrun.algorithms.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.algorithms.evolution.settings import EvolutionConfig
-from rlrun.config import PositiveInt, Schedule, defaults
-from rlrun.flow.flow import Flow, Operator
-from rlrun.flow.operators.weights import BroadcastWeights
-from rlrun.flow.trainee import Trainee
-from rlrun.learner.objective import Objective
-from rlrun.learner.optimizers import SGD
-from rlrun.metric import Metric
-from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.flow.flow import Flow, Operator
+from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.learner.optimizers import SGD
+from rlrun.engine.rollout.worker_config import WorkerConfig
+from rlrun.engine.settings.config import PositiveInt, Schedule, defaults
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 
 @defaults(lr=0.02, normalize_observations=True, model={"hiddens": ()})

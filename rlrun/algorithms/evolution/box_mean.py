@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
-from rlrun.policy.action_spaces.box_scale import BoxScale
+from rlrun.engine.policy.action_spaces.action_space import Actions, ActionSpace, Floats
+from rlrun.engine.policy.action_spaces.box_scale import BoxScale
 
 
 class BoxMeanActions(ActionSpace):

@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.functional.schedules import value_at
-from rlrun.functional.seeding import generator
-from rlrun.policy.weights import Weights
+from rlrun.engine.functional.schedules import value_at
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.policy.weights import Weights
 
 Floats = NDArray[np.float32]
 

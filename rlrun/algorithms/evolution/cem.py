@@ -8,22 +8,22 @@ import numpy as np
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.evolution.candidates import Samples, perturbation
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.algorithms.evolution.generations import MergeObservations, generations
 from rlrun.algorithms.evolution.settings import EvolutionConfig
-from rlrun.config import PositiveFloat, PositiveInt, Schedule, defaults, fixed
-from rlrun.envs.spaces import Spaces
-from rlrun.flow.flow import Flow, Operator
-from rlrun.flow.operators.weights import BroadcastWeights
-from rlrun.flow.trainee import Trainee
-from rlrun.learner.learner import load_update
-from rlrun.learner.objective import Objective
-from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.flow.flow import Flow, Operator
+from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.learner.learner import load_update
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.rollout.worker_config import WorkerConfig
+from rlrun.engine.settings.config import PositiveFloat, PositiveInt, Schedule, defaults, fixed
 
 if TYPE_CHECKING:
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 
 @defaults(model={"hiddens": ()})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.functional.saved_numbers import demand_like
+from rlrun.engine.functional.saved_numbers import demand_like
 
 
 class CovarianceAdaptation:

@@ -10,26 +10,26 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.evolution.candidates import ListedCandidates
 from rlrun.algorithms.evolution.cma import CovarianceAdaptation
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.algorithms.evolution.generations import MergeObservations, generations, ranks_within_bounds
 from rlrun.algorithms.evolution.settings import EvolutionConfig
-from rlrun.config import PositiveFloat, PositiveInt, defaults, fixed
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.flow.flow import Flow, StatefulOperator
-from rlrun.flow.operators.weights import BroadcastWeights
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.seeding import generator
-from rlrun.learner.learner import load_update
-from rlrun.learner.objective import Objective
-from rlrun.metric import Metric
-from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.flow.flow import Flow, StatefulOperator
+from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.learner.learner import load_update
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout.worker_config import WorkerConfig
+from rlrun.engine.settings.config import PositiveFloat, PositiveInt, defaults, fixed
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 MOST_PARAMETERS = 1_000
 """Maximum number of parameters: memory and time grow with the square, and the eigendecomposition with the cube."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlrun.algorithms.evolution.candidates import Candidates
 from rlrun.algorithms.evolution.exact_sums import ExactSums
-from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.engine.rollout.worker_config import WorkerConfig
 
 
 @dataclass(frozen=True)

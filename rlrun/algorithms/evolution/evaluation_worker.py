@@ -13,24 +13,24 @@ from rlrun.algorithms.evolution.box_mean import BoxMeanActions
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
 from rlrun.algorithms.evolution.population_network import PopulationNetwork
-from rlrun.envs.env_watch import Watched
-from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import refuse_bad_observations
-from rlrun.functional.saved_numbers import as_count
-from rlrun.functional.seeding import child_seed
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.rollout.endless_episodes import AwaitedEpisodes
-from rlrun.rollout.episode_sums import numbers_in
-from rlrun.rollout.rollout import Episode, Rollout
-from rlrun.rollout.worker import Orders
+from rlrun.engine.envs.env_watch import Watched
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.make import make_vector_env
+from rlrun.engine.envs.vector_env import refuse_bad_observations
+from rlrun.engine.functional.saved_numbers import as_count
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.rollout.endless_episodes import AwaitedEpisodes
+from rlrun.engine.rollout.episode_sums import numbers_in
+from rlrun.engine.rollout.rollout import Episode, Rollout
+from rlrun.engine.rollout.worker import Orders
 
 SUMMED_AT_ONCE = 1024
 """Number of steps whose observations are buffered before they are added to the sums."""
 
 
 class EvaluationWorker:
-    """Evaluates the candidates assigned to this worker; a `rlrun.rollout.worker.Worker`.
+    """Evaluates the candidates assigned to this worker; a `rlrun.engine.rollout.worker.Worker`.
 
     Each env slot runs one episode of a candidate at a time, and then starts the next. Returns depend only on the
     candidate and the episode seed, not on the worker.

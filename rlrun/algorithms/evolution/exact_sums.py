@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.functional.moments import Moments
+from rlrun.engine.functional.moments import Moments
 
 UNIT = -149
 """Binary exponent of the smallest positive float32; every float32 is a multiple of 2**-149."""

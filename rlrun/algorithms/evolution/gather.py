@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.errors import CheckpointError
-from rlrun.flow.flow import StatefulOperator
+from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.messages.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from rlrun.flow.trainee import Trainee
+    from rlrun.engine.flow.trainee import Trainee
 
 
 class GatherWorkers(StatefulOperator):

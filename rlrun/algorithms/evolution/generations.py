@@ -13,9 +13,9 @@ from typing_extensions import override
 from rlrun.algorithms.evolution.evaluation import Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
 from rlrun.algorithms.evolution.gather import GatherWorkers
-from rlrun.flow.flow import Flow, Operator
-from rlrun.flow.trainee import Trainee
-from rlrun.metric import Metric
+from rlrun.engine.flow.flow import Flow, Operator
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.settings.metric import Metric
 
 RETURN_METRICS = (
     Metric("generation/return_mean", "", "Mean return of the candidates of the latest generation", mode="max"),

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.policy.action_masks import ActionMask
-from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
-from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
+from rlrun.engine.policy.action_masks import ActionMask
+from rlrun.engine.policy.action_spaces.action_space import Actions, ActionSpace, Floats
+from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
 
 
 class NoExploration(Exploration):

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.tree import map_tree
-from rlrun.nn.acting import ActingNetwork, Floats, Heads
-from rlrun.nn.dense_net import ACTIVATIONS
-from rlrun.nn.model_config import Activation
-from rlrun.nn.numpy_network import NumpyNetwork
-from rlrun.nn.observation_leaves import dense_inputs
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.nn.acting import ActingNetwork, Floats, Heads
+from rlrun.engine.nn.dense_net import ACTIVATIONS
+from rlrun.engine.nn.model_config import Activation
+from rlrun.engine.nn.numpy_network import NumpyNetwork
+from rlrun.engine.nn.observation_leaves import dense_inputs
 
 
 class PopulationNetwork:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import PositiveInt, fixed
-from rlrun.nn.model_config import ActorModelConfig
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.nn.model_config import ActorModelConfig
+from rlrun.engine.settings.config import PositiveInt, fixed
 
 if TYPE_CHECKING:
     from rlrun.algorithms.evolution.actor_policy import ActorPolicy
-    from rlrun.envs.spaces import Spaces
+    from rlrun.engine.envs.spaces import Spaces
 
 
 @fixed("returns of whole episodes are compared, which no discount and no scale of single rewards changes", gamma=1.0)

@@ -11,22 +11,22 @@ from typing_extensions import override
 
 from rlrun.algorithms.gail.absorbing_state import AbsorbingLogOdds, absorbing_log_odds, absorbing_share
 from rlrun.algorithms.gail.columns import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, OWN_OBS
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.datasets.as_demonstrations import demonstrations_at
-from rlrun.errors import UsageError
-from rlrun.flow.flow import StatefulOperator
-from rlrun.functional.saved_numbers import load_generator
-from rlrun.functional.seeding import child_seed
-from rlrun.metric import Metric
-from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
-from rlrun.policy.observation_filter import ObservationFilter
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.datasets.as_demonstrations import demonstrations_at
+from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.functional.saved_numbers import load_generator
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.observation_filter import ObservationFilter
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from rlrun.algorithms.gail.policy import GAILPolicy
     from rlrun.algorithms.gail.settings import GAILConfig, RewardSign
-    from rlrun.flow.trainee import Trainee
-    from rlrun.policy.action_spaces.action_space import Actions
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.policy.action_spaces.action_space import Actions
 
 Floats = NDArray[np.float32]
 

@@ -8,24 +8,24 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from rlrun.algorithms.gail.columns import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, OWN_OBS
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import UsageError
-from rlrun.functional.seeding import child_seed
-from rlrun.nn.model_config import ModelConfig, ViewsConfig
-from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Head, Tower, network_spec
-from rlrun.nn.observation_leaves import encoded_leaves
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.discrete import DiscreteActions, one_hot
-from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
-from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.model_config import ModelConfig, ViewsConfig
+from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.engine.nn.network_spec import Head, Tower, network_spec
+from rlrun.engine.nn.observation_leaves import encoded_leaves
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions, one_hot
+from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
 
 if TYPE_CHECKING:
     from rlrun.algorithms.gail.settings import GAILConfig
-    from rlrun.envs.spaces import Spaces
+    from rlrun.engine.envs.spaces import Spaces
 
 DISCRIMINATOR = "discriminator."
 """Prefix of the names of the discriminator's parameters."""

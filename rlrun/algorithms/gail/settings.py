@@ -9,7 +9,7 @@ from pydantic import field_validator
 from typing_extensions import override
 
 from rlrun.algorithms.ppo import PPOConfig
-from rlrun.config import PositiveInt, Schedule, defaults, fixed
+from rlrun.engine.settings.config import PositiveInt, Schedule, defaults, fixed
 
 RewardSign = Literal["signed", "positive", "negative"]
 

@@ -10,20 +10,20 @@ from typing_extensions import override
 from rlrun.algorithms.impala.impala import Impala, ImpalaConfig
 from rlrun.algorithms.impala.target_outputs import AddTargetOutputs
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
-from rlrun.config import Fraction, PositiveInt, Schedule, defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.minibatches import UpdateTargetNetwork
-from rlrun.flow.operators.value_estimates import VALUE_METRICS
-from rlrun.flow.operators.weights import MergeFilters
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.minibatches import UpdateTargetNetwork
+from rlrun.engine.flow.operators.value_estimates import VALUE_METRICS
+from rlrun.engine.flow.operators.weights import MergeFilters
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.settings.config import Fraction, PositiveInt, Schedule, defaults
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+    from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 @defaults(lr=3e-4, rollout_fragment_length=50, train_batch_size=500, max_grad_norm=40.0, normalize_rewards=False)

@@ -7,29 +7,37 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.impala.replay_recent import ReplayRecent
 from rlrun.algorithms.loss_metrics import MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
 from rlrun.algorithms.settings.on_policy import OnPolicyConfig, advantages_in_the_loss
-from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.training import TrainOnBatch
-from rlrun.flow.operators.value_estimates import VALUE_METRICS
-from rlrun.flow.operators.weights import MergeFilters, SendWeights
-from rlrun.flow.sources.rollouts import RolloutMode
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.functional.seeding import child_seed
-from rlrun.learner.objective import Loss
-from rlrun.learner.value_losses import CorrectedValues, corrected_values
-from rlrun.metric import Metric
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.training import TrainOnBatch
+from rlrun.engine.flow.operators.value_estimates import VALUE_METRICS
+from rlrun.engine.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.engine.flow.sources.rollouts import RolloutMode
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.learner.value_losses import CorrectedValues, corrected_values
+from rlrun.engine.settings.config import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Schedule,
+    defaults,
+    fixed,
+)
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+    from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 @advantages_in_the_loss

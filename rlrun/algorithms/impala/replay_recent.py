@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import StatefulOperator
-from rlrun.functional.saved_numbers import load_generator
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.functional.saved_numbers import load_generator
 
 
 class ReplayRecent(StatefulOperator):

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.functional.masked import masked_mean
-from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 Floats = NDArray[np.float32]
 Views = Mapping[str, Tensor]

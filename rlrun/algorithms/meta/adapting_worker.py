@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.algorithms.meta.linear_baseline import baseline_advantages
-from rlrun.data.sample_batch import SampleBatch, concatenated
-from rlrun.data.tree import leaves
-from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.envs.make import spaces_of
-from rlrun.policy.weights import Weights
-from rlrun.rollout.rollout import DEFAULT_POLICY, Episode, Rollout
-from rlrun.rollout.rollout_worker import RolloutWorker
-from rlrun.rollout.worker import Orders
-from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.engine.data.sample_batch import SampleBatch, concatenated
+from rlrun.engine.data.tree import leaves
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.make import spaces_of
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY, Episode, Rollout
+from rlrun.engine.rollout.rollout_worker import RolloutWorker
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
-    from rlrun.envs.spaces import Spaces
+    from rlrun.engine.envs.spaces import Spaces
 
 TASKS = 0x7A5C
 """Stream id of task seeds, separate from episode seeds."""

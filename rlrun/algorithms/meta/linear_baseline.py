@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.functional.masked import standardized
-from rlrun.functional.returns import reverse_scan
+from rlrun.engine.functional.masked import standardized
+from rlrun.engine.functional.returns import reverse_scan
 
 Floats = NDArray[np.float32]
 

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm, AlgorithmConfig
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, ENTROPY, GRAD_NORM, KL
 from rlrun.algorithms.meta.tasks import TrainOnTasks
-from rlrun.config import NonNegativeFloat, PositiveInt, Schedule, defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
-from rlrun.metric import Metric
-from rlrun.nn.model_config import AdaptableModelConfig
+from rlrun.engine.algorithm import Algorithm, AlgorithmConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.nn.model_config import AdaptableModelConfig
+from rlrun.engine.settings.config import NonNegativeFloat, PositiveInt, Schedule, defaults, fixed
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.meta.adaptation import AdaptableOutputs
     from rlrun.algorithms.meta.adapting_worker import AdaptingWorkerConfig
-    from rlrun.rollout.worker_config import WorkerConfig
+    from rlrun.engine.rollout.worker_config import WorkerConfig
 
 
 @fixed("adaptation sees a few episodes of one task", normalize_observations=False, normalize_rewards=False)

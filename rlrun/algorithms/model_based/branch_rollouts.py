@@ -12,16 +12,16 @@ from rlrun.algorithms.model_based.fit_model import FitModel
 from rlrun.algorithms.model_based.imagination import MODEL_STEPS, imagined_step
 from rlrun.algorithms.model_based.model_replay import ModelReplay
 from rlrun.algorithms.model_based.transitions import transition_form
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Operator, StatefulOperator
-from rlrun.functional.saved_numbers import as_count, load_generator
-from rlrun.functional.seeding import generator
-from rlrun.metric import Metric
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Operator, StatefulOperator
+from rlrun.engine.functional.saved_numbers import as_count, load_generator
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from rlrun.algorithms.model_based.policy import ModelBasedPolicy
-    from rlrun.flow.trainee import Trainee
-    from rlrun.learner.learner import EvaluatedFunction
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.learner.learner import EvaluatedFunction
 
 
 class BranchRollouts(StatefulOperator):

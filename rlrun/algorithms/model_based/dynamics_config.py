@@ -7,7 +7,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from pydantic import model_validator
 
-from rlrun.config import ConfigModel, NonEmptyText, PositiveInt
+from rlrun.engine.settings.config import ConfigModel, NonEmptyText, PositiveInt
 
 OBJECTIVE = "dynamics"
 """Name of the objective that the members of an ensemble minimise."""

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.nn.network_module import seeded
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.nn.network_module import seeded
 
 MEMBERS = "members."
 """Name prefix of the learned parameters, each [N, ...] over N members."""

@@ -11,17 +11,17 @@ from typing_extensions import override
 
 from rlrun.algorithms.model_based.dynamics_config import OBJECTIVE, DynamicsConfig
 from rlrun.algorithms.model_based.transitions import Floats, transition_form
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import StatefulOperator
-from rlrun.functional.saved_numbers import as_count, load_generator
-from rlrun.functional.seeding import child_seed, generator
-from rlrun.metric import Metric
-from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.functional.saved_numbers import as_count, load_generator
+from rlrun.engine.functional.seeding import child_seed, generator
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from rlrun.algorithms.model_based.policy import ModelBasedPolicy
-    from rlrun.flow.trainee import Trainee
-    from rlrun.replay.replay_config import ReplayConfig
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.replay.replay_config import ReplayConfig
 
 PROGRESS = 0.01
 """Minimum relative improvement of a member's holdout error that resets early stopping."""

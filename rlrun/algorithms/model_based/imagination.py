@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.algorithms.model_based.transitions import AgentActions, TransitionForm, by_rule
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.metric import Metric
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
-    from rlrun.flow.trainee import Trainee
+    from rlrun.engine.flow.trainee import Trainee
 
 MODEL_STEPS = Metric("model_steps", "steps", "Transitions imagined so far; env steps do not count them")
 

@@ -13,16 +13,16 @@ from rlrun.algorithms.meta.linear_baseline import baseline_advantages
 from rlrun.algorithms.model_based.fit_model import FitModel
 from rlrun.algorithms.model_based.imagination import MODEL_STEPS, imagined_step
 from rlrun.algorithms.model_based.transitions import transition_form
-from rlrun.data.sample_batch import SampleBatch, concatenated
-from rlrun.flow.flow import Flow, StatefulOperator
-from rlrun.flow.nodes import Delivered, Pending, Polled, Source
-from rlrun.functional.saved_numbers import as_count, load_generator
-from rlrun.functional.seeding import generator
+from rlrun.engine.data.sample_batch import SampleBatch, concatenated
+from rlrun.engine.flow.flow import Flow, StatefulOperator
+from rlrun.engine.flow.nodes import Delivered, Pending, Polled, Source
+from rlrun.engine.functional.saved_numbers import as_count, load_generator
+from rlrun.engine.functional.seeding import generator
 
 if TYPE_CHECKING:
     from rlrun.algorithms.meta.adaptation import AdaptablePolicy
     from rlrun.algorithms.model_based.policy import ModelBasedPolicy
-    from rlrun.flow.trainee import Trainee
+    from rlrun.engine.flow.trainee import Trainee
 
 Floats = NDArray[np.float32]
 

@@ -6,9 +6,9 @@ from rlrun.algorithms.model_based.dynamics_config import DynamicsConfig
 from rlrun.algorithms.model_based.ensemble import Ensemble
 from rlrun.algorithms.model_based.policy import ModelBasedPolicy
 from rlrun.algorithms.model_based.transitions import AgentActions, transition_form
-from rlrun.envs.spaces import Spaces
-from rlrun.functional.seeding import child_seed
-from rlrun.policy.policy import Policy
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.policy.policy import Policy
 
 
 def model_based(

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Any
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.meta.maml import MAML, MAMLConfig
 from rlrun.algorithms.meta.tasks import TrainOnTasks
 from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS, DynamicsConfig
 from rlrun.algorithms.model_based.fit_model import FitModel, transition_buffer
 from rlrun.algorithms.model_based.imagined_tasks import ImagineTasks, SendAdapted, behind_fits
 from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionReplayConfig
-from rlrun.config import PositiveInt, Schedule, defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import MergeFilters
-from rlrun.flow.trainee import Trainee
-from rlrun.learner.objective import Objective
-from rlrun.replay.local_replay import LocalReplay
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import MergeFilters
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.replay.local_replay import LocalReplay
+from rlrun.engine.settings.config import PositiveInt, Schedule, defaults, fixed
 
 if TYPE_CHECKING:
     from rlrun.algorithms.model_based.policy import ModelBasedPolicy
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.policy.policy import Policy
 
 
 @fixed("each network of the model is a task", tasks_per_update=20)

@@ -7,31 +7,31 @@ from typing import TYPE_CHECKING, Any
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
 from rlrun.algorithms.model_based.branch_rollouts import AddImagined, BranchRollouts
 from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS, DynamicsConfig
 from rlrun.algorithms.model_based.fit_model import FitModel, transition_buffer
 from rlrun.algorithms.model_based.model_replay import ModelReplay
 from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionReplayConfig
-from rlrun.config import Fraction, PositiveInt, Schedule, defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
-from rlrun.flow.trainee import Trainee
-from rlrun.learner.objective import Objective
-from rlrun.nn.model_config import WHO_HAS_PRIVILEGES, WHO_IS_RECURRENT, SoftModelConfig
-from rlrun.replay.local_replay import LocalReplay
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.nn.model_config import WHO_HAS_PRIVILEGES, WHO_IS_RECURRENT, SoftModelConfig
+from rlrun.engine.replay.local_replay import LocalReplay
+from rlrun.engine.settings.config import Fraction, PositiveInt, Schedule, defaults, fixed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.model_based.policy import ModelBasedOutputs, ModelBasedPolicy
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.policy.policy import Policy
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})

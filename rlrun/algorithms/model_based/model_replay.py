@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.data.restored_rows import RestoredRows
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.functional.saved_numbers import as_count, load_generator
-from rlrun.functional.seeding import generator
+from rlrun.engine.data.restored_rows import RestoredRows
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.saved_numbers import as_count, load_generator
+from rlrun.engine.functional.seeding import generator
 
 
 class ModelReplay:

@@ -14,11 +14,11 @@ from typing_extensions import override
 from rlrun.algorithms.model_based.dynamics_config import OBJECTIVE
 from rlrun.algorithms.model_based.ensemble import MEMBERS, Ensemble, EnsembleOutputs
 from rlrun.algorithms.model_based.transitions import AgentActions
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.learner.objective import Loss, LossFunction, Objective
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.objective import Loss, LossFunction, Objective
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.policy import Policy
 
 AGENT = "agent."
 """Name prefix of the agent's parameters."""

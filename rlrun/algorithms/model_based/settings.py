@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rlrun.algorithms.loss_metrics import GRAD_NORM
-from rlrun.config import fixed
-from rlrun.metric import Metric
-from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.settings.config import fixed
+from rlrun.engine.settings.metric import Metric
 
 
 @fixed("collected and imagined transitions are drawn uniformly", prioritized=False, priority_alpha=0.6)

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.algorithms.model_based.dynamics_config import DynamicsConfig
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import TrainingFailed, UsageError
-from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
-from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions
-from rlrun.registry import load_object
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import TrainingFailed, UsageError
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
+from rlrun.engine.settings.registry import load_object
 
 Floats = NDArray[np.float32]
 AgentActions = DiscreteActions | GaussianBoxActions | SquashedBoxActions

@@ -14,15 +14,15 @@ from rlrun.algorithms.multi_agent.normalized_values import (
 )
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
-from rlrun.config import PositiveFloat, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.learner.objective import Objective
-from rlrun.nn.model_config import NormalizedValueModelConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.nn.model_config import NormalizedValueModelConfig
+from rlrun.engine.settings.config import PositiveFloat, fixed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 NOT_CENTRALISED = "ippo's value sees what the agent sees; use mappo"
 """Error message on settings of MAPPO's value inputs."""

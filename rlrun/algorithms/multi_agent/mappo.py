@@ -14,18 +14,18 @@ from rlrun.algorithms.multi_agent.normalized_values import (
 )
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
-from rlrun.config import PositiveFloat, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import UsageError
-from rlrun.learner.objective import Objective
-from rlrun.nn.model_config import StateValueModelConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.model_config import StateValueModelConfig
+from rlrun.engine.settings.config import PositiveFloat, fixed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.policy import Policy
-    from rlrun.worlds.world_view import WorldView
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.worlds.world_view import WorldView
 
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlrun.policy.action_spaces.discrete import gumbel
+from rlrun.engine.policy.action_spaces.discrete import gumbel
 
 NOISE = "action_noise"
 """Minibatch column of the online actors' action noise, [S, L, K, A]."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.tree import leaves, map_tree
-from rlrun.errors import UsageError
-from rlrun.nn.acting import ActingNetwork, Floats, Heads
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.acting import ActingNetwork, Floats, Heads
 
 
 class MemberNetworks:

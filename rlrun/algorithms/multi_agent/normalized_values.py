@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rlrun.algorithms.td_loss import huber
-from rlrun.config import defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.learner.objective import Loss, Objective
-from rlrun.learner.optimizers import SGD
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.learner.optimizers import SGD
+from rlrun.engine.settings.config import defaults
 
 if TYPE_CHECKING:
     from torch import Tensor

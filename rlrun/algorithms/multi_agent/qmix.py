@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from rlrun.algorithms.multi_agent.vdn import VDN, VDNConfig
-from rlrun.config import PositiveInt
-from rlrun.errors import UsageError
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.settings.config import PositiveInt
 
 if TYPE_CHECKING:
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.policy import Policy
-    from rlrun.worlds.world_view import WorldView
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.worlds.world_view import WorldView
 
 
 class QMIXConfig(VDNConfig):

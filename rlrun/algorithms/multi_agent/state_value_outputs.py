@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 @dataclass(frozen=True)

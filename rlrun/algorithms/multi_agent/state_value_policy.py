@@ -12,24 +12,24 @@ from typing_extensions import override
 from rlrun.algorithms.multi_agent.state_value_outputs import StateValueOutputs
 from rlrun.algorithms.multi_agent.state_value_recording import LogProbsAndStateValues, value_inputs
 from rlrun.algorithms.multi_agent.value_norm import MOMENTS, NETWORKS, NUM_MOMENTS
-from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Head, NetworkSpec, Tower, network_spec
-from rlrun.nn.observation_leaves import encoded_leaves, observation_leaves
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.make import make_action_space
-from rlrun.policy.actor_critic import policy_value_spec
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.decoder import Decoding, acting_outputs, policy_outputs
-from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.make_decoder import make_decoder
-from rlrun.policy.policy import Policy
-from rlrun.worlds.world_view import WorldView
+from rlrun.engine.data.sample_batch import WORLD_STATE, SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower, network_spec
+from rlrun.engine.nn.observation_leaves import encoded_leaves, observation_leaves
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.acting_network import acting_network
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.make import make_action_space
+from rlrun.engine.policy.actor_critic import policy_value_spec
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.decoder import Decoding, acting_outputs, policy_outputs
+from rlrun.engine.policy.exploration.sampling import SampleActions, SampleInOrder
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.make_decoder import make_decoder
+from rlrun.engine.policy.policy import Policy
+from rlrun.engine.worlds.world_view import WorldView
 
 if TYPE_CHECKING:
     from rlrun.algorithms.multi_agent.ippo import IPPOConfig

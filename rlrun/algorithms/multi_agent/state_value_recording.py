@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
-from rlrun.nn.acting import ActingNetwork
-from rlrun.policy.action_spaces.action_space import Floats, StochasticActions
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.recordings import LogProbsAndValues
+from rlrun.engine.data.sample_batch import WORLD_STATE, SampleBatch
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.policy.action_spaces.action_space import Floats, StochasticActions
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.recordings import LogProbsAndValues
 
 LEAST_VARIANCE = 1e-2
 """Lower bound of the variance that value targets are normalised by."""

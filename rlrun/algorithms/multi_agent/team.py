@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.packing import zeroed
-from rlrun.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.errors import CheckpointError
-from rlrun.flow.flow import StatefulOperator
+from rlrun.engine.data.packing import zeroed
+from rlrun.engine.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.messages.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from rlrun.flow.trainee import Trainee
+    from rlrun.engine.flow.trainee import Trainee
 
 TeamReward = Literal["sum", "once"]
 """A team's reward: the sum of its members' rewards, or the shared reward counted once."""

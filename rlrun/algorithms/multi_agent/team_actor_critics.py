@@ -17,19 +17,19 @@ from rlrun.algorithms.actor_q.policy import ActorQPolicy
 from rlrun.algorithms.multi_agent.member_actions import GumbelSoftmaxActions, MemberActions, SquashedActions
 from rlrun.algorithms.multi_agent.member_networks import MemberNetworks
 from rlrun.algorithms.multi_agent.team_networks import TeamActorCriticsNetworks
-from rlrun.data.sample_batch import ACTS, SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.nn.acting import ActingNetwork
-from rlrun.nn.observation_leaves import encoded_leaves
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.box_scale import bounded_box
-from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
-from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.exploration.action_noise import ActionNoise
-from rlrun.policy.exploration.exploration import Exploration
-from rlrun.policy.exploration.sampling import SampleActions
-from rlrun.worlds.world_view import WorldView
+from rlrun.engine.data.sample_batch import ACTS, SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.nn.observation_leaves import encoded_leaves
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.box_scale import bounded_box
+from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.exploration.action_noise import ActionNoise
+from rlrun.engine.policy.exploration.exploration import Exploration
+from rlrun.engine.policy.exploration.sampling import SampleActions
+from rlrun.engine.worlds.world_view import WorldView
 
 if TYPE_CHECKING:
     from rlrun.algorithms.multi_agent.maddpg import MADDPGConfig

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from rlrun.algorithms.actor_q.networks import run
 from rlrun.algorithms.multi_agent.member_actions import MemberActions
-from rlrun.data.tree import map_tree
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.action_masks import masked_tensor
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.action_masks import masked_tensor
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from torch.func import functional_call
 
 from rlrun.algorithms.multi_agent.mixers import MonotonicMixer, SumMixer, present_values
 from rlrun.algorithms.recurrent_q.networks import RecurrentQNetworks
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.action_masks import allowed_argmax
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.action_masks import allowed_argmax
 
 MIXER = "mixer."
 

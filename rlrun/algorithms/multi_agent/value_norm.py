@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rlrun.algorithms.multi_agent.state_value_recording import LEAST_VARIANCE
-from rlrun.functional.masked import masked_mean
+from rlrun.engine.functional.masked import masked_mean
 
 NETWORKS = "networks."
 """Name prefix of the parameters that are trained by gradients."""

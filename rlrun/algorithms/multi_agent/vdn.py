@@ -7,34 +7,34 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.multi_agent.team import Team, TeamReward
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
-from rlrun.config import ImportPath, PositiveInt, Schedule, defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.errors import UsageError
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.functional.sequence_rows import following_steps, row_priorities
-from rlrun.learner.objective import Loss, Objective
-from rlrun.learner.optimizers import Adam, RMSProp
-from rlrun.nn.model_config import TeamQModelConfig
-from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.sequence_rows import following_steps, row_priorities
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.learner.optimizers import Adam, RMSProp
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.model_config import TeamQModelConfig
+from rlrun.engine.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.settings.config import ImportPath, PositiveInt, Schedule, defaults, fixed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.multi_agent.team_q_networks import TeamQNetworks
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.policy import Policy
-    from rlrun.worlds.world_view import WorldView
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.worlds.world_view import WorldView
 
 
 @fixed("a replay of teams keeps observations as they are", normalize_observations=False)

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.sample_batch import SampleBatch, concatenated_rows
-from rlrun.flow.flow import StatefulOperator
-from rlrun.metric import Metric
+from rlrun.engine.data.sample_batch import SampleBatch, concatenated_rows
+from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.flow.trainee import Trainee
-    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 LEAST_NORM = 1e-8
 """Added to the norm of advantages before the division."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from typing_extensions import override
 
 from rlrun.algorithms.offline.weighted_regression import WeightedRegression, WeightedRegressionConfig
-from rlrun.config import PositiveInt
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.settings.config import PositiveInt
 
 if TYPE_CHECKING:
     from torch import Tensor

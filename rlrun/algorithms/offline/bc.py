@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
 from rlrun.algorithms.settings.offline import OfflineConfig
-from rlrun.config import NonNegativeInt, PositiveInt, Schedule, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.transitions import DataView, Sequences, Steps
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.data import TrainOnData
-from rlrun.flow.sources.data_minibatches import data_minibatches
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
-from rlrun.metric import Metric
-from rlrun.nn.model_config import ModelConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.transitions import DataView, Sequences, Steps
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.data import TrainOnData
+from rlrun.engine.flow.sources.data_minibatches import data_minibatches
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.settings.config import NonNegativeInt, PositiveInt, Schedule, fixed
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.stochastic_actor import StochasticActorOutputs
+    from rlrun.engine.policy.stochastic_actor import StochasticActorOutputs
 
 
 @fixed("there is no value network", shared_value=False)

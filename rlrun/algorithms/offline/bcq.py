@@ -14,19 +14,19 @@ from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
-from rlrun.config import ImportPath, PositiveInt, Schedule, defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.input_config import DataSettings
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss, Objective
-from rlrun.metric import Metric
-from rlrun.nn.model_config import ActionValueModelConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.input_config import DataSettings
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.nn.model_config import ActionValueModelConfig
+from rlrun.engine.settings.config import ImportPath, PositiveInt, Schedule, defaults, fixed
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.offline.greedy_networks import GreedyNetworks
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 
 @fixed("no actor learns from the critics", actor_objective="first", policy_delay=1)

@@ -10,7 +10,7 @@ from torch import Tensor
 from rlrun.algorithms.actor_q.networks import repeated
 from rlrun.algorithms.actor_q.soft_networks import SquashedNetworks
 from rlrun.algorithms.offline.greedy_networks import log_sum_exp
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.engine.data.sample_batch import SampleBatch
 
 UNIFORM, SAMPLES = "uniform_actions", "sample_noise"
 """Minibatch columns of the regulariser: uniform actions [S, 1, N, D], and noise of the actor's actions in the current

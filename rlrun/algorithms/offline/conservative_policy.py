@@ -12,8 +12,8 @@ from typing_extensions import override
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.algorithms.offline.conservative_networks import SAMPLES, UNIFORM, ConservativeNetworks
 from rlrun.algorithms.offline.greedy_policy import GreedyPolicy
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
 
 if TYPE_CHECKING:
     from rlrun.algorithms.offline.cql import CQLConfig

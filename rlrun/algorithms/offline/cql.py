@@ -14,12 +14,12 @@ from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import ConservativeModelConfig
 from rlrun.algorithms.offline.support import ACTOR_SUPPORT, support_statistics
-from rlrun.config import NonNegativeFloat, PositiveInt, defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.input_config import DataSettings
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss, Objective
-from rlrun.metric import Metric
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.input_config import DataSettings
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.settings.config import NonNegativeFloat, PositiveInt, defaults
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.soft_networks import Soft
     from rlrun.algorithms.offline.conservative_networks import ConservativeNetworks
     from rlrun.algorithms.offline.greedy_networks import GreedyNetworks
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 
 @defaults(lr=1e-4, critic_lr=3e-4, alpha_lr=1e-4, learning_starts=0)

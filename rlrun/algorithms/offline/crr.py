@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import override
 
 from rlrun.algorithms.offline.awac import AWAC, AWACConfig
-from rlrun.config import defaults
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.settings.config import defaults
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from rlrun.algorithms.actor_q.networks import ActorQNetworks, run, taken
-from rlrun.data.action_masks import FORBIDDEN
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.policy.action_masks import masked_tensor
+from rlrun.engine.data.action_masks import FORBIDDEN
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.policy.action_masks import masked_tensor
 
 BEHAVIOR = "behavior"
 """Name of the network of the behaviour policy, an estimate of which actions the data takes."""

@@ -14,13 +14,13 @@ from rlrun.algorithms.actor_q.networks import CRITICS, drawn_critics
 from rlrun.algorithms.actor_q.policy import ActorQPolicy
 from rlrun.algorithms.offline.greedy_networks import BEHAVIOR, GreedyNetworks
 from rlrun.algorithms.offline.likely_actions import LikelyActions
-from rlrun.envs.spaces import Spaces
-from rlrun.nn.acting import ActingNetwork
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.action_spaces.make import discrete_actions
-from rlrun.policy.exploration.exploration import Exploration
-from rlrun.policy.exploration.sampling import SampleActions
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.action_spaces.make import discrete_actions
+from rlrun.engine.policy.exploration.exploration import Exploration
+from rlrun.engine.policy.exploration.sampling import SampleActions
 
 if TYPE_CHECKING:
     from rlrun.algorithms.offline.bcq import BCQConfig

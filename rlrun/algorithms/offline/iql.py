@@ -11,17 +11,17 @@ from typing_extensions import override
 
 from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.algorithms.offline.weighted_regression import WeightedRegression, WeightedRegressionConfig
-from rlrun.config import defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss, Objective
-from rlrun.metric import Metric
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.settings.config import defaults
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.offline.regressed_networks import RegressedNetworks
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 
 @defaults(beta=3.0)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.data.action_masks import FORBIDDEN
-from rlrun.nn.acting import ActingNetwork, TransformedOutputs
-from rlrun.policy.action_masks import masked
-from rlrun.policy.action_spaces.action_space import Floats
+from rlrun.engine.data.action_masks import FORBIDDEN
+from rlrun.engine.nn.acting import ActingNetwork, TransformedOutputs
+from rlrun.engine.policy.action_masks import masked
+from rlrun.engine.policy.action_spaces.action_space import Floats
 
 
 class LikelyActions(TransformedOutputs):

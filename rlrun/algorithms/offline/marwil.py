@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
 from rlrun.algorithms.offline.advantage_weights import WeighByAdvantage
 from rlrun.algorithms.settings.offline import OfflineConfig
-from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, Schedule, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.transitions import Transitions
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.data import TrainOnData
-from rlrun.flow.sources.data_minibatches import data_minibatches
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
-from rlrun.nn.model_config import WHO_IS_RECURRENT, ModelConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.transitions import Transitions
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.data import TrainOnData
+from rlrun.engine.flow.sources.data_minibatches import data_minibatches
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.nn.model_config import WHO_IS_RECURRENT, ModelConfig
+from rlrun.engine.settings.config import Fraction, NonNegativeFloat, PositiveFloat, Schedule, fixed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+    from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})

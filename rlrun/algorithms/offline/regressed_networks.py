@@ -12,9 +12,9 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.networks import ActorQNetworks, action_masks, repeated, taken
 from rlrun.algorithms.settings.critic_ensemble import ActorObjective
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.policy.action_masks import masked_tensor
-from rlrun.policy.action_spaces.gaussian_box import DiagonalGaussian
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.policy.action_masks import masked_tensor
+from rlrun.engine.policy.action_spaces.gaussian_box import DiagonalGaussian
 
 Baseline = Literal["mean", "max"]
 """State value in an advantage: the mean of the actor's actions' values, or their maximum."""

@@ -22,15 +22,15 @@ from rlrun.algorithms.offline.regressed_networks import (
     RegressedChoiceNetworks,
     RegressedNetworks,
 )
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.nn.network_spec import LogStds, NetworkSpec
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.box_scale import bounded_box
-from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.exploration.exploration import Exploration
-from rlrun.policy.exploration.sampling import SampleActions
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.network_spec import LogStds, NetworkSpec
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.box_scale import bounded_box
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.exploration.exploration import Exploration
+from rlrun.engine.policy.exploration.sampling import SampleActions
 
 if TYPE_CHECKING:
     from rlrun.algorithms.offline.weighted_regression import WeightedRegressionConfig

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
-from rlrun.datasets.input_sets import opened, within_data
-from rlrun.errors import UsageError
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.data_updates import data_transitions, updates_from_data, updates_with_data
-from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.trainee import Trainee
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.datasets.input_sets import opened, within_data
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.recipes.data_updates import data_transitions, updates_from_data, updates_with_data
+from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.messages.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.policy.policy import Policy
 
 
 class ReplayOrData(Algorithm[Any]):

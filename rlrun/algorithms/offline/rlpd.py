@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
-from rlrun.config import defaults, fixed
-from rlrun.datasets.input_config import DataSettings
-from rlrun.nn.model_config import WHO_IS_RECURRENT, SoftModelConfig
+from rlrun.engine.datasets.input_config import DataSettings
+from rlrun.engine.nn.model_config import WHO_IS_RECURRENT, SoftModelConfig
+from rlrun.engine.settings.config import defaults, fixed
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlrun.config import fixed
-from rlrun.nn.model_config import WHO_HAS_PRIVILEGES, WHO_IS_RECURRENT, CriticsModelConfig, SoftModelConfig
+from rlrun.engine.nn.model_config import WHO_HAS_PRIVILEGES, WHO_IS_RECURRENT, CriticsModelConfig, SoftModelConfig
+from rlrun.engine.settings.config import fixed
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})

@@ -10,13 +10,13 @@ from typing_extensions import override
 from rlrun.algorithms.actor_q.td3 import TD3, TD3Config
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.support import ACTOR_SUPPORT, support_statistics
-from rlrun.config import NonNegativeFloat, PositiveFloat, defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.input_config import DataSettings
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
-from rlrun.metric import Metric
-from rlrun.nn.model_config import ActionValueModelConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.input_config import DataSettings
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.nn.model_config import ActionValueModelConfig
+from rlrun.engine.settings.config import NonNegativeFloat, PositiveFloat, defaults
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,18 +14,18 @@ from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import RegressedModelConfig
 from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
-from rlrun.config import ImportPath, NonNegativeFloat, PositiveFloat, PositiveInt, defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.input_config import DataSettings
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss, Objective
-from rlrun.metric import Metric
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.input_config import DataSettings
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.settings.config import ImportPath, NonNegativeFloat, PositiveFloat, PositiveInt, defaults
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.offline.regressed_networks import RegressedNetworks
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 
 TINY = 1e-30

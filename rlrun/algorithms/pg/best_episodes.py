@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Operator
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Operator
 
 
 class KeepBestEpisodes(Operator):

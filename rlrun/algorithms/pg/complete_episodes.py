@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.restored_rows import RestoredRows
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.data.views import viewed
-from rlrun.errors import TrainingFailed
-from rlrun.flow.flow import Operator, StatefulOperator
-from rlrun.functional.returns import reverse_scan
-from rlrun.reward_streams.streams import ENV_ALONE, RewardStreams
-from rlrun.rollout.endless_episodes import end_if_wanted
+from rlrun.engine.data.restored_rows import RestoredRows
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.data.views import viewed
+from rlrun.engine.flow.flow import Operator, StatefulOperator
+from rlrun.engine.functional.returns import reverse_scan
+from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.engine.reward_streams.streams import ENV_ALONE, RewardStreams
+from rlrun.engine.rollout.endless_episodes import end_if_wanted
 
 LONGEST_EPISODE = 100_000
 """Maximum length of an episode in steps, all of which are buffered until the episode ends."""

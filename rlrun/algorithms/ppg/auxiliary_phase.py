@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.data.learning_rows import learning_rows
-from rlrun.data.restored_rows import RestoredRows
-from rlrun.data.sample_batch import SampleBatch, concatenated_rows, network_columns
-from rlrun.flow.flow import StatefulOperator
+from rlrun.engine.data.learning_rows import learning_rows
+from rlrun.engine.data.restored_rows import RestoredRows
+from rlrun.engine.data.sample_batch import SampleBatch, concatenated_rows, network_columns
+from rlrun.engine.flow.flow import StatefulOperator
 
 if TYPE_CHECKING:
-    from rlrun.flow.trainee import Trainee
+    from rlrun.engine.flow.trainee import Trainee
 
 
 class AuxiliaryPhase(StatefulOperator):

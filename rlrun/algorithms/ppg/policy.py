@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 from typing_extensions import override
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.nn.network_spec import Head, NetworkSpec
-from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.nn.network_spec import Head, NetworkSpec
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 AUXILIARY_VALUE = "auxiliary_value"
 """Name of the auxiliary value head."""

@@ -10,25 +10,25 @@ from typing_extensions import override
 from rlrun.algorithms.ppg.auxiliary_phase import AuxiliaryPhase
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
-from rlrun.config import NonNegativeFloat, PositiveInt, defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.training import TrainOnBatch
-from rlrun.flow.operators.value_estimates import MeasureValues
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss, Objective
-from rlrun.metric import Metric
-from rlrun.nn.model_config import ModelConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.training import TrainOnBatch
+from rlrun.engine.flow.operators.value_estimates import MeasureValues
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.settings.config import NonNegativeFloat, PositiveInt, defaults, fixed
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.ppg.policy import PhasicOutputs
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 POLICY, AUXILIARY = "policy", "auxiliary"
 """Names of the objectives: PPO's loss, and that of the auxiliary phases."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import SampleBatch, concatenated_rows
-from rlrun.datasets.data_set import DataSet, Indices
-from rlrun.datasets.transitions import Sequences, returns_to_go
-from rlrun.errors import UsageError
+from rlrun.engine.data.sample_batch import SampleBatch, concatenated_rows
+from rlrun.engine.datasets.data_set import DataSet, Indices
+from rlrun.engine.datasets.transitions import Sequences, returns_to_go
+from rlrun.engine.messages.errors import UsageError
 
 PREFERENCE = "preference"
 """Column of a comparison: 1 in the steps of the preferred episode, -1 in those of the other one, 0 elsewhere."""

@@ -9,23 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.algorithms.preferences.comparisons import PREFERENCE, compared, preferred
 from rlrun.algorithms.preferences.rlhf import KL_TO_REFERENCE
 from rlrun.algorithms.preferences.settings import DPOConfig
 from rlrun.algorithms.preferences.whole_episodes import WholeEpisodes
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow, StatefulOperator
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.training import TrainOnBatch
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.functional.saved_numbers import load_generator
-from rlrun.functional.seeding import child_seed
-from rlrun.learner.objective import Loss
-from rlrun.metric import Metric
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow, StatefulOperator
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.training import TrainOnBatch
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.saved_numbers import load_generator
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,22 +11,22 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from rlrun.algorithms.preferences.comparisons import EPISODE_ENDS, PREFERENCE
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.functional.seeding import child_seed
-from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Core, Head, Tower, network_spec
-from rlrun.nn.observation_leaves import encoded_leaves
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.action_spaces.action_space import Distribution
-from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.stochastic_actor import StochasticActorOutputs, StochasticActorPolicy
-from rlrun.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.engine.nn.network_spec import Core, Head, Tower, network_spec
+from rlrun.engine.nn.observation_leaves import encoded_leaves
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.action_spaces.action_space import Distribution
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.stochastic_actor import StochasticActorOutputs, StochasticActorPolicy
+from rlrun.engine.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
 
 if TYPE_CHECKING:
     from rlrun.algorithms.preferences.settings import RewardModelConfig, RLHFConfig
-    from rlrun.envs.spaces import Spaces
+    from rlrun.engine.envs.spaces import Spaces
 
 REWARD_MODEL = "reward_model."
 """Prefix of the names of the reward model's parameters."""

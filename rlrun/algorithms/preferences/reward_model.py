@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.algorithms.preferences.comparisons import Comparisons
 from rlrun.algorithms.preferences.settings import RewardModelConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.input_sets import opened
-from rlrun.flow.flow import Flow, Operator
-from rlrun.flow.operators.data import TrainOnData
-from rlrun.flow.sources.data_minibatches import data_minibatches
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.functional.seeding import child_seed
-from rlrun.learner.objective import Loss, Objective
-from rlrun.metric import Metric
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.input_sets import opened
+from rlrun.engine.flow.flow import Flow, Operator
+from rlrun.engine.flow.operators.data import TrainOnData
+from rlrun.engine.flow.sources.data_minibatches import data_minibatches
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.preferences.policy import RewardModelOutputs
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.policy import Policy
 
 
 class RewardModel(Algorithm[RewardModelConfig]):

@@ -10,13 +10,13 @@ from typing_extensions import override
 from rlrun.algorithms.ppo import PPO
 from rlrun.algorithms.preferences.settings import RLHFConfig
 from rlrun.algorithms.preferences.whole_episodes import WholeEpisodes
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow, Operator
-from rlrun.functional.moments import Moments
-from rlrun.metric import Metric
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow, Operator
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
-    from rlrun.flow.trainee import Trainee
+    from rlrun.engine.flow.trainee import Trainee
 
 KL_TO_REFERENCE = Metric(
     "kl_to_reference", "nats", "Mean log-probability of an episode's actions, less that by the reference policy"

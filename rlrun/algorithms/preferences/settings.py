@@ -5,12 +5,20 @@ from __future__ import annotations
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.algorithms.ppo import PPOConfig
 from rlrun.algorithms.settings.offline import OfflineConfig
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, EpochsConfig
-from rlrun.config import ConfigModel, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, defaults, fixed
-from rlrun.nn.model_config import NO_VIEWS, ModelConfig
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.nn.model_config import NO_VIEWS, ModelConfig
+from rlrun.engine.settings.config import (
+    ConfigModel,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    defaults,
+    fixed,
+)
 
 WHOLE_EPISODES = "episodes are compared as a whole, in one process"
 """Error message on settings that share the rows of a minibatch."""

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.algorithms.preferences.comparisons import check_length
-from rlrun.data.restored_rows import RestoredRows
-from rlrun.data.sample_batch import CLOSING_COLUMNS, SampleBatch, concatenated_rows
-from rlrun.data.tree import map_tree
-from rlrun.flow.flow import StatefulOperator
+from rlrun.engine.data.restored_rows import RestoredRows
+from rlrun.engine.data.sample_batch import CLOSING_COLUMNS, SampleBatch, concatenated_rows
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.flow.flow import StatefulOperator
 
 
 class WholeEpisodes(StatefulOperator):

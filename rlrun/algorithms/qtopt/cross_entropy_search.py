@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.algorithms.qtopt.cross_entropy_method import greedy_actions
-from rlrun.data.tree import leaves, map_tree
-from rlrun.functional.seeding import generator
-from rlrun.nn.acting import ActingNetwork, Heads
-from rlrun.policy.action_spaces.action_space import Floats
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.nn.acting import ActingNetwork, Heads
+from rlrun.engine.policy.action_spaces.action_space import Floats
 
 
 class CrossEntropySearch:

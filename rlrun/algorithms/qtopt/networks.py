@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rlrun.algorithms.actor_q.networks import ActorQNetworks, run
 from rlrun.algorithms.qtopt.cross_entropy_method import greedy_actions
-from rlrun.data.tree import map_tree
+from rlrun.engine.data.tree import map_tree
 
 NOISE = "action_noise"
 """Minibatch column of the cross-entropy method's noise, [S, 1, iterations, samples, D]."""

@@ -14,11 +14,11 @@ from rlrun.algorithms.actor_q.networks import CRITICS
 from rlrun.algorithms.actor_q.policy import ActorQPolicy
 from rlrun.algorithms.qtopt.cross_entropy_search import CrossEntropySearch
 from rlrun.algorithms.qtopt.networks import NOISE, CriticsNetworks
-from rlrun.envs.spaces import Spaces
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.box_scale import bounded_box
-from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
-from rlrun.policy.exploration.action_noise import ActionNoise
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.box_scale import bounded_box
+from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.exploration.action_noise import ActionNoise
 
 if TYPE_CHECKING:
     from rlrun.algorithms.qtopt.qtopt import QTOptConfig

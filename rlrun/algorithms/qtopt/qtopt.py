@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.objectives import loss_of_critics
 from rlrun.algorithms.dqn.apex import asynchronous_fragments, store_and_learn_concurrently
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
-from rlrun.config import ImportPath, NonNegativeInt, PositiveInt, Schedule, defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.batch_refs import LowerProcessPriority
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.sources.rollouts import RolloutMode
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
-from rlrun.nn.model_config import ActionValueModelConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.batch_refs import LowerProcessPriority
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.sources.rollouts import RolloutMode
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.nn.model_config import ActionValueModelConfig
+from rlrun.engine.settings.config import ImportPath, NonNegativeInt, PositiveInt, Schedule, defaults
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.settings.without_network import WithoutNetworkConfig
-from rlrun.config import defaults, fixed
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow, Operator
-from rlrun.flow.operators.weights import BroadcastWeights
-from rlrun.flow.trainee import Trainee
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow, Operator
+from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.settings.config import defaults, fixed
 
 if TYPE_CHECKING:
-    from rlrun.learner.objective import Objective
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.learner.objective import Objective
+    from rlrun.engine.policy.policy import Policy
 
 
 @fixed("nothing is learned", lr=1.0, gamma=1.0, normalize_rewards=False, clip_rewards=None)

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.make import make_action_space
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
-from rlrun.policy.policy_config import PolicyConfig
-from rlrun.policy.random_behavior import RandomBehavior
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.make import make_action_space
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.policy import Policy
+from rlrun.engine.policy.policy_config import PolicyConfig
+from rlrun.engine.policy.random_behavior import RandomBehavior
 
 
 class Nothing(nn.Module):

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import SampleBatch, concatenated_rows
-from rlrun.datasets.as_demonstrations import demonstrations_at
-from rlrun.errors import UsageError
-from rlrun.functional.saved_numbers import load_generator
-from rlrun.replay.replay_config import SequenceReplayConfig
-from rlrun.replay.sequences import SequenceReplay
-from rlrun.replay.stores import Indices
+from rlrun.engine.data.sample_batch import SampleBatch, concatenated_rows
+from rlrun.engine.datasets.as_demonstrations import demonstrations_at
+from rlrun.engine.functional.saved_numbers import load_generator
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.replay.sequences import SequenceReplay
+from rlrun.engine.replay.stores import Indices
 
 
 class DemonstratedReplay:

@@ -10,20 +10,20 @@ from typing_extensions import override
 
 from rlrun.algorithms.recurrent_q.networks import RecurrentQNetworks
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec
-from rlrun.nn.observation_leaves import ObservationTree
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.make import discrete_actions
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
-from rlrun.policy.exploration.exploration import Exploration, own_exploration
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec
+from rlrun.engine.nn.observation_leaves import ObservationTree
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.acting_network import acting_network
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.make import discrete_actions
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
+from rlrun.engine.policy.exploration.exploration import Exploration, own_exploration
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.policy import Policy
 
 if TYPE_CHECKING:
     from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config

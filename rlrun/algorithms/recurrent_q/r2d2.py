@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.algorithms.recurrent_q.value_rescaling import rescaled, unrescaled
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
-from rlrun.config import ImportPath, PositiveInt, Schedule, defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.functional.sequence_rows import following_steps, row_priorities
-from rlrun.learner.objective import Loss
-from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.sequence_rows import following_steps, row_priorities
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.settings.config import ImportPath, PositiveInt, Schedule, defaults
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.recurrent_q.networks import RecurrentQNetworks
-    from rlrun.replay.replay import Replay
+    from rlrun.engine.replay.replay import Replay
 
 
 @defaults(replay={"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6})

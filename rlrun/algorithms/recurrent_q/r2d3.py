@@ -11,12 +11,12 @@ from typing_extensions import override
 
 from rlrun.algorithms.recurrent_q.demonstrated_replay import DemonstratedReplay
 from rlrun.algorithms.recurrent_q.r2d2 import R2D2, R2D2Config
-from rlrun.config import Fraction
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.seeding import child_seed
-from rlrun.replay.local_replay import LocalReplay
-from rlrun.replay.replay import Replay
-from rlrun.replay.sequences import SequenceReplay
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.replay.local_replay import LocalReplay
+from rlrun.engine.replay.replay import Replay
+from rlrun.engine.replay.sequences import SequenceReplay
+from rlrun.engine.settings.config import Fraction
 
 
 class R2D3Config(R2D2Config):

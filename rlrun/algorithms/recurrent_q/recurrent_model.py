@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from rlrun.config import fixed
-from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, WHO_HAS_PRIVILEGES, CoreKind, ModelConfig
+from rlrun.engine.nn.model_config import (
+    WHO_DRAWS_IN_ORDER,
+    WHO_EMBEDS_ACTIONS,
+    WHO_HAS_PRIVILEGES,
+    CoreKind,
+    ModelConfig,
+)
+from rlrun.engine.settings.config import fixed
 
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rlrun.config import ConfigModel, Fraction, ImportPath, Schedule
+from rlrun.engine.settings.config import ConfigModel, Fraction, ImportPath, Schedule
 
 NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
 """Names of the noises that come with deterministic actors."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from rlrun.config import ConfigModel, PositiveInt
+from rlrun.engine.settings.config import ConfigModel, PositiveInt
 
 ActorObjective = Literal["first", "minimum", "mean"]
 """Value that an actor maximises: the first critic's, the critics' minimum, or their mean."""

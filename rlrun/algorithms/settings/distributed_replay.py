@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlrun.config import ConfigModel, NonNegativeInt, PositiveFloat, PositiveInt
+from rlrun.engine.settings.config import ConfigModel, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class AsynchronyConfig(ConfigModel):

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
-from rlrun.replay.replay_config import ReplayConfig
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.replay.replay_config import ReplayConfig
+from rlrun.engine.settings.config import (
+    ConfigModel,
+    Fraction,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Schedule,
+    defaults,
+    fixed,
+)
 
 
 @defaults(num_envs_per_worker=1, max_grad_norm=10.0)

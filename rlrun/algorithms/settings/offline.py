@@ -8,9 +8,9 @@ from typing import ClassVar
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import PositiveInt, fixed
-from rlrun.datasets.input_config import DataSettings, total_share
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.datasets.input_config import DataSettings, total_share
+from rlrun.engine.settings.config import PositiveInt, fixed
 
 
 @fixed(

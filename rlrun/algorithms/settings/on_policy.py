@@ -7,11 +7,11 @@ from typing import ClassVar
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithm_config import AlgorithmConfig, LoggedActions
-from rlrun.config import PositiveInt, fixed
-from rlrun.reward_streams.constraint_config import ConstraintConfig
-from rlrun.reward_streams.curiosity_config import CuriosityConfig
-from rlrun.reward_streams.streams import RewardStreams
+from rlrun.engine.algorithm_config import AlgorithmConfig, LoggedActions
+from rlrun.engine.reward_streams.constraint_config import ConstraintConfig
+from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
+from rlrun.engine.reward_streams.streams import RewardStreams
+from rlrun.engine.settings.config import PositiveInt, fixed
 
 WHO_HAS_CURIOSITY = "ppo, a2c, impala and appo have values of intrinsic rewards; take one of them"
 """Error message on `curiosity` in algorithms without intrinsic value heads."""

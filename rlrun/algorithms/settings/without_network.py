@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import fixed
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.settings.config import fixed
 
 
 @fixed("there is no network", model={}, normalize_observations=False, precision="float32", compile=False)

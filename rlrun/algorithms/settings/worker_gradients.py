@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import PositiveInt, fixed
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.settings.config import PositiveInt, fixed
 
 
 @fixed("gradients are computed on the workers' CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.algorithms.slateq.slates import all_slates, greedy_slate, slate_values
-from rlrun.data.tree import map_tree
-from rlrun.nn.acting import ActingNetwork
-from rlrun.policy.action_masks import ActionMask
-from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
-from rlrun.policy.action_spaces.multi_discrete import MultiDiscreteActions
-from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.policy.action_masks import ActionMask
+from rlrun.engine.policy.action_spaces.action_space import Actions, ActionSpace, Floats
+from rlrun.engine.policy.action_spaces.multi_discrete import MultiDiscreteActions
+from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
 
 CANDIDATES = "candidates"
 """Key of the observation's part with the features of the items to choose from, [N, F]."""

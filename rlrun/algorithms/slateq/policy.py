@@ -23,17 +23,17 @@ from rlrun.algorithms.slateq.acting import (
     choice_logits,
 )
 from rlrun.algorithms.slateq.slates import all_slates, greedy_slate, slate_values
-from rlrun.data.action_masks import ACTION_MASK
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.nn.network_spec import Head, Tower, network_spec
-from rlrun.nn.observation_leaves import observation_leaves
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.acting_network import acting_network
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.network_spec import Head, Tower, network_spec
+from rlrun.engine.nn.observation_leaves import observation_leaves
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.acting_network import acting_network
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.policy import Policy
 
 if TYPE_CHECKING:
     from rlrun.algorithms.slateq.settings import SlateQConfig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.algorithms.td_loss import HuberSettings
-from rlrun.config import Schedule, defaults, fixed
-from rlrun.nn.model_config import WHO_EMBEDS_ACTIONS, QModelConfig
+from rlrun.engine.nn.model_config import WHO_EMBEDS_ACTIONS, QModelConfig
+from rlrun.engine.settings.config import Schedule, defaults, fixed
 
 
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)

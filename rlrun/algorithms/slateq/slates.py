@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.action_masks import FORBIDDEN
+from rlrun.engine.data.action_masks import FORBIDDEN
 
 MOST_SLATES = 20_000
 """Largest number of slates that are enumerated; with more of them, slates are put together item by item."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.nn.acting import Floats, Heads
+from rlrun.engine.nn.acting import Floats, Heads
 
 
 class ActionTable:

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from rlrun.algorithms.tabular.action_table import ActionTable
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import UsageError
-from rlrun.nn.observation_leaf import ObservationLeaf
-from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.observation_leaf import ObservationLeaf
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.policy import Policy
 
 
 class Table(nn.Module):

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.settings.without_network import WithoutNetworkConfig
-from rlrun.config import Schedule, defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow, Operator
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.trainee import Trainee
-from rlrun.learner.learner import load_update
-from rlrun.metric import Metric
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow, Operator
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.learner.learner import load_update
+from rlrun.engine.settings.config import Schedule, defaults
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from rlrun.algorithms.tabular.policy import TabularPolicy
-    from rlrun.envs.spaces import Spaces
-    from rlrun.learner.objective import Objective
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.learner.objective import Objective
+    from rlrun.engine.policy.policy import Policy
 
 
 @defaults(lr=0.1, rollout_fragment_length=8)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.envs.env_model import finite_mdp
-from rlrun.functional.episode_returns import Doubles
-from rlrun.functional.saved_numbers import as_count
-from rlrun.rollout.rollout import Rollout
-from rlrun.rollout.worker import Orders
-from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.engine.envs.env_model import finite_mdp
+from rlrun.engine.functional.episode_returns import Doubles
+from rlrun.engine.functional.saved_numbers import as_count
+from rlrun.engine.rollout.rollout import Rollout
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_config import WorkerConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Sweep:
 
 
 class SweepingWorker:
-    """Synchronous Bellman backups of all states, one sweep per fragment; a `rlrun.rollout.worker.Worker`."""
+    """Synchronous Bellman backups of all states, one sweep per fragment; a `rlrun.engine.rollout.worker.Worker`."""
 
     def __init__(self, config: SweepingWorkerConfig) -> None:
         self.config = config

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.settings.without_network import WithoutNetworkConfig
-from rlrun.config import defaults, fixed
-from rlrun.flow.flow import Flow, Operator
-from rlrun.flow.operators.weights import BroadcastWeights
-from rlrun.flow.trainee import Trainee
-from rlrun.learner.learner import load_update
-from rlrun.metric import Metric
-from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.flow.flow import Flow, Operator
+from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.learner.learner import load_update
+from rlrun.engine.rollout.worker_config import WorkerConfig
+from rlrun.engine.settings.config import defaults, fixed
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from rlrun.algorithms.tabular.policy import TabularPolicy
     from rlrun.algorithms.tabular.sweeping_worker import Sweep, SweepingWorkerConfig
-    from rlrun.envs.spaces import Spaces
-    from rlrun.learner.objective import Objective
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.learner.objective import Objective
+    from rlrun.engine.policy.policy import Policy
 
 
 @defaults(num_envs_per_worker=1)

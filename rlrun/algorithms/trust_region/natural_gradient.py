@@ -14,10 +14,10 @@ from torch import Tensor
 
 from rlrun.algorithms.trust_region.conjugate_gradient import conjugate_gradient
 from rlrun.algorithms.trust_region.settings import TRPOConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss
-from rlrun.policy.policy import Policy
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.policy.policy import Policy
 
 
 class Measured(NamedTuple):

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from rlrun.algorithms.trust_region.settings import TRPOConfig
 from rlrun.algorithms.trust_region.trpo import TRPO
-from rlrun.config import defaults, fixed
+from rlrun.engine.settings.config import defaults, fixed
 
 
 @defaults(max_kl=0.05)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing_extensions import override
 
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, OnPolicyConfig
-from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, defaults, fixed
-from rlrun.nn.model_config import ModelConfig
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.settings.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, defaults, fixed
 
 ONE_PROCESS = "a step is computed from a whole batch in one process, and a mean of several steps is none"
 """Error message on settings that divide a batch."""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.data.learning_rows import learning_rows
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Operator
+from rlrun.engine.data.learning_rows import learning_rows
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Operator
 
 if TYPE_CHECKING:
-    from rlrun.flow.trainee import Trainee
+    from rlrun.engine.flow.trainee import Trainee
 
 
 class TakeStep(Operator):

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, KL
 from rlrun.algorithms.trust_region.settings import TRPOConfig
 from rlrun.algorithms.trust_region.take_step import TakeStep
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.training import TrainOnBatch
-from rlrun.flow.operators.value_estimates import MeasureValues
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.objective import Loss, Objective
-from rlrun.metric import Metric
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.flow.operators.training import TrainOnBatch
+from rlrun.engine.flow.operators.value_estimates import MeasureValues
+from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
-    from rlrun.policy.policy import Policy
+    from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
+    from rlrun.engine.policy.policy import Policy
 
 POLICY, VALUES = "policy", "values"
 """Names of the objectives: the natural gradient step, and the regression of the values."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rlrun.experiments.runs.trial_status import is_complete
+from rlrun.experiments.trial.results import RETURN
 from rlrun.report.diagnosis.evidence import GRADIENT_NORMS, Evidence
 from rlrun.report.diagnosis.finding import MORE_EPOCHS, Finding, Remedy, advised, number_text
-from rlrun.runs.trial_status import is_complete
-from rlrun.trial.results import RETURN
 
 FEW_MINIBATCHES = 200
 """Number of SGD steps below which a network has hardly changed; classic control takes some thousands."""

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.input_config import InputConfig
-from rlrun.datasets.input_sets import opened
-from rlrun.datasets.transitions import returns_to_go, rewards_at
-from rlrun.errors import RlrunError
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.input_config import InputConfig
+from rlrun.engine.datasets.input_sets import opened
+from rlrun.engine.datasets.transitions import returns_to_go, rewards_at
+from rlrun.engine.messages.errors import RlrunError
 
 
 @dataclass(frozen=True)

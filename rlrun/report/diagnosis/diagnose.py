@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.data.action_kind import other_kind
-from rlrun.envs.env_findings import EnvFinding
+from rlrun.engine.data.action_kind import other_kind
+from rlrun.engine.envs.env_findings import EnvFinding
+from rlrun.experiments.runs.outcome import resume_command
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.trial.divergence import DIVERGED
 from rlrun.report.action_kinds import differing_kinds
 from rlrun.report.configurations import configurations
 from rlrun.report.diagnosis.causes import CAUSES
@@ -29,9 +32,6 @@ from rlrun.report.diagnosis.finding import (
     number_text,
 )
 from rlrun.report.diagnosis.symptoms import SYMPTOMS
-from rlrun.runs.outcome import resume_command
-from rlrun.runs.trial_result import TrialResult
-from rlrun.trial.divergence import DIVERGED
 
 
 def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Finding]:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.metric import of_policy
+from rlrun.engine.rollout.evaluation import EvaluationResult
+from rlrun.engine.settings.metric import of_policy
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.trial.results import RETURN
 from rlrun.report.diagnosis.data_returns import DataReturns
-from rlrun.rollout.evaluation import EvaluationResult
-from rlrun.runs.trial_result import TrialResult
-from rlrun.trial.results import RETURN
 
 Floats = NDArray[np.float64]
 

@@ -8,27 +8,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rlrun.envs.env_config import EnvConfig, names_world
-from rlrun.envs.env_findings import EnvFinding
-from rlrun.errors import UsageError
-from rlrun.policy.random_behavior import RandomBehavior
+from rlrun.engine.envs.env_config import EnvConfig, names_world
+from rlrun.engine.envs.env_findings import EnvFinding
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.random_behavior import RandomBehavior
+from rlrun.engine.rollout.evaluation import EvaluationResult, evaluate
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.worlds.env_check import check_by_stepping
+from rlrun.engine.worlds.make import spaces_of_policies
+from rlrun.experiments.runs.run_directory import follow_import_paths
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.runs.trial_status import is_complete
+from rlrun.experiments.spec.titles import WITHOUT_ENV_TITLE, env_title
+from rlrun.experiments.trial.results import RETURN
+from rlrun.experiments.trial.trial_directory import TrialDirectory
 from rlrun.report.action_kinds import KIND_METRICS
 from rlrun.report.diagnosis.data_returns import data_returns
 from rlrun.report.diagnosis.diagnose import diagnose, failures, has_diverged, kinds_differ
 from rlrun.report.diagnosis.evidence import METRICS, RETURNS, Evidence, column_of
 from rlrun.report.diagnosis.finding import Finding
 from rlrun.report.reading import RunView, read_run
-from rlrun.rollout.evaluation import EvaluationResult, evaluate
-from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.runs.run_directory import follow_import_paths
-from rlrun.runs.trial_result import TrialResult
-from rlrun.runs.trial_status import is_complete
-from rlrun.spec.titles import WITHOUT_ENV_TITLE, env_title
-from rlrun.training.policies import Policies
-from rlrun.trial.results import RETURN
-from rlrun.trial.trial_directory import TrialDirectory
-from rlrun.worlds.env_check import check_by_stepping
-from rlrun.worlds.make import spaces_of_policies
 
 ENV_STEPS = 2_000
 """Number of env steps of the env check."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rlrun.experiments.runs.trial_status import is_complete
 from rlrun.report.diagnosis.data_checks import DATA_SYMPTOMS
 from rlrun.report.diagnosis.evidence import (
     ENTROPIES,
@@ -28,7 +29,6 @@ from rlrun.report.diagnosis.finding import (
     advised,
     number_text,
 )
-from rlrun.runs.trial_status import is_complete
 
 LARGE_KL = 0.1
 """KL divergence per update, in nats, that counts as large. PPO learns with 0.01 to 0.03 (its paper's target is 0.01);

@@ -3,9 +3,9 @@ import pytest
 
 from rlrun import A2C, A3C, Training
 from rlrun.algorithms.a3c import A3CConfig
-from rlrun.checkpoint.format import read_checkpoint
-from rlrun.errors import SpecError
-from rlrun.training import saved_state
+from rlrun.engine.checkpoint.format import read_checkpoint
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.training.save import saved_state
 from tests.rounding import rounding_error
 
 SMALL = {

@@ -11,11 +11,11 @@ import pytest
 from rlrun.algorithms.evolution.candidates import perturbation
 from rlrun.algorithms.evolution.cem import FitElites
 from rlrun.algorithms.evolution.evaluation import Returns
-from rlrun.config import SpecError
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import UsageError
-from rlrun.registry import algorithm_class
-from rlrun.training.training import Training
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.settings.config import SpecError
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.training import Training
 from tests.rounding import rounding_error
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {

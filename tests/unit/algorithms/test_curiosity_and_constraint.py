@@ -13,20 +13,20 @@ import pytest
 import torch
 
 import rlrun
-from rlrun.algorithm import Algorithm
-from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.algorithms.ppo import PPO, PPOConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import SpecError, UsageError
-from rlrun.flow.flow import Flow
-from rlrun.flow.trainee import Trainee
-from rlrun.functional.vtrace import vtrace
-from rlrun.registry import algorithm_class
-from rlrun.spec.load import load_experiments
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.vtrace import vtrace
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.assemble.reward_streams import novelty_loss
+from rlrun.engine.training.training import Training
+from rlrun.experiments.spec.load import load_experiments
 from rlrun.toys.two_lanes import TwoLanes
-from rlrun.training.reward_streams import novelty_loss
-from rlrun.training.training import Training
 from tests.results import numbers
 
 linprog = pytest.importorskip("scipy.optimize").linprog

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rlrun.envs.env_config import EnvConfig
-from rlrun.learner.update_executor import UpdateExecutor
-from rlrun.registry import algorithm_class
-from rlrun.training.assembly import assemble
-from rlrun.training.policies import Policies
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.assemble.assembly import assemble
+from rlrun.engine.training.assemble.policies import Policies
 
 
 def assembled(algorithm: str, num_workers: int, *, update_executor: UpdateExecutor) -> list[str]:

@@ -14,8 +14,8 @@ from rlrun.algorithms.impala.impala import Impala
 from rlrun.algorithms.pg.pg import PG
 from rlrun.algorithms.ppo import PPO
 from rlrun.algorithms.recurrent_q.r2d2 import R2D2
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
 
 ACTIONS, ROWS, LENGTH = 4, 6, 5
 MASK = torch.tensor([1, 0, 1, 0], dtype=torch.int8)

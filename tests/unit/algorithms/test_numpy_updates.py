@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import rlrun
-from rlrun.learner import execution
-from rlrun.learner.c_update import in_c
-from rlrun.learner.numpy_update import in_numpy
-from rlrun.learner.update_executor import UpdateExecutor
-from rlrun.nn.model_config import ModelConfig
+from rlrun.engine.learner.executors import execution
+from rlrun.engine.learner.executors.c_update import in_c
+from rlrun.engine.learner.executors.numpy_update import in_numpy
+from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+from rlrun.engine.nn.model_config import ModelConfig
 
 ON_POLICY = {"num_envs_per_worker": 4, "train_batch_size": 64, "min_env_steps_per_iteration": 0}
 OFF_POLICY = {"learning_starts": 32, "min_env_steps_per_iteration": 60}

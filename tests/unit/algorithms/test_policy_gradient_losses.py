@@ -6,10 +6,10 @@ from rlrun.algorithms.a2c import A2C
 from rlrun.algorithms.impala.appo import APPO
 from rlrun.algorithms.impala.impala import Impala
 from rlrun.algorithms.pg.pg import PG
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.functional.returns import gae
-from rlrun.policy.action_spaces.discrete import Categorical
-from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.returns import gae
+from rlrun.engine.policy.action_spaces.discrete import Categorical
+from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 from tests.rounding import rounding_error
 
 SCHEDULED = {name: torch.tensor(0.0) for name in ("entropy_coeff", "kl_coeff")} | {"clip_param": torch.tensor(0.2)}

@@ -4,11 +4,11 @@ import torch
 
 import rlrun
 from rlrun.algorithms.ppo import PPO, PPOConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import SpecError
-from rlrun.policy.action_spaces.discrete import Categorical
-from rlrun.policy.action_spaces.gaussian_box import DiagonalGaussian
-from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.policy.action_spaces.discrete import Categorical
+from rlrun.engine.policy.action_spaces.gaussian_box import DiagonalGaussian
+from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 from tests.rounding import rounding_error
 
 SCHEDULED = {"clip_param": torch.tensor(0.2), "entropy_coeff": torch.tensor(0.0), "lr": torch.tensor(1e-3)}

@@ -13,16 +13,16 @@ from torch import Tensor
 
 import rlrun
 from rlrun import Training
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.networks import action_masks
 from rlrun.algorithms.actor_q.sac import SACConfig
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
-from rlrun.data.action_masks import ACTION_MASK
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import SpecError
-from rlrun.nn.model_config import SoftModelConfig
-from rlrun.nn.network_module import NetworkModule
-from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.nn.model_config import SoftModelConfig
+from rlrun.engine.nn.network_module import NetworkModule
+from rlrun.engine.replay.replay_config import SequenceReplayConfig
 from tests.policies import policy_from
 from tests.rounding import rounding_error
 

@@ -10,8 +10,8 @@ import pytest
 
 import rlrun
 from rlrun import Training
-from rlrun.algorithm import Algorithm
-from rlrun.errors import SpecError
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.messages.errors import SpecError
 
 CUE = {"id": "rlrun.toys.known_optimum:CueRecall", "kwargs": {"delay": 3}}
 MODEL = {"hiddens": [16], "core": "gru", "core_width": 16, "shared_value": True}

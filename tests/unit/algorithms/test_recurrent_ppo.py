@@ -11,12 +11,12 @@ import torch
 
 import rlrun
 from rlrun.algorithms.ppo import PPO, PPOConfig
-from rlrun.data.learning_rows import sequence_rows
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import SpecError
-from rlrun.learner.local_learner import LocalLearner
-from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from rlrun.engine.data.learning_rows import sequence_rows
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.learner.local_learner import LocalLearner
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.training.assemble.learner_factory import AlgorithmLearnerFactory
 from tests.rounding import rounding_error
 
 MODEL = {"hiddens": [8], "core": "lstm", "core_width": 6}

@@ -11,12 +11,12 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 import rlrun
-from rlrun.algorithm import Algorithm
-from rlrun.envs.env_config import WorldClock
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError, UsageError
-from rlrun.spec.load import parse_experiments
-from rlrun.worlds.world import World, WorldStep
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.envs.env_config import WorldClock
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.worlds.world import World, WorldStep
+from rlrun.experiments.spec.load import parse_experiments
 from tests.results import numbers
 
 MOVES = 4

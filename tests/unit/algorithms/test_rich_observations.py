@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 import rlrun
 from rlrun import Training
-from rlrun.algorithm import Algorithm
 from rlrun.cli.main import cli
-from rlrun.errors import CheckpointRefused
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.messages.errors import CheckpointRefused
 
 ENTITIES = "rlrun.toys.rich_observations:HighestEntity"
 CAMERAS = "rlrun.toys.rich_observations:TwoCameras"

@@ -9,11 +9,11 @@ import pytest
 from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
-from rlrun.algorithm import Algorithm
-from rlrun.data.space_kinds import action_kinds
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError, UsageError
-from rlrun.registry import BUILT_IN, algorithm_class
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.space_kinds import action_kinds
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
 
 ACTIONS: tuple[Space[Any], ...] = (
     Discrete(2),

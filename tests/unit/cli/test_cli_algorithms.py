@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rlrun import registry
 from rlrun.cli.main import cli
+from rlrun.engine.settings import registry
 
 
 @pytest.fixture

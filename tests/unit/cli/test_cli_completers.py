@@ -9,9 +9,9 @@ import pytest
 from click.shell_completion import ShellComplete, get_completion_class
 
 from rlrun.cli.main import COMMANDS, cli
-from rlrun.runs.labels import Labels, write_labels
-from rlrun.runs.run_directory import RunDirectory
-from rlrun.spec.load import parse_experiments
+from rlrun.experiments.runs.labels import Labels, write_labels
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.spec.load import parse_experiments
 
 SPEC = {"algorithm": "dqn", "env": "CartPole-v1", "seeds": 2, "stop": {"env_steps": 1000}}
 

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
-from rlrun.runs import run_state
-from rlrun.runs.run_directory import RunDirectory
-from rlrun.spec.load import parse_experiments
-from rlrun.trial.results import ResultWriter
+from rlrun.experiments.runs import run_state
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.results import ResultWriter
 
 SPEC = {"algorithm": "ppo", "env": "CartPole-v1", "seeds": 3, "stop": {"iteration": 5}}
 

@@ -10,18 +10,18 @@ from click.testing import CliRunner, Result
 
 from rlrun import DQN, PPO, R2D2, Training
 from rlrun.cli.main import cli
-from rlrun.data.demonstrations import load_demonstrations
-from rlrun.datasets.as_demonstrations import demonstrations_at
-from rlrun.datasets.data_set import DataSet
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import UsageError
-from rlrun.rollout.demonstrating import demonstrate as record_demonstrations
-from rlrun.rollout.demonstrating import demonstrate_to_set
+from rlrun.engine.data.demonstrations import load_demonstrations
+from rlrun.engine.datasets.as_demonstrations import demonstrations_at
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout.demonstrating import demonstrate as record_demonstrations
+from rlrun.engine.rollout.demonstrating import demonstrate_to_set
 
 ROOT = Path(__file__).parents[3]
 POSITIONS = {
     "id": "CartPole-v1",
-    "wrappers": [{"id": "rlrun.envs.partial_view:PartialView", "kwargs": {"numbers": [0, 2]}}],
+    "wrappers": [{"id": "rlrun.engine.envs.partial_view:PartialView", "kwargs": {"numbers": [0, 2]}}],
 }
 
 

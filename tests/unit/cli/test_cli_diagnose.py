@@ -9,10 +9,10 @@ from click.testing import CliRunner, Result
 
 import rlrun
 from rlrun.cli.main import cli
-from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.envs.step_marks import StepMarks, begin_marks, end_marks
-from rlrun.errors import TrainingFailed
-from rlrun.runs.trial_result import read_trial
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.step_marks import StepMarks, begin_marks, end_marks
+from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.experiments.runs.trial_result import read_trial
 
 
 def invoke(*words: object) -> Result:

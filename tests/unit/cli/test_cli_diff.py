@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rlrun.runs.run_directory import RunDirectory
-from rlrun.spec.difference import Difference, Setting, differences, entry_of_trial
-from rlrun.spec.load import parse_experiments
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.spec.difference import Difference, Setting, differences, entry_of_trial
+from rlrun.experiments.spec.load import parse_experiments
 from tests.command import rlrun
 
 SPEC = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 1000}}

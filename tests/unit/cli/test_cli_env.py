@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
-from rlrun.errors import ExitCode
+from rlrun.engine.messages.errors import ExitCode
 
 
 def check(*words: object) -> Result:

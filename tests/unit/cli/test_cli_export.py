@@ -14,11 +14,11 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun import PPO, Training
-from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.alphazero.alphazero import AlphaZero
-from rlrun.datasets.writer import SetWriter
-from rlrun.kernels.library import compiler
-from rlrun.training.policies import Policies
+from rlrun.engine.algorithm_config import WorldSamplingSettings
+from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.kernels.library import compiler
+from rlrun.engine.training.assemble.policies import Policies
 from tests.command import rlrun
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "exported"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import rlrun
-from rlrun.errors import UsageError
-from rlrun.runs.run_directory import RunDirectory
-from rlrun.spec.load import parse_experiments
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.spec.load import parse_experiments
 from tests.command import rlrun as command
 
 SPEC = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 1000}}

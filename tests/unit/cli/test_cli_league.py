@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.alphazero.alphazero import AlphaZero
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.league import league_text
 from rlrun.cli.versus import Versus
-from rlrun.envs.env_config import EnvConfig
-from rlrun.league.league_settings import LeagueSettings, SeatSettings
-from rlrun.league.ratings import Outcomes
-from rlrun.training.policies import Policies
-from rlrun.training.training import Training
+from rlrun.engine.algorithm_config import WorldSamplingSettings
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.engine.league.ratings import Outcomes
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.training import Training
 from tests.command import rlrun
 
 GAME = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
@@ -37,7 +37,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     league = Policies(
         {"main": PPO(PPO.Config.parse(SMALL))},
         WorldSamplingSettings(),
-        mapping="rlrun.league.sides:alternate",
+        mapping="rlrun.engine.league.sides:alternate",
         seats={"opponent": SeatSettings(plays_against="main")},
         league=LeagueSettings(snapshot_every=1, rating_episodes=4),
     )

@@ -12,7 +12,7 @@ from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.trial_progress import TrialProgress, shown_first
 from rlrun.cli.trial_screen import drawn_trial
 from rlrun.cli.trial_table import columns_of, drawn_run, text_table, that_fit
-from rlrun.runs.events import RunResources, TrialEvent
+from rlrun.experiments.runs.events import RunResources, TrialEvent
 
 
 def sweep(trials: int, running: int = 0, paused: int = 0, ended: int = 0) -> RunProgress:

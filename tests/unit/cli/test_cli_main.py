@@ -14,11 +14,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from rlrun import errors
-from rlrun.checkpoint.state_codec import decode
 from rlrun.cli.exits import explain, explained_errors
 from rlrun.cli.main import COMMANDS, cli
-from rlrun.foreign_names import table
+from rlrun.engine.checkpoint.state_codec import decode
+from rlrun.engine.messages import errors
+from rlrun.engine.messages.foreign_names import table
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -266,7 +266,7 @@ def test_a_signal_that_the_caller_ignores_stays_ignored() -> None:
 import os, signal
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 from rlrun.__main__ import run
-from rlrun.signals import listen
+from rlrun.engine.processes.signals import listen
 listen()
 os.kill(os.getpid(), signal.SIGHUP)
 run()
@@ -349,8 +349,8 @@ import threading
 import time
 from rlrun.cli import runs
 from rlrun.cli.main import main
-from rlrun.errors import RayEnded
-from rlrun.process_end import end_process
+from rlrun.engine.messages.errors import RayEnded
+from rlrun.engine.processes.process_end import end_process
 
 def waits_for_ever():
     threading.Thread(target=end_process, args=[RayEnded("Ray has ended; go on")]).start()
@@ -386,8 +386,8 @@ def test_a_run_that_a_thread_of_its_process_ends_keeps_its_exit_code() -> None:
     program = """
 from rlrun.__main__ import run
 from rlrun.cli import train
-from rlrun.errors import RayEnded
-from rlrun.process_end import end_process
+from rlrun.engine.messages.errors import RayEnded
+from rlrun.engine.processes.process_end import end_process
 train.train.callback = lambda **options: end_process(RayEnded("told already"))
 run()
 """

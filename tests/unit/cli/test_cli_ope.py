@@ -10,8 +10,8 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun import PPO, Training
-from rlrun.datasets.layout import LOGP, LOGP_FORM
-from rlrun.datasets.writer import SetWriter
+from rlrun.engine.datasets.layout import LOGP, LOGP_FORM
+from rlrun.engine.datasets.writer import SetWriter
 from tests.command import rlrun
 
 EPISODES, STEPS = 20, 4

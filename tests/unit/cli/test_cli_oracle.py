@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from rlrun import PPO, QLearning, Training
-from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.cli.main import cli
-from rlrun.envs.env_config import EnvConfig
-from rlrun.training.policies import Policies
+from rlrun.engine.algorithm_config import WorldSamplingSettings
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.training.assemble.policies import Policies
 
 
 def told(*words: object) -> str:
@@ -51,8 +51,8 @@ ice:
   env:
     id: FrozenLake-v1
     wrappers:
-      - {id: "rlrun.envs.task_automaton:StateLabels", kwargs: {labels: {goal: [15]}}}
-      - id: rlrun.envs.task_automaton:TaskAutomaton
+      - {id: "rlrun.exact.task_automaton:StateLabels", kwargs: {labels: {goal: [15]}}}
+      - id: rlrun.exact.task_automaton:TaskAutomaton
         kwargs:
           automaton:
             states: [going, there]

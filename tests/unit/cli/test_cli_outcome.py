@@ -8,7 +8,7 @@ import pytest
 
 import rlrun
 from rlrun.cli.outcome import few_trials, over_seeds, print_outcome, results_table
-from rlrun.runs.trial_result import TrialResult
+from rlrun.experiments.runs.trial_result import TrialResult
 
 
 def trial(run: str, name: str) -> TrialResult:

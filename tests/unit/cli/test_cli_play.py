@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.alphazero.alphazero import AlphaZero
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.main import cli
 from rlrun.cli.play import board_text
-from rlrun.envs.env_config import EnvConfig
+from rlrun.engine.algorithm_config import WorldSamplingSettings
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.training import Training
 from rlrun.toys.board_games import ConnectFour, Hex
-from rlrun.training.policies import Policies
-from rlrun.training.training import Training
 
 GAMES = "rlrun.toys.board_games"
 SMALL = {"model": {"hiddens": [4]}, "compile": False}

@@ -17,10 +17,10 @@ from rlrun.cli.profile_tables import profile_data, profile_lines
 from rlrun.cli.profiling import Profile, WorkerTime, worker_times
 from rlrun.cli.remedy import remedy
 from rlrun.cli.trace import trace_events
-from rlrun.flow.flow import OperatorTiming
-from rlrun.rollout.counts import MeasuredFragment
-from rlrun.rollout.phases import FragmentTimes, machine_clock
-from rlrun.spec.load import shipped_experiment
+from rlrun.engine.flow.flow import OperatorTiming
+from rlrun.engine.rollout.counts import MeasuredFragment
+from rlrun.engine.rollout.phases import FragmentTimes, machine_clock
+from rlrun.experiments.spec.load import shipped_experiment
 
 SPEC = """
 tiny:

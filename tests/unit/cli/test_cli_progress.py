@@ -14,7 +14,7 @@ from rlrun.cli.plain_lines import PlainLines
 from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.trial_progress import TrialProgress
 from rlrun.cli.trial_table import columns_of
-from rlrun.runs.events import RunResources, TrialEvent
+from rlrun.experiments.runs.events import RunResources, TrialEvent
 
 
 def trial_with(stop: dict[str, float], **result: Any) -> TrialProgress:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rlrun.checkpoint.plain_yaml import dump_plain_yaml
-from rlrun.runs.run_directory import RunTable
-from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
+from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml
+from rlrun.experiments.runs.run_directory import RunTable
+from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 from tests.command import rlrun
 
 

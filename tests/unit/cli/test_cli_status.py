@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
-from rlrun.runs import run_state
-from rlrun.runs.run_directory import RunDirectory
-from rlrun.runs.run_state import RunState, read_run_state
-from rlrun.spec.load import parse_experiments
-from rlrun.trial.results import ResultWriter
-from rlrun.trial.trial_directory import TrialStatus
+from rlrun.experiments.runs import run_state
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.runs.run_state import RunState, read_run_state
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.results import ResultWriter
+from rlrun.experiments.trial.trial_directory import TrialStatus
 
 SPEC = {"algorithm": "ppo", "env": "CartPole-v1", "seeds": 3, "stop": {"env_steps": 1000}}
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import rlrun as rlrun_api
-from rlrun.checkpoint.format import Content, read_checkpoint
-from rlrun.checkpoint.store import CheckpointStore
 from rlrun.cli.targets import checkpoint_named, evaluation_env, read_next, run_named
-from rlrun.errors import CheckpointError, UsageError
-from rlrun.runs.run_directory import RunTable
-from rlrun.trial.results import ResultWriter
-from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+from rlrun.engine.checkpoint.format import Content, read_checkpoint
+from rlrun.engine.checkpoint.store import CheckpointStore
+from rlrun.engine.messages.errors import CheckpointError, UsageError
+from rlrun.experiments.runs.run_directory import RunTable
+from rlrun.experiments.trial.results import ResultWriter
+from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
 from tests.command import rlrun
 
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from rlrun.cli.main import cli
-from rlrun.spec.load import load_experiments
+from rlrun.experiments.spec.load import load_experiments
 
 THEIRS = (
     "pole:\n  run: DQN\n  env: CartPole-v0\n  stop: {timesteps_total: 50000}\n  config: {lr: 0.1, callbacks: a.B}\n"

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.checkpoint.format import Content
-from rlrun.checkpoint.store import CheckpointStore
 from rlrun.cli.json_document import print_json
 from rlrun.cli.outcome import next_steps, results_table
 from rlrun.cli.regress import verdicts_text
 from rlrun.cli.timings import tune
-from rlrun.errors import UsageError
-from rlrun.regression.judgement import Comparison
-from rlrun.regression.verdicts import Case, Verdict
-from rlrun.runs.trial_result import TrialResult, read_trial
-from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+from rlrun.engine.checkpoint.format import Content
+from rlrun.engine.checkpoint.store import CheckpointStore
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.runs.trial_result import TrialResult, read_trial
+from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+from rlrun.report.regression.judgement import Comparison
+from rlrun.report.regression.verdicts import Case, Verdict
 
 
 def case(seed: int, value: float) -> Case:

@@ -14,8 +14,8 @@ import pytest
 
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.watch import RunWatcher, watching
-from rlrun.errors import UsageError
-from rlrun.runs.events import (
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.runs.events import (
     RunEvent,
     RunFinished,
     RunResources,
@@ -26,8 +26,8 @@ from rlrun.runs.events import (
     TrialNote,
     Watcher,
 )
-from rlrun.runs.trial_result import TrialResult
-from rlrun.spec.experiment import TrialSpec
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.spec.experiment import TrialSpec
 from tests.command import rlrun
 
 SmallTrial = Callable[[int], TrialSpec]
@@ -138,7 +138,7 @@ def test_progress_as_json_is_a_line_for_each_event_and_the_result_is_the_last(
         print("what an env prints")
         return []
 
-    monkeypatch.setattr("rlrun.launch.run.run", run)
+    monkeypatch.setattr("rlrun.experiments.launch.run.run", run)
     done = rlrun("train", "cartpole/ppo", "--progress", "json")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["event"] for line in lines] == [
@@ -167,7 +167,7 @@ def test_a_quiet_command_shows_its_results_alone(words: list[str], told: str, mo
         watch(RunFinished(Path("runs/tiny"), (), 1.0))
         return []
 
-    monkeypatch.setattr("rlrun.launch.run.run", run)
+    monkeypatch.setattr("rlrun.experiments.launch.run.run", run)
     assert rlrun("train", "cartpole/ppo", *words).stderr == told
 
 

@@ -13,12 +13,12 @@ from click.testing import CliRunner
 
 from rlrun.cli.compare import comparison_text
 from rlrun.cli.main import cli
-from rlrun.errors import UsageError
-from rlrun.metric import Mode
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.settings.metric import Mode
+from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.report.comparison import Comparison, Side, _worse_than_the_others, compare, mean_height
 from rlrun.report.configurations import groups_of
 from rlrun.report.reading import read_run
-from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 
 MakeRun = Callable[..., Path]
 RETURN = "episode_return_mean"

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.report.configurations import groups_of
 from rlrun.report.curves import Curve, curve_of, ranked, sample_points
 from rlrun.report.reading import read_run
-from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 
 MakeRun = Callable[..., Path]
 RETURN = "episode_return_mean"

@@ -12,14 +12,14 @@ from gymnasium.spaces import Box
 import rlrun
 from rlrun.cli.main import cli
 from rlrun.cli.outcome import next_steps
-from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.writer import SetWriter
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.writer import SetWriter
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.runs.trial_result import Columns, TrialResult
 from rlrun.report.diagnosis.data_returns import DataReturns, continued_returns, data_returns
 from rlrun.report.diagnosis.diagnose import diagnose
 from rlrun.report.diagnosis.evidence import Evidence
 from rlrun.report.diagnosis.run_diagnosis import diagnose_run
-from rlrun.runs.run_directory import RunDirectory
-from rlrun.runs.trial_result import Columns, TrialResult
 
 BOX = Box(-1, 1, (2,))
 

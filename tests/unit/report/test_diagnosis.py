@@ -11,21 +11,21 @@ import pytest
 from gymnasium.spaces import Box
 
 import rlrun
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.env_findings import EnvFinding, observation_findings, reward_findings
-from rlrun.envs.make import spaces_of
-from rlrun.policy.random_behavior import RandomBehavior
-from rlrun.registry import BUILT_IN, algorithm_class
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_findings import EnvFinding, observation_findings, reward_findings
+from rlrun.engine.envs.make import spaces_of
+from rlrun.engine.policy.random_behavior import RandomBehavior
+from rlrun.engine.rollout.evaluation import EvaluationResult, evaluate
+from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
+from rlrun.engine.worlds.env_check import check_by_stepping
+from rlrun.engine.worlds.make import kinds_of_agents
+from rlrun.experiments.runs.trial_result import Columns, TrialResult
+from rlrun.experiments.runs.trial_status import Status
+from rlrun.experiments.trial.trial_directory import TrialDirectory
 from rlrun.report.diagnosis.diagnose import diagnose, failures
 from rlrun.report.diagnosis.evidence import METRICS, Evidence
 from rlrun.report.diagnosis.finding import Finding
 from rlrun.report.reading import read_run
-from rlrun.rollout.evaluation import EvaluationResult, evaluate
-from rlrun.runs.trial_result import Columns, TrialResult
-from rlrun.runs.trial_status import Status
-from rlrun.trial.trial_directory import TrialDirectory
-from rlrun.worlds.env_check import check_by_stepping
-from rlrun.worlds.make import kinds_of_agents
 
 RANDOM = EvaluationResult([10.0, 30.0], [10, 30])  # 20 with a standard deviation of 10
 

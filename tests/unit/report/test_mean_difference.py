@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rlrun.functional.student_t import t_quantile
+from rlrun.engine.functional.student_t import t_quantile
 from rlrun.report.statistics import mean_difference
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from rlrun.checkpoint.plain_yaml import load_plain_yaml
-from rlrun.errors import UsageError
+from rlrun.engine.checkpoint.plain_yaml import load_plain_yaml
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.runs.labels import Labels, write_labels
+from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.report.page import ASSETS, write_report
-from rlrun.runs.labels import Labels, write_labels
-from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 
 MakeRun = Callable[..., Path]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlrun.errors import UsageError
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.report.configurations import groups_of
 from rlrun.report.page_data import page_data
 from rlrun.report.reading import axis_of, chosen_goal, counterpart, lacking, read_run, read_runs, require_reported
 from rlrun.report.summary import summarise
-from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 
 MakeRun = Callable[..., Path]
 

@@ -23,7 +23,7 @@ from rlrun.report.statistics import (
     smallest_p,
 )
 
-# Written by tools/check_statistics.py, from the package rliable.
+# Written by scripts/check_statistics.py, from the package rliable.
 RLIABLE = json.loads((Path(__file__).parent / "rliable.json").read_text())
 
 

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from rlrun.checkpoint.format import Content
-from rlrun.checkpoint.store import CheckpointStore
+from rlrun.engine.checkpoint.format import Content
+from rlrun.engine.checkpoint.store import CheckpointStore
+from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.report.configurations import groups_of
 from rlrun.report.reading import read_run
 from rlrun.report.summary import best_trial, shape_text, status_text, summarise, varied_text
-from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 
 MakeRun = Callable[..., Path]
 RETURN = "episode_return_mean"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from rlrun.checkpoint.manifest import manifest_bytes
+from rlrun.engine.checkpoint.manifest import manifest_bytes
 from rlrun.report.configurations import groups_of
 from rlrun.report.reading import read_run
 from rlrun.report.timeline import history, timeline

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.errors import UsageError
+from rlrun.engine.messages.errors import UsageError
 from rlrun.toys.board_games import BoardGame, ConnectFour, Hex, TicTacToe
 from rlrun.toys.board_players import Minimax, OnePly, TreeSearch
 from rlrun.toys.scripted_players import RandomLegal

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlrun.data.tree import leaves
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.episode_place import EpisodeSeeds
+from rlrun.engine.data.tree import leaves
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.worlds.make import make_vector_world
+from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.toys.foraging import COLORS, FORAGER, HUNTER, Foraging
 from rlrun.toys.scripted_players import GreedyForager
-from rlrun.worlds.make import make_vector_world
-from rlrun.worlds.mapping import PolicyMapping
 
 
 def play(world: Foraging, seed: int, *, greedy: bool) -> dict[str, float]:

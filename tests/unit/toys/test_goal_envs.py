@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.goal_env import GoalEnv
-from rlrun.envs.vector_env import EnvError
-from rlrun.errors import UsageError
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.goal_env import GoalEnv
+from rlrun.engine.envs.vector_env import EnvError
+from rlrun.engine.messages.errors import UsageError
 from rlrun.toys.goal_envs import BitFlip, Reach
 
 

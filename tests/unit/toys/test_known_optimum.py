@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlrun.envs.spaces import misfit
+from rlrun.engine.envs.spaces import misfit
 from rlrun.toys.known_optimum import (
     ActionReward,
     AsymmetricBox,

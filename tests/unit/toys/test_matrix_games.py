@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from rlrun.errors import UsageError
+from rlrun.engine.messages.errors import UsageError
 from rlrun.toys.matrix_games import AGENTS, MatrixGame, TwoStepGame
 
 

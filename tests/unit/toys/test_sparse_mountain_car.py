@@ -3,8 +3,8 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.make import check_same_spaces, spaces_of
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.make import check_same_spaces, spaces_of
 from rlrun.toys.sparse_mountain_car import SparseMountainCar
 
 

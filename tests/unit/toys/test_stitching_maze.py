@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.env_model import finite_mdp
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_model import finite_mdp
 from rlrun.toys.stitching_maze import MAP, StitchingMaze, recorded_episodes
 
 CROSSING = 3  # the cell in the first row from which the maze goes on

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlrun.engine.worlds.array_worlds import ArrayStep
 from rlrun.toys.scripted_players import TribeForager
 from rlrun.toys.terrain import FOOD, STONE, WATER, random_terrain, shores
 from rlrun.toys.tribes import (
@@ -22,7 +23,6 @@ from rlrun.toys.tribes import (
     WANT,
     Tribes,
 )
-from rlrun.worlds.array_worlds import ArrayStep
 
 SMALL = {"num_agents": 24, "size": 24}
 HERE = (RADIUS, RADIUS)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlrun.data.action_masks import ACTION_MASK
+from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.toys.twenty_questions import (
     END,
     FIRST_ATTRIBUTE,

@@ -3,7 +3,7 @@ import torch
 
 from rlrun import ApexDDPG, Training
 from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.engine.data.sample_batch import SampleBatch
 from tests.rounding import rounding_error
 
 PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 25}

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from rlrun import DDPG, PPO, SAC, TD3, Training
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.errors import SpecError, UsageError
-from rlrun.learner.optimizers import STEPS
-from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.learner.optimizers import STEPS
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.training.assemble.learner_factory import AlgorithmLearnerFactory
 from tests.results import numbers
 from tests.rounding import rounding_error
 

@@ -7,11 +7,11 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
 from rlrun.algorithms.actor_q.td3 import TD3Config
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.errors import UsageError
-from rlrun.nn.model_config import ActorQModelConfig
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.model_config import ActorQModelConfig
+from rlrun.engine.policy.weights import Weights
 from tests.policies import policy_from
 from tests.rounding import rounding_error
 

@@ -21,14 +21,14 @@ from rlrun.algorithms.actor_q.sac import SACConfig
 from rlrun.algorithms.actor_q.soft_networks import SquashedNetworks
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.algorithms.loss_metrics import GRAD_NORM
-from rlrun.config import defaults
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.functional.masked import masked_mean
-from rlrun.learner.learner import Learner
-from rlrun.learner.objective import Loss, Objective
-from rlrun.metric import Metric
-from rlrun.policy.policy import Policy
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.learner import Learner
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.policy.policy import Policy
+from rlrun.engine.settings.config import defaults
+from rlrun.engine.settings.metric import Metric
 
 SPACES = Spaces(Box(-1, 1, (3,)), Box(-1, 1, (2,)))
 SMALL: dict[str, Any] = {

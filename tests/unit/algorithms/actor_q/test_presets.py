@@ -18,13 +18,13 @@ from rlrun import REDQ, SAC, TQC, CrossQ, DroQ, SimBa, Training
 from rlrun.algorithms.actor_q.extended_sac import ExtendedSAC
 from rlrun.algorithms.actor_q.quantile_networks import truncated_mixture
 from rlrun.algorithms.actor_q.soft_networks import SquashedNetworks
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError, UsageError
-from rlrun.learner.optimizers import Adam, AdamW
-from rlrun.nn.batch_renorm import batch_statistics
-from rlrun.policy.policy import Policy
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.learner.optimizers import Adam, AdamW
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.nn.batch_renorm import batch_statistics
+from rlrun.engine.policy.policy import Policy
+from rlrun.engine.policy.weights import Weights
 
 SPACES = Spaces(Box(-1, 1, (3,)), Box(-1, 1, (2,)))
 SMALL: dict[str, Any] = {

@@ -9,12 +9,12 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from rlrun.algorithms.actor_q.sac import SACConfig
 from rlrun.algorithms.actor_q.soft_networks import averaged
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.errors import UsageError
-from rlrun.nn.model_config import SoftModelConfig
-from rlrun.policy.action_spaces.squashed_box import SquashedGaussian
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.model_config import SoftModelConfig
+from rlrun.engine.policy.action_spaces.squashed_box import SquashedGaussian
+from rlrun.engine.policy.weights import Weights
 from tests.policies import policy_from
 from tests.rounding import rounding_error
 

@@ -14,13 +14,13 @@ import rlrun
 from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
 from rlrun.algorithms.alphazero.ranked_rewards import BAR
 from rlrun.algorithms.ppo import PPO
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import UsageError
-from rlrun.league.league_settings import SeatSettings
-from rlrun.policy.action_spaces.discrete import Categorical
-from rlrun.training.policies import Policies
-from rlrun.training.training import Training
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.league.league_settings import SeatSettings
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.action_spaces.discrete import Categorical
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.training import Training
 from tests.results import numbers
 from tests.rounding import rounding_error
 
@@ -74,7 +74,8 @@ def test_a_restored_training_goes_on_bit_for_bit(settings: dict[str, Any], tmp_p
 
 
 POLE = EnvConfig(
-    world="rlrun.worlds.searched_env:SearchedEnv", kwargs={"env": "rlrun.toys.sparse_cartpole:SparseCartPole"}
+    world="rlrun.engine.worlds.games.searched_env:SearchedEnv",
+    kwargs={"env": "rlrun.toys.sparse_cartpole:SparseCartPole"},
 )
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from rlrun.algorithms.alphazero.matches import points_of
 from rlrun.algorithms.alphazero.tree_search import Predict, SearchSettings
+from rlrun.engine.worlds.games.array_game import Flags, Floats, States
 from rlrun.toys.line_games import TicTacToeArrays
-from rlrun.worlds.array_game import Flags, Floats, States
-from tests.unit.worlds.random_play import RandomPlay, uniform
+from tests.unit.engine.worlds.random_play import RandomPlay, uniform
 
 
 def wrong(states: States, legal: Flags) -> tuple[Floats, Floats]:

@@ -9,10 +9,10 @@ import pytest
 
 from rlrun.algorithms.alphazero.ranked_rewards import RankedGame
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
-from rlrun.errors import EnvironmentUnusable
-from rlrun.worlds.array_game import Flags
-from rlrun.worlds.searchable import ObjectGame
-from tests.unit.worlds.random_play import uniform
+from rlrun.engine.messages.errors import EnvironmentUnusable
+from rlrun.engine.worlds.games.array_game import Flags
+from rlrun.engine.worlds.games.searchable import ObjectGame
+from tests.unit.engine.worlds.random_play import uniform
 
 
 class Counts:

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from rlrun.algorithms.dqn.policy import QPolicy
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.envs.spaces import Spaces
-from rlrun.functional.seeding import generator
-from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.weights import Weights
-from rlrun.rollout.recorder import Recorded
-from rlrun.rollout.slot_recorder import SlotRecorder
-from rlrun.worlds.make import make_vector_world
-from rlrun.worlds.mapping import PolicyMapping
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.recorder import Recorded
+from rlrun.engine.rollout.slot_recorder import SlotRecorder
+from rlrun.engine.worlds.make import make_vector_world
+from rlrun.engine.worlds.mapping import PolicyMapping
 from tests.policies import plain_policy
 
 LENGTH = 7

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlrun.algorithms.alphazero.row_replay import RowReplay, RowReplayConfig
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.engine.data.sample_batch import SampleBatch
 
 
 def rows(first: int, number: int) -> SampleBatch:

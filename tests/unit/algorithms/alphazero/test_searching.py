@@ -9,12 +9,12 @@ from rlrun.algorithms.alphazero.alphazero import AlphaZeroConfig
 from rlrun.algorithms.alphazero.policy import SearchingPolicy
 from rlrun.algorithms.alphazero.searching import SearchingBehavior
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
-from rlrun.data.action_masks import ACTION_MASK
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.world_view import WorldView
 from rlrun.toys.board_games import TicTacToe
 from rlrun.toys.line_games import TicTacToeArrays
-from rlrun.worlds.symmetries import OBSERVATION
-from rlrun.worlds.world_view import WorldView
 from tests.rounding import rounding_error
 
 GAME = TicTacToeArrays()

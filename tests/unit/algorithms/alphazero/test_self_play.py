@@ -10,11 +10,11 @@ import pytest
 
 from rlrun.algorithms.alphazero.ranked_rewards import BAR
 from rlrun.algorithms.alphazero.self_play import BroadcastAccepted, MoveBySymmetries, RaiseBar
-from rlrun.data.action_masks import ACTION_MASK
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.worlds.games.symmetries import OBSERVATION
 from rlrun.toys.line_games import TicTacToeArrays
-from rlrun.worlds.symmetries import OBSERVATION
 
 GAME = TicTacToeArrays()
 

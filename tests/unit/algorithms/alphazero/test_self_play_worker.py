@@ -12,16 +12,16 @@ import pytest
 from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
 from rlrun.algorithms.alphazero.ranked_rewards import BAR
 from rlrun.algorithms.alphazero.self_play_worker import OUTCOMES, RETURNS, VISITS, SelfPlayWorker
-from rlrun.data.action_masks import ACTION_MASK
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.functional.moments import Moments
-from rlrun.policy.weights import Weights
-from rlrun.rollout.worker import Orders
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.training.assemble.assembly import assemble
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.worlds.games.symmetries import OBSERVATION
 from rlrun.toys.line_games import TicTacToeArrays
-from rlrun.training.assembly import assemble
-from rlrun.training.policies import Policies
-from rlrun.worlds.symmetries import OBSERVATION
 from tests.rounding import rounding_error
 
 WORLD = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
@@ -129,7 +129,7 @@ def test_moves_behind_the_exploring_ones_are_the_most_visited_ones() -> None:
 
 
 POLE = EnvConfig(
-    world="rlrun.worlds.searched_env:SearchedEnv",
+    world="rlrun.engine.worlds.games.searched_env:SearchedEnv",
     kwargs={"env": "rlrun.toys.sparse_cartpole:SparseCartPole", "kwargs": {"steps": 12}},
 )
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
+from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, States
+from rlrun.engine.worlds.games.symmetries import Symmetries
 from rlrun.toys.hex_game import HexArrays
 from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
-from rlrun.worlds.array_game import ArrayGame, Flags, Floats, States
-from rlrun.worlds.symmetries import Symmetries
-from tests.unit.worlds.random_play import RandomPlay, uniform
+from tests.unit.engine.worlds.random_play import RandomPlay, uniform
 
 F = np.float32
 SETTINGS = SearchSettings(exploration=1.5, first_play_reduction=0.25)

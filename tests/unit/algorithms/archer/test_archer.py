@@ -20,12 +20,12 @@ from rlrun.algorithms.archer.policy import ArcherPolicy
 from rlrun.algorithms.archer.recorded import RecordedDialogues
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.archer.utterances import last_tokens, utterances
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.writer import SetWriter
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError, UsageError
-from rlrun.learner.local_learner import LocalLearner
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.learner.local_learner import LocalLearner
+from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.toys.twenty_questions import RandomQuestioner, TwentyQuestions
 from tests.results import numbers
 

@@ -10,12 +10,12 @@ import pytest
 
 from rlrun.algorithms.bandits.linear_arms import LinearArms, PosteriorSampling, UpperConfidenceBound
 from rlrun.algorithms.bandits.ridge_regression import RidgeRegressions
-from rlrun.config import SpecError
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import UsageError
-from rlrun.policy.weights import Weights
-from rlrun.registry import algorithm_class
-from rlrun.training.training import Training
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.settings.config import SpecError
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.training import Training
 from tests.rounding import rounding_error
 
 LINEAR = "rlrun.toys.contextual_bandits:LinearBandit"

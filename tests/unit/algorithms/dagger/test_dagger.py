@@ -17,13 +17,13 @@ from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
 from rlrun.algorithms.dagger.dagger import labelled
 from rlrun.algorithms.dagger.policy import DAggerPolicy
 from rlrun.algorithms.dagger.settings import DAggerConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError, TrainingFailed, UsageError
-from rlrun.policy.action_spaces.discrete import Categorical
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import SpecError, TrainingFailed, UsageError
+from rlrun.engine.policy.action_spaces.discrete import Categorical
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.training.training import Training
 from rlrun.toys.scripted_players import balance_pole
-from rlrun.training.training import Training
 from tests.results import numbers
 
 HERE = "tests.unit.algorithms.dagger.test_dagger"

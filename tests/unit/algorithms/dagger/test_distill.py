@@ -13,10 +13,10 @@ import torch
 
 import rlrun
 from rlrun.algorithms.dagger.columns import EXPERT_OUTPUTS
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import SpecError, UsageError
-from rlrun.policy.action_spaces.discrete import Categorical
-from rlrun.training.training import Training
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.policy.action_spaces.discrete import Categorical
+from rlrun.engine.training.training import Training
 from tests.results import numbers
 from tests.unit.algorithms.dagger.test_dagger import BALANCE, collected
 

@@ -3,9 +3,9 @@ import pytest
 
 from rlrun import DDPPO, PPO, Training
 from rlrun.algorithms.ddppo.ddppo import DDPPOConfig
-from rlrun.checkpoint.format import read_checkpoint
-from rlrun.errors import SpecError
-from rlrun.training import saved_state
+from rlrun.engine.checkpoint.format import read_checkpoint
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.training.save import saved_state
 from tests.results import numbers
 from tests.rounding import rounding_error
 

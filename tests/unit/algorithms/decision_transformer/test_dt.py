@@ -20,14 +20,14 @@ from rlrun.algorithms.decision_transformer.episode_window import COUNT, STEP, TO
 from rlrun.algorithms.decision_transformer.policy import DTPolicy
 from rlrun.algorithms.decision_transformer.transformer import DecisionTransformer, interleaved
 from rlrun.algorithms.decision_transformer.windows import RETURNS, STEPS, Windows
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.writer import SetWriter
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError, UsageError
-from rlrun.policy.action_spaces.discrete import Categorical
-from rlrun.policy.weights import Weights
-from rlrun.training.training import Training
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.policy.action_spaces.discrete import Categorical
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.training.training import Training
 from tests.results import numbers
 
 SPACES = Spaces(gymnasium.spaces.Box(-99, 99, (1,), np.float32), gymnasium.spaces.Discrete(2))

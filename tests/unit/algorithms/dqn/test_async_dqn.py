@@ -6,9 +6,9 @@ import pytest
 from rlrun import DQN, AsyncDQN, Gorila, Training
 from rlrun.algorithms.dqn.async_dqn import AsyncDQNConfig
 from rlrun.algorithms.dqn.gorila import GorilaConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import SpecError
-from rlrun.flow.operators.gradients import ComputeGradients
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.operators.gradients import ComputeGradients
+from rlrun.engine.messages.errors import SpecError
 from tests.rounding import rounding_error
 
 LINEAR = {"num_envs_per_worker": 2, "model": {"hiddens": []}, "gamma": 0.9, "max_grad_norm": None, "compile": False}

@@ -8,13 +8,13 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun import DQN, Training
-from rlrun.checkpoint.format import read_checkpoint
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.operators.replay import NormalizeObservations
-from rlrun.flow.plan import plan_text
-from rlrun.policy.observation_filter import EPSILON
-from rlrun.registry import algorithm_class
-from rlrun.training import saved_state
+from rlrun.engine.checkpoint.format import read_checkpoint
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.operators.replay import NormalizeObservations
+from rlrun.engine.flow.plan import plan_text
+from rlrun.engine.policy.observation_filter import EPSILON
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.save import saved_state
 from tests.results import numbers
 from tests.rounding import rounding_error
 

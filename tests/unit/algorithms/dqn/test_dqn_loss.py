@@ -6,9 +6,9 @@ import torch
 from gymnasium.spaces import Discrete
 
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import SpecError
 from tests.rounding import rounding_error
 
 STATES, ACTIONS = 3, 2

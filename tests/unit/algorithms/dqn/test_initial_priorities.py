@@ -1,11 +1,11 @@
 import numpy as np
 
 from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.replay.local_replay import LocalReplay
-from rlrun.replay.replay_buffer import ReplayBuffer
-from rlrun.replay.replay_config import ReplayConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.operators.replay import StoreToReplay
+from rlrun.engine.replay.local_replay import LocalReplay
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.replay.replay_config import ReplayConfig
 from tests.rounding import rounding_error
 
 

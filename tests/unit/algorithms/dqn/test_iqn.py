@@ -11,9 +11,9 @@ from rlrun.algorithms.dqn.iqn import IQN, IQNConfig
 from rlrun.algorithms.dqn.mean_quantiles import midpoints, waves
 from rlrun.algorithms.dqn.networks import WAVES, QNetworks
 from rlrun.algorithms.dqn.return_distributions import quantile_huber
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import SpecError
 from tests.rounding import rounding_error
 
 SPACES = Spaces(Box(-1, 1, (3,)), Discrete(2))

@@ -10,15 +10,21 @@ from torch import nn
 
 from rlrun.algorithms.dqn.policy import NOISE, QPolicy, q_spec
 from rlrun.algorithms.dqn.return_model import ReturnModel
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.errors import UsageError
-from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.network_module import NetworkModule, dueling_sum
-from rlrun.nn.noisy_net import NoisyNet
-from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
-from rlrun.policy.exploration.parameter_noise import ADAPTATION, FIRST_STD, AdaptiveNoise, factors, standard_normal
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.nn.network_module import NetworkModule, dueling_sum
+from rlrun.engine.nn.noisy_net import NoisyNet
+from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
+from rlrun.engine.policy.exploration.parameter_noise import (
+    ADAPTATION,
+    FIRST_STD,
+    AdaptiveNoise,
+    factors,
+    standard_normal,
+)
+from rlrun.engine.policy.weights import Weights
 from tests.policies import plain_policy
 from tests.rounding import rounding_error
 

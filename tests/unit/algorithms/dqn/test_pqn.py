@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 import rlrun
 from rlrun.algorithms.dqn.pqn import PQN, PQNConfig
 from rlrun.algorithms.dqn.q_lambda_targets import QLambdaTargets
-from rlrun.data.action_masks import FORBIDDEN
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError
+from rlrun.engine.data.action_masks import FORBIDDEN
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import SpecError
 
 GAMMA, LAMBDA = 0.9, 0.5
 

@@ -16,10 +16,10 @@ import rlrun
 from rlrun.algorithms.dreamer.dreamer import Dreamer, DreamerConfig, balanced_kl, percentiles
 from rlrun.algorithms.dreamer.networks import DreamerNetworks
 from rlrun.algorithms.dreamer.world_model import States
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError
-from rlrun.learner.local_learner import LocalLearner
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.learner.local_learner import LocalLearner
+from rlrun.engine.messages.errors import SpecError
 from rlrun.report.page import write_report
 from tests.rounding import rounding_error
 

@@ -18,8 +18,8 @@ from rlrun.algorithms.dreamer.dreamer import DreamerConfig
 from rlrun.algorithms.dreamer.model_config import DreamerModelConfig
 from rlrun.algorithms.dreamer.pictures import observed_and_imagined, picture_of, png_of
 from rlrun.algorithms.dreamer.policy import DreamerPolicy
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
 from tests.policies import policy_from
 from tests.rounding import rounding_error
 

@@ -15,11 +15,11 @@ from rlrun.algorithms.dreamer.model_config import DreamerModelConfig
 from rlrun.algorithms.dreamer.networks import DreamerNetworks
 from rlrun.algorithms.dreamer.policy import DreamerPolicy
 from rlrun.algorithms.dreamer.world_model import States
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import UsageError
-from rlrun.nn.observation_leaves import described_leaves
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.observation_leaves import described_leaves
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.weights import Weights
 from tests.policies import policy_from
 from tests.rounding import rounding_error
 

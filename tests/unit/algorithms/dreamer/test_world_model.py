@@ -11,8 +11,8 @@ from torch import Tensor
 from rlrun.algorithms.dreamer.model_config import SIZES, DreamerModelConfig
 from rlrun.algorithms.dreamer.world_model import States, WorldModel, WorldModelParameters, drawn
 from rlrun.algorithms.dreamer.world_model_spec import WorldModelSpec
-from rlrun.nn.network_module import seeded
-from rlrun.policy.action_masks import policy_leaves
+from rlrun.engine.nn.network_module import seeded
+from rlrun.engine.policy.action_masks import policy_leaves
 
 ROWS, LENGTH, ACTIONS = 3, 6, 2
 VECTOR = gymnasium.spaces.Box(-np.inf, np.inf, (5,))

@@ -8,16 +8,16 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.evolution.ars import ARS
 from rlrun.algorithms.evolution.cem import CEM
 from rlrun.algorithms.evolution.cmaes import CMAES
 from rlrun.algorithms.evolution.es import ES
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.env_watch import interrupt_wanted
-from rlrun.envs.vector_env import EnvError
-from rlrun.rollout import endless_episodes
-from rlrun.training.training import Training
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_watch import interrupt_wanted
+from rlrun.engine.envs.vector_env import EnvError
+from rlrun.engine.rollout import endless_episodes
+from rlrun.engine.training.training import Training
 
 
 class Blinks(gymnasium.Env[Any, Any]):

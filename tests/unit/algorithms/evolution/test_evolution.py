@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 import rlrun
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.evolution.ars import ARS, ARSConfig, FollowBestPairs
 from rlrun.algorithms.evolution.candidates import MirroredPairs, perturbation
 from rlrun.algorithms.evolution.cmaes import CMAES, CMAESConfig
 from rlrun.algorithms.evolution.es import ES, ESConfig, FollowRanks
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.algorithms.evolution.evaluation_worker import EvaluationWorker
-from rlrun.config import SpecError
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import UsageError
-from rlrun.rollout.rewards import RewardSettings
-from rlrun.rollout.worker import Orders
-from rlrun.rollout.worker_config import WorkerConfig
-from rlrun.training.training import Training
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout.rewards import RewardSettings
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_config import WorkerConfig
+from rlrun.engine.settings.config import SpecError
+from rlrun.engine.training.training import Training
 from tests.rounding import rounding_error
 
 ALGORITHMS: dict[str, tuple[type[Algorithm[Any]], type[Any], dict[str, Any]]] = {

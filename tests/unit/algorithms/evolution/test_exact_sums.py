@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlrun.algorithms.evolution.exact_sums import ExactSums
-from rlrun.functional.moments import Moments
+from rlrun.engine.functional.moments import Moments
 
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 ROWS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=20)

@@ -13,7 +13,7 @@ from rlrun.algorithms.evolution.evaluation import Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
 from rlrun.algorithms.evolution.generations import centred_ranks, joined_returns, ranks_within_bounds
 from rlrun.algorithms.evolution.pairs import as_gradient, summed_perturbations
-from rlrun.policy.weights import Weights
+from rlrun.engine.policy.weights import Weights
 from tests.rounding import rounding_error
 
 

@@ -8,8 +8,8 @@ from gymnasium import spaces
 
 from rlrun.algorithms.evolution.actor_policy import ActorPolicy
 from rlrun.algorithms.evolution.population_network import PopulationNetwork
-from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.policy.behavior import BehaviorPolicy
 from tests.policies import plain_policy
 from tests.rounding import rounding_error
 

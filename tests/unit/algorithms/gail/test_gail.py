@@ -20,13 +20,13 @@ from rlrun.algorithms.gail.columns import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTION
 from rlrun.algorithms.gail.imitation_rewards import ImitationRewards, imitation_rewards
 from rlrun.algorithms.gail.policy import GAILPolicy
 from rlrun.algorithms.gail.settings import GAILConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.writer import SetWriter
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError, UsageError
-from rlrun.flow.filters import Filters
-from rlrun.functional.moments import Moments
-from rlrun.training.training import Training
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.flow.filters import Filters
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.training.training import Training
 from tests.results import numbers
 
 SMALL = {

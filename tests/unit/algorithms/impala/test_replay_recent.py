@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from rlrun.algorithms.impala.replay_recent import ReplayRecent
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.sources.items import from_items
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.sources.items import from_items
 
 
 def numbered(number):

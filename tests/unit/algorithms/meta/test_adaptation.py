@@ -9,9 +9,9 @@ from gymnasium.spaces import Box, Discrete
 from torch import Tensor
 
 from rlrun.algorithms.meta.adaptation import AdaptablePolicy, Views, adapted, adapted_flat, surrogate
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from tests.policies import plain_policy
 
 STEP_SIZE = 0.3

@@ -15,14 +15,14 @@ from rlrun.algorithms.meta.adaptation import AdaptablePolicy, adapted_flat
 from rlrun.algorithms.meta.adapting_worker import AdaptingWorker, behind_first_end
 from rlrun.algorithms.meta.maml import MAML
 from rlrun.algorithms.meta.tasks import task_rows
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import UsageError
-from rlrun.policy.weights import Weights
-from rlrun.rollout.rewards import RewardSettings
-from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.worker import Orders
-from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.rewards import RewardSettings
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_config import WorkerConfig
 from tests.rounding import rounding_error
 
 GOALS = {"id": "rlrun.toys.point_goals:PointGoals", "kwargs": {"episode_len": 8}}

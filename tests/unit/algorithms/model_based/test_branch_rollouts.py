@@ -13,8 +13,8 @@ from rlrun.algorithms.model_based.branch_rollouts import AddImagined, BranchRoll
 from rlrun.algorithms.model_based.fit_model import FitModel
 from rlrun.algorithms.model_based.mbpo import actor_outputs
 from rlrun.algorithms.model_based.model_replay import ModelReplay
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
 from tests.rounding import rounding_error
 
 Make = Callable[..., rlrun.Training]

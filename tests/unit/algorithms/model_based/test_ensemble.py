@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from rlrun.algorithms.model_based.ensemble import MEMBERS, Ensemble, EnsembleOutputs
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.engine.data.sample_batch import SampleBatch
 from tests.rounding import rounding_error
 
 

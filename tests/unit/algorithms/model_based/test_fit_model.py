@@ -13,9 +13,9 @@ from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS
 from rlrun.algorithms.model_based.fit_model import FitModel, are_held_out
 from rlrun.algorithms.model_based.policy import AGENT, DYNAMICS, holdout_errors
 from rlrun.algorithms.model_based.transitions import transition_form
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.trainee import Trainee
-from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
 from tests.rounding import rounding_error
 
 Make = Callable[..., rlrun.Training]

@@ -16,12 +16,12 @@ from rlrun.algorithms.model_based.fit_model import FitModel
 from rlrun.algorithms.model_based.imagined_tasks import BehindFits, ImagineTasks, SendAdapted
 from rlrun.algorithms.model_based.mbmpo import MBMPO
 from rlrun.algorithms.model_based.policy import AGENT, ModelBasedPolicy
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import SpecError, UsageError
-from rlrun.flow.nodes import Delivered, Pending
-from rlrun.replay.replay_buffer import ReplayBuffer
-from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.flow.nodes import Delivered, Pending
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.training.assemble.learner_factory import AlgorithmLearnerFactory
 from tests.rounding import rounding_error
 
 DYNAMICS = {

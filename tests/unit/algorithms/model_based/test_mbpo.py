@@ -12,10 +12,10 @@ import rlrun
 from rlrun.algorithms.actor_q.sac import SAC
 from rlrun.algorithms.model_based.mbpo import MBPO
 from rlrun.algorithms.model_based.policy import AGENT, DYNAMICS
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import SpecError, UsageError
-from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.training.assemble.learner_factory import AlgorithmLearnerFactory
 
 SMALL: dict[str, Any] = {
     "compile": False,

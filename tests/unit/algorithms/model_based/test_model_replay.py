@@ -7,8 +7,8 @@ import pytest
 
 from rlrun.algorithms.model_based.branch_rollouts import AddImagined
 from rlrun.algorithms.model_based.model_replay import ModelReplay
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import CheckpointError
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import CheckpointError
 
 
 def transitions(number: int, *, width: int = 2) -> SampleBatch:

@@ -12,8 +12,8 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from rlrun.algorithms.model_based import rules
 from rlrun.algorithms.model_based.dynamics_config import DynamicsConfig
 from rlrun.algorithms.model_based.transitions import by_rule, transition_form
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError, TrainingFailed, UsageError
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import SpecError, TrainingFailed, UsageError
 
 VECTOR = Box(-1, 1, (2,))
 

@@ -13,18 +13,18 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from rlrun.algorithms.multi_agent.maddpg import MADDPG, MADDPGConfig
 from rlrun.algorithms.multi_agent.member_actions import NEXT_NOISE, NOISE
 from rlrun.algorithms.multi_agent.team import GIVEN
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.learner.execution import flattened_arguments, traceable
-from rlrun.learner.update import Parameters, Update, fresh_state
-from rlrun.policy.action_spaces.box_scale import BoxScale
-from rlrun.policy.policy import Policy
-from rlrun.policy.weights import Weights
-from rlrun.training.training import Training
-from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_view import WorldView
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.learner.executors.execution import flattened_arguments, traceable
+from rlrun.engine.learner.update import Parameters, Update, fresh_state
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.action_spaces.box_scale import BoxScale
+from rlrun.engine.policy.policy import Policy
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.training.training import Training
+from rlrun.engine.worlds.world import World, WorldStep
+from rlrun.engine.worlds.world_view import WorldView
 from tests.rounding import rounding_error
 
 ROWS, MEMBERS, ACTIONS = 5, 2, 3

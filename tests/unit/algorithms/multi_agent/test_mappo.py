@@ -19,16 +19,16 @@ from rlrun.algorithms.multi_agent.normalized_values import assigned_moments
 from rlrun.algorithms.multi_agent.state_value_policy import MOMENTS
 from rlrun.algorithms.multi_agent.state_value_recording import denormalized
 from rlrun.algorithms.multi_agent.value_norm import DECAY, normalized, updated
-from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.learner.local_learner import LocalLearner
-from rlrun.learner.parameter_server import ParameterServers, ParameterShard, shard_configs
-from rlrun.learner.reducer import GradientAllReduce
-from rlrun.policy.weights import Weights
-from rlrun.training.training import Training
-from rlrun.worlds.world_view import WorldView
+from rlrun.engine.data.sample_batch import WORLD_STATE, SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.learner.data_parallel.parameter_server import ParameterServers, ParameterShard, shard_configs
+from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce
+from rlrun.engine.learner.local_learner import LocalLearner
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.training.training import Training
+from rlrun.engine.worlds.world_view import WorldView
 from tests.rounding import rounding_error
 
 SPACES = Spaces(Box(-1, 1, (2,)), Discrete(3))
@@ -221,18 +221,6 @@ def test_parameter_servers_average_the_moments_of_all_learners() -> None:
         first, second = threads.map(learned, pair)
     np.testing.assert_array_equal(first[0], second[0])
     assert_alike(first, learned(alone))
-
-
-def test_a_checkpoint_from_before_moments_were_an_objective_of_their_own_is_gone_on_with() -> None:
-    one, other = learner_of(), learner_of()
-    learned(one)
-    state = one.state()
-    del state["objectives"]["moments"]
-    other.load_flat(one.flat())
-    other.load_state(state)
-    other.load_optimizer_state(one.optimizer_state())
-    assert {name.split("/")[0] for name in one.optimizer_state()} == {"loss"}
-    np.testing.assert_array_equal(learned(other)[0], learned(one)[0])
 
 
 GAME = EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame")

@@ -19,15 +19,15 @@ from rlrun.algorithms.multi_agent.team import Team
 from rlrun.algorithms.multi_agent.team_q import TeamQPolicy
 from rlrun.algorithms.multi_agent.team_q_networks import TeamQNetworks
 from rlrun.algorithms.multi_agent.vdn import VDN, VDNConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError
-from rlrun.learner.objective import Loss
-from rlrun.registry import algorithm_class
-from rlrun.training.training import Training
-from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_view import WorldView
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.training import Training
+from rlrun.engine.worlds.world import World, WorldStep
+from rlrun.engine.worlds.world_view import WorldView
 from tests.results import numbers
 from tests.rounding import rounding_error
 

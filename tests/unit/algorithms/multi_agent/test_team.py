@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rlrun.algorithms.multi_agent.team import GIVEN, Team
-from rlrun.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
-from rlrun.worlds.world_view import WorldView
+from rlrun.engine.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
+from rlrun.engine.worlds.world_view import WorldView
 
 TEAM_OF_TWO = SimpleNamespace(world=WorldView(None, 2, "parallel"))
 

@@ -7,18 +7,18 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
-from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.multi_agent.mappo import MAPPO, MAPPOConfig
 from rlrun.algorithms.multi_agent.qmix import QMIX, QMIXConfig
 from rlrun.algorithms.multi_agent.vdn import VDN, VDNConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import UsageError
-from rlrun.learner.local_learner import LocalLearner
-from rlrun.training.policies import Policies
-from rlrun.training.training import Training
-from rlrun.worlds.world_view import WorldView
+from rlrun.engine.algorithm_config import WorldSamplingSettings
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.learner.local_learner import LocalLearner
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.training import Training
+from rlrun.engine.worlds.world_view import WorldView
 from tests.results import numbers
 from tests.rounding import rounding_error
 

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlrun.algorithm import Algorithm
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
-from rlrun.envs.spaces import Spaces
-from rlrun.policy.policy import Policy
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.policy.policy import Policy
 
 ROWS = 6
 OBSERVATION = gymnasium.spaces.Box(-np.inf, np.inf, (3,))

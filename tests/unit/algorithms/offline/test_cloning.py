@@ -13,15 +13,15 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Space
 from rlrun.algorithms.offline.advantage_weights import WeighByAdvantage, values_of
 from rlrun.algorithms.offline.bc import BC
 from rlrun.algorithms.offline.marwil import MARWIL
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.transitions import Sequences, Transitions
-from rlrun.datasets.writer import SetWriter
-from rlrun.errors import SpecError
-from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
-from rlrun.policy.stochastic_actor import StochasticActorOutputs
-from rlrun.training.training import Training
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.transitions import Sequences, Transitions
+from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.engine.policy.stochastic_actor import StochasticActorOutputs
+from rlrun.engine.training.training import Training
 
 SMALL: dict[str, Any] = {
     "model": {"hiddens": [8]},

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from rlrun import CQL
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.functional.finite_mdp import FiniteMDP
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.functional.finite_mdp import FiniteMDP
 from tests.rounding import rounding_error
 from tests.unit.algorithms.offline.rows import BOX, CHOICE, ONE_LAYER, critics, layer, made, taken, valid_mean
 

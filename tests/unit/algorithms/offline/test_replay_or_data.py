@@ -12,15 +12,15 @@ from gymnasium.spaces import Box
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData, within_data
 from rlrun.algorithms.offline.rlpd import RLPD
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.input_config import DataSettings
-from rlrun.datasets.writer import SetWriter
-from rlrun.errors import UsageError
-from rlrun.flow.operators.data import AddData, DropDataPriorities
-from rlrun.flow.operators.minibatches import TrainedMinibatch
-from rlrun.flow.sources.items import StatefulSource
-from rlrun.training.training import Training
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.input_config import DataSettings
+from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.flow.operators.data import AddData, DropDataPriorities
+from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
+from rlrun.engine.flow.sources.items import StatefulSource
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.training.training import Training
 
 
 class Config(DataSettings, SACConfig):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlrun import TD3BC
-from rlrun.errors import SpecError
+from rlrun.engine.messages.errors import SpecError
 from tests.rounding import rounding_error
 from tests.unit.algorithms.offline.rows import BOX, ONE_LAYER, critics, layer, made, valid_mean
 

@@ -11,7 +11,7 @@ import torch
 
 from rlrun import AWAC, CRR, IQL
 from rlrun.algorithms.offline.iql import expectile_loss
-from rlrun.errors import UsageError
+from rlrun.engine.messages.errors import UsageError
 from tests.rounding import rounding_error
 from tests.unit.algorithms.offline.rows import BOX, CHOICE, ONE_LAYER, critics, layer, made, softmax, taken, valid_mean
 

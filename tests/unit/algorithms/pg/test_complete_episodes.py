@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from rlrun.algorithms.pg import complete_episodes
 from rlrun.algorithms.pg.complete_episodes import CompleteEpisodes
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import TrainingFailed
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import TrainingFailed
 from tests.rounding import rounding_error
 
 T, B = 4, 3

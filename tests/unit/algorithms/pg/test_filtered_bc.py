@@ -6,10 +6,10 @@ import torch
 
 import rlrun
 from rlrun.algorithms.pg.best_episodes import KeepBestEpisodes
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import SpecError
-from rlrun.policy.action_spaces.discrete import Categorical
-from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.policy.action_spaces.discrete import Categorical
+from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 
 def episodes(*returns: float, truncated: int | None = None) -> SampleBatch:

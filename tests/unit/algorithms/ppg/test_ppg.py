@@ -12,10 +12,10 @@ import torch
 
 import rlrun
 from rlrun.algorithms.ppg.policy import PhasicOutputs
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import SpecError
-from rlrun.policy.action_spaces.discrete import Categorical
-from rlrun.training.training import Training
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.policy.action_spaces.discrete import Categorical
+from rlrun.engine.training.training import Training
 from tests.results import numbers
 
 SMALL = {

@@ -19,18 +19,18 @@ from rlrun.algorithms.preferences.comparisons import EPISODE_ENDS, PREFERENCE, C
 from rlrun.algorithms.preferences.dpo import DPO
 from rlrun.algorithms.preferences.rlhf import ModelRewards
 from rlrun.algorithms.preferences.whole_episodes import WholeEpisodes
-from rlrun.checkpoint.format import read_checkpoint
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.writer import SetWriter
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import SpecError, UsageError
-from rlrun.flow.operators.advantages import ComputeAdvantages
-from rlrun.policy.action_spaces.discrete import Categorical
-from rlrun.rollout.demonstrating import demonstrate_to_set
+from rlrun.engine.checkpoint.format import read_checkpoint
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.policy.action_spaces.discrete import Categorical
+from rlrun.engine.rollout.demonstrating import demonstrate_to_set
+from rlrun.engine.training.save import saved_state
+from rlrun.engine.training.training import Training
 from rlrun.toys.twenty_questions import RandomQuestioner
-from rlrun.training import saved_state
-from rlrun.training.training import Training
 
 DIALOGUES = "rlrun.toys.twenty_questions:TwentyQuestions"
 MODEL = {"hiddens": [8], "core": "gru", "core_width": 8}

@@ -6,9 +6,9 @@ import torch
 from rlrun import QTOpt, Training
 from rlrun.algorithms.qtopt.policy import NOISE, CriticsPolicy
 from rlrun.algorithms.qtopt.qtopt import QTOptConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import SpecError, UsageError
-from rlrun.nn.model_config import ActionValueModelConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.nn.model_config import ActionValueModelConfig
 from tests.policies import policy_from
 from tests.rounding import rounding_error
 

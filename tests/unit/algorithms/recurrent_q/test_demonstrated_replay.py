@@ -10,12 +10,12 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.algorithms.recurrent_q.demonstrated_replay import DemonstratedReplay
-from rlrun.data.demonstrations import Demonstrations, load_demonstrations
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.writer import SetWriter
-from rlrun.errors import UsageError
-from rlrun.replay.replay_config import SequenceReplayConfig
-from rlrun.replay.sequences import SequenceReplay
+from rlrun.engine.data.demonstrations import Demonstrations, load_demonstrations
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.replay.replay_config import SequenceReplayConfig
+from rlrun.engine.replay.sequences import SequenceReplay
 
 SHOWN_STEPS = 30
 

@@ -13,10 +13,10 @@ import torch
 from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
 from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.errors import UsageError
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.weights import Weights
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.weights import Weights
 from tests.policies import policy_from
 from tests.rounding import rounding_error
 

@@ -17,13 +17,13 @@ from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
 from rlrun.algorithms.recurrent_q.r2d2 import R2D2, R2D2Config
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.algorithms.recurrent_q.value_rescaling import EPSILON
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import SpecError
-from rlrun.learner.execution import flattened_arguments, traceable
-from rlrun.learner.objective import Loss
-from rlrun.learner.update import Parameters, Update, fresh_state
-from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.learner.executors.execution import flattened_arguments, traceable
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.learner.update import Parameters, Update, fresh_state
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.training.assemble.learner_factory import AlgorithmLearnerFactory
 from tests.policies import policy_from
 from tests.rounding import rounding_error
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlrun import R2D2, R2D3, Training
-from rlrun.errors import UsageError
+from rlrun.engine.messages.errors import UsageError
 
 SHOWN = str(Path(__file__).parents[4] / "configs/mountaincar/demonstrations.npz")
 CONFIG: dict[str, Any] = {

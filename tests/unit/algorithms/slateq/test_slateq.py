@@ -12,11 +12,11 @@ from rlrun.algorithms.slateq.acting import EpsilonGreedySlates, SlateActions, ch
 from rlrun.algorithms.slateq.policy import SlateQPolicy
 from rlrun.algorithms.slateq.settings import SlateQConfig
 from rlrun.algorithms.slateq.slates import all_slates, greedy_slate, slate_values
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError, UsageError
-from rlrun.learner.objective import Loss
-from rlrun.policy.policy import Policy
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.learner.objective import Loss
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.policy.policy import Policy
 from rlrun.toys.interest_evolution import InterestEvolution
 from tests.rounding import rounding_error
 

@@ -18,15 +18,15 @@ import rlrun
 from rlrun.algorithms.trust_region.conjugate_gradient import conjugate_gradient
 from rlrun.algorithms.trust_region.natural_gradient import NaturalGradientStep, fisher_product, scaled_to
 from rlrun.algorithms.trust_region.trpo import TRPO
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.spaces import Spaces
-from rlrun.errors import SpecError
-from rlrun.policy.action_spaces.action_space import Distribution
-from rlrun.policy.action_spaces.discrete import Categorical
-from rlrun.policy.action_spaces.gaussian_box import DiagonalGaussian
-from rlrun.policy.policy import Policy
-from rlrun.training.training import Training
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.policy.action_spaces.action_space import Distribution
+from rlrun.engine.policy.action_spaces.discrete import Categorical
+from rlrun.engine.policy.action_spaces.gaussian_box import DiagonalGaussian
+from rlrun.engine.policy.policy import Policy
+from rlrun.engine.training.training import Training
 from tests.results import numbers
 
 STATES = torch.tensor([[1.0, 0.5], [-1.0, 2.0]], dtype=torch.float64)

@@ -1,0 +1,1 @@
+"""Bridges to other libraries: their specs, policies, data sets and env servers."""

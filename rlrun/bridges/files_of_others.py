@@ -1,0 +1,140 @@
+"""Spec files of other libraries: read as specs of rlrun, with the places of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.messages.errors import Problem, SpecError
+from rlrun.engine.messages.explain import dotted, unknown_name
+from rlrun.experiments.spec.foreign_keys import names_runs
+from rlrun.experiments.spec.yaml_source import Document, read_document
+
+if TYPE_CHECKING:
+    from rlrun.bridges.translation.translate import Translation
+
+
+def in_our_keys(document: Document, tell: Callable[[str], None]) -> Document:
+    """Translates a file of RLlib's experiments; other documents are returned unchanged.
+
+    Args:
+        document: The document, whose entries have a key `run`.
+        tell: Called with a line on the translation.
+
+    Raises:
+        SpecError: An experiment cannot be translated, or has keys without a counterpart that change what is learned.
+    """
+    from rlrun.bridges.translation.rllib import is_rllibs
+    from rlrun.bridges.translation.translate import translate_rllib
+
+    if not is_rllibs(document.data):
+        return document
+    translation = translated(document, translate_rllib)
+    refuse_changes(document, translation)
+    tell(f"{document.file}: {translation.summary()}; `rlrun translate {document.file}` shows it")
+    for remark in translation.data_remarks():
+        tell(f"{document.file}: {remark.key} is {remark.text}")
+    return document_of(document, translation)
+
+
+def translated_text(
+    path: Path, *, env: str | None = None, lenient: bool = False, version: tuple[int, ...] | None = None
+) -> str:
+    """Translates a file of RLlib or rl-zoo3 to the text of a spec, with remarks as comments.
+
+    Args:
+        path: The file.
+        env: Env whose settings to take from a file of rl-zoo3; for one of RLlib, the env of its experiments in place of
+            those that the file names.
+        lenient: Whether keys without a counterpart are left out although they change what is learned.
+        version: Version of RLlib; None to recognise it by the keys.
+
+    Raises:
+        SpecError: The file cannot be read or translated, or without `lenient` has such keys.
+    """
+    from rlrun.bridges.translation.rllib import is_rllibs
+    from rlrun.bridges.translation.translate import text_of, translate_rllib, translate_zoo
+
+    try:
+        document = read_document(path)
+    except FileNotFoundError:
+        raise SpecError([Problem("", "there is no such file", str(path))]) from None
+    if document.problems:
+        raise SpecError(document.problems)
+    if env is None or is_rllibs(document.data):
+        _refuse_others(document)
+        translation = translated(document, lambda data: translate_rllib(data, version, env))
+    else:
+        translation = translated(document, lambda data: translate_zoo(data, path.stem, env))
+    if not lenient:
+        refuse_changes(document, translation)
+    return text_of(translation, path.name, lambda location: document.place(location, at_key=True).line)
+
+
+def document_of(document: Document, translation: Translation) -> Document:
+    """Document of a translation, with the places of the document that was translated."""
+    result = Document(translation.data(), document.file)
+    for location, origin in translation.origins().items():
+        place = document.place(origin.location, at_key=True)
+        for length in range(1, len(location) + 1):
+            result.keys.setdefault(location[:length], place)
+            result.values.setdefault(location[:length], place)
+        result.values[location] = document.place(origin.location)
+    return result
+
+
+def translated(document: Document, translate: Callable[[Any], Translation]) -> Translation:
+    """Translates a document's data; a refusal becomes a problem with its place.
+
+    Raises:
+        SpecError: The data cannot be translated.
+    """
+    from rlrun.bridges.translation.entry import Refusal
+
+    try:
+        return translate(document.data)
+    except Refusal as refusal:
+        place = document.place(refusal.location)
+        raise SpecError([place.problem(dotted(refusal.location), str(refusal))]) from None
+
+
+def refuse_changes(document: Document, translation: Translation) -> None:
+    """Refuses a translation without keys that change what is learned.
+
+    Raises:
+        SpecError: There are such keys; the error lists them.
+    """
+    problems = []
+    for remark in translation.changing_remarks():
+        place = document.place(remark.location, at_key=True)
+        message = f"changes what is learned: {remark.text or 'there is nothing like it here'}"
+        problems.append(place.problem(dotted(remark.location), message))
+    if problems:
+        advice = f"`rlrun translate {document.file} --lenient` leaves out what changes what is learned"
+        raise SpecError([*problems, Problem("", advice, document.file)])
+
+
+def _refuse_others(document: Document) -> None:
+    """Refuses a file that is none of RLlib's experiments, with what it is instead."""
+    from rlrun.bridges.translation.rllib import ENTRY_KEYS, is_rllibs
+
+    data = document.data
+    if is_rllibs(data):
+        return
+    if isinstance(data, Mapping) and any(
+        isinstance(entry, Mapping) and "n_timesteps" in entry for entry in data.values()
+    ):
+        message = f"is a file of rl-zoo3: say for which env, by --env; there are: {', '.join(data)}"
+        raise SpecError([Problem("", message, document.file)])
+    problems = [
+        document.place((name, key), at_key=True).problem(
+            dotted((name, key)), unknown_name(key, ENTRY_KEYS, "unknown key")
+        )
+        for name, entry in (data.items() if names_runs(data) else ())
+        for key in entry
+        if key not in ENTRY_KEYS
+    ]
+    raise SpecError(
+        problems or [Problem("", "is no file of RLlib: a mapping of names to experiments with run, env", document.file)]
+    )

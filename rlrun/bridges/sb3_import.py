@@ -1,0 +1,233 @@
+"""Import of a policy of Stable-Baselines3: a run with one checkpoint, as if it had been trained here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete, Space
+
+from rlrun.bridges.sb3_normalization import filter_state
+from rlrun.bridges.translation.entry import Refusal, TranslatedEntry, nested
+from rlrun.bridges.translation.old_envs import present_env
+from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.sb3_networks import Named, Sb3Policy, sb3_policy
+from rlrun.bridges.translation.sb3_settings import ATARI_WRAPPER
+from rlrun.bridges.translation.sb3_zip import Sb3Zip, read_sb3_zip
+from rlrun.bridges.translation.sb3_zip_settings import written_settings
+from rlrun.bridges.translation.zoo import translate_zoo_entry
+from rlrun.engine.checkpoint.durable import remove_directory
+from rlrun.engine.checkpoint.format import Content
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.observation_leaf import ObservationLeaf
+from rlrun.engine.policy.action_spaces.box_scale import BoxScale
+from rlrun.engine.training.assemble.description import Description
+from rlrun.engine.training.running_training import RunningTraining
+from rlrun.engine.training.save import saved_state
+from rlrun.engine.training.save.checkpointing import section
+from rlrun.experiments.launch.checks import check_name
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.spec.experiment import Experiment, TrialSpec
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.trial_loop import TrialLoop
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An imported policy.
+
+    Attributes:
+        directory: Directory of the run.
+        algorithm: Name of the algorithm.
+        env: Id of the env.
+        spaces: Observation and action space of the policy.
+        remarks: Differences between training there and here, one sentence each.
+    """
+
+    directory: Path
+    algorithm: str
+    env: str
+    spaces: Spaces
+    remarks: tuple[str, ...]
+
+
+def import_sb3(
+    path: Path,
+    env: str,
+    *,
+    runs_dir: Path,
+    algorithm: str | None = None,
+    normalization: Path | None = None,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+) -> Imported:
+    """Imports a policy that Stable-Baselines3 saved; nothing in its file is run.
+
+    Args:
+        path: The zip file that `model.save` wrote.
+        env: Id of the env that it acts in.
+        runs_dir: The folder that holds the runs.
+        algorithm: Name of the algorithm; None to recognise it by the names of the parameters.
+        normalization: File with the numbers of `VecNormalize`; None without one.
+        overrides: Texts ``path=value`` that override the run's spec, such as ``env.kwargs.size=8``.
+        name: Name of the run; None for one of env and algorithm.
+
+    Raises:
+        UsageError: The file cannot be read, or its policy does not fit the env or has no counterpart here.
+    """
+    file = read_sb3_zip(path)
+    policy = sb3_policy(file, algorithm)
+    written = _entry(file, policy, env)
+    written.put("config.normalize_observations", normalization is not None, ())
+    title = name or re.sub(r"[^A-Za-z0-9.]+", "-", f"{env}-{policy.algorithm}".lower()).strip("-.")
+    trial = _only_trial(_experiment(title, written, overrides))
+    (spaces,) = Description(trial.env, trial.learns, trial.seed).spaces().values()
+    encoding = _encoding(spaces.observation, policy, is_normalized=normalization is not None)
+    if encoding:
+        written.put("config.model.observations", {"": encoding}, ())
+    if policy.sees_image:
+        written.put("config.model.conv", "nature", ())
+    experiment = _experiment(title, written, overrides)
+    if name is not None:
+        check_name(name, [experiment])
+    trial = _only_trial(experiment)
+    run = RunDirectory.create(runs_dir, title, experiment, [trial], "local")
+    try:
+        _write_checkpoint(run, trial, file, policy, normalization)
+    except BaseException:
+        remove_directory(run.path)
+        raise
+    remarks = (f"{remark.key}: {remark.text}" for remark in written.remarks if remark.harm is not Harm.NONE)
+    return Imported(run.path, policy.algorithm, trial.env.id, spaces, tuple(remarks))
+
+
+def _entry(file: Sb3Zip, policy: Sb3Policy, env: str) -> TranslatedEntry:
+    """Entry of a spec with the algorithm's settings in the file, and the networks of its parameters."""
+    settings = written_settings(file, policy.algorithm)
+    if policy.sees_image and present_env(env).is_atari:
+        settings["env_wrapper"] = ATARI_WRAPPER
+    try:
+        entry = translate_zoo_entry(settings, env, policy.algorithm, env)
+    except Refusal as refusal:
+        raise UsageError(f"{file.path}: {'.'.join(map(str, refusal.location))}: {refusal}") from None
+    for setting, value in policy.settings.items():
+        entry.put(f"config.{setting}", value, ())
+    return entry
+
+
+def _experiment(name: str, entry: TranslatedEntry, overrides: Sequence[str]) -> Experiment:
+    return parse_experiments({name: nested(entry.values)}, overrides)[0]
+
+
+def _only_trial(experiment: Experiment) -> TrialSpec:
+    trials = experiment.trials()
+    if len(trials) != 1 or trials[0].needs_ray or trials[0].env.has_many_agents:
+        raise UsageError("an imported policy is one trial in this process, in an env of one agent")
+    return trials[0]
+
+
+def _encoding(space: Space[Any], policy: Sb3Policy, *, is_normalized: bool) -> dict[str, Any]:
+    """Settings by which the network sees an observation as SB3's does; {} where it does so by default.
+
+    Raises:
+        UsageError: SB3's preprocessing of such observations has no counterpart.
+    """
+    if isinstance(space, Discrete) and not policy.sees_image:
+        return {}
+    if not isinstance(space, Box):
+        raise UsageError(f"observations are imported of a Box or of Discrete, not of {space}")
+    is_image = space.dtype == np.uint8 and len(space.shape) == 3 and not space.low.any() and (space.high == 255).all()
+    is_float = bool(np.issubdtype(space.dtype, np.floating))
+    if not policy.sees_image and not is_image:
+        return {"encode_as": "vector", **({} if is_float or is_normalized else {"bounds": [0, 1]})}
+    if not policy.sees_image or not is_image or is_normalized:
+        how = "an image encoder" if policy.sees_image else "no image encoder"
+        raise UsageError(
+            f"the policy has {how}{' after VecNormalize' * is_normalized}, and the env's observations are {space}: is "
+            "--env the env that it was trained in?"
+        )
+    if ObservationLeaf("image", space.shape).channels_last is (np.argmin(space.shape) == 0):
+        raise UsageError(f"SB3 takes another axis of {space} for the channels than rlrun does")
+    return {"encode_as": "image"}
+
+
+def _write_checkpoint(
+    run: RunDirectory, trial: TrialSpec, file: Sb3Zip, policy: Sb3Policy, normalization: Path | None
+) -> None:
+    """Builds the trial's training, gives it the parameters, and saves it as a trial that was interrupted at once."""
+    with run.locked(), TrialLoop(trial, run.path / trial.name) as loop:
+        running = loop.training.running
+        saved_state.load_weights(running, _content(running, trial, file, policy, normalization))
+        loop.save()
+        loop.interrupt()
+
+
+def _content(
+    running: RunningTraining, trial: TrialSpec, file: Sb3Zip, policy: Sb3Policy, normalization: Path | None
+) -> Content:
+    """Parameters and moments of observations as a checkpoint holds them."""
+    ((name, branch),) = running.branches.items()
+    trainee = branch.trainee
+    parameters = trainee.policy.parameters
+    own = {part: Named(array, "") for part, array in parameters.named(trainee.learner.flat()).items()}
+    found = _in_units_of_range(policy.online, trainee.spaces.action)
+    if "log_alpha" in own:
+        found = {"log_alpha": _log_alpha(file) or own["log_alpha"], **found}
+    for checked in (found, {**found, **policy.target}):
+        _check_fits(checked, own, trainee.spaces, trial, file)
+    tensors = {f"policies/{name}": _arrays(found)}
+    if policy.target:
+        tensors[f"targets/{name}"] = _arrays({**found, **policy.target})
+    moments = {} if normalization is None else filter_state(normalization, trainee.policy.leaves)
+    return Content({}, {}, tensors, {"trainees": {name: {"filters": section("filters", moments)}}})
+
+
+def _arrays(parts: Mapping[str, Named]) -> dict[str, Any]:
+    return {name: part.array for name, part in parts.items()}
+
+
+def _log_alpha(file: Sb3Zip) -> Named | None:
+    """Logarithm of SAC's temperature, [1]: learned, or of a constant one."""
+    learned, constant = (file.variables.get(name) for name in ("log_ent_coef", "ent_coef_tensor"))
+    if learned is None and constant is not None and (constant > 0).all():
+        learned = np.log(constant)
+    return None if learned is None or learned.size != 1 else Named(learned.reshape(1), "")
+
+
+def _in_units_of_range(parts: Mapping[str, Named], space: Space[Any]) -> dict[str, Named]:
+    """Normal distributions in units of half the action range, where SB3's are in the env's."""
+    found = dict(parts)
+    if "log_stds" not in parts or not isinstance(space, Box):
+        return found
+    scale = BoxScale(space)
+    weight, bias, log_stds = (parts[part] for part in ("policy_head.weight", "policy_head.bias", "log_stds"))
+    if any(part.array.shape[:1] != (scale.size,) for part in (weight, bias, log_stds)) or weight.array.ndim != 2:
+        return found  # which does not fit the env
+    found["policy_head.weight"] = weight._replace(array=weight.array / scale.half_range[:, None])
+    found["policy_head.bias"] = bias._replace(array=(bias.array - scale.middle) / scale.half_range)
+    found["log_stds"] = log_stds._replace(array=log_stds.array - np.log(scale.half_range))
+    return found
+
+
+def _check_fits(
+    found: Mapping[str, Named], own: Mapping[str, Named], spaces: Spaces, trial: TrialSpec, file: Sb3Zip
+) -> None:
+    """Refuses parameters of other shapes than the policy has in the env."""
+    where = f"in {trial.env.id}, with observations {spaces.observation} and actions {spaces.action},"
+    ask = "is --env the env that it was trained in?"
+    for name, part in own.items():
+        if name not in found:
+            raise UsageError(f"{file.path}: {where} a policy has {name}, which is not in the file: {ask}")
+        theirs = found[name]
+        if theirs.array.shape != part.array.shape:
+            raise UsageError(
+                f"{file.path}: its {theirs.names} has shape {theirs.array.shape}; {where} it would have "
+                f"{part.array.shape}: {ask}"
+            )
+    if unknown := next((part.names for name, part in found.items() if name not in own), ""):
+        raise UsageError(f"{file.path}: its {unknown} is no part of a policy {where} {ask}")

@@ -1,0 +1,102 @@
+"""Meanings of other libraries' settings in a translation, by library, version and algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from rlrun.bridges.translation.remarks import Harm
+from rlrun.engine.messages.foreign_names import table
+
+Has = Callable[[str], bool]
+"""Type of a predicate: whether a config has a setting with a dotted name."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Origin of a setting: library, version and algorithm of the file that holds it.
+
+    Attributes:
+        library: Name of the library in the table: `rllib`, `sb3`.
+        version: Version of the library, such as (1, 13).
+        algorithm: The library's name of the algorithm.
+    """
+
+    library: str
+    version: tuple[int, ...]
+    algorithm: str
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Row of the table: what a setting of another library means here.
+
+    Attributes:
+        path: Dotted path in the entry; "" if there is no counterpart.
+        text: Conversion of the value in words, or what there is instead.
+        by: Name of the conversion; "" for none.
+        harm: Effect of leaving the setting out.
+        needs: Setting that the config must have for this row to apply; "" for none.
+        library: Library that the row is about; "" for all.
+        algorithms: The library's names of the algorithms that it is about; empty for all.
+    """
+
+    path: str
+    text: str = ""
+    by: str = ""
+    harm: Harm = Harm.NONE
+    needs: str = ""
+    library: str = ""
+    algorithms: tuple[str, ...] = ()
+
+    def applies(self, source: Source, has: Has) -> bool:
+        """Whether the row is about a setting of this origin, for a config with these settings."""
+        is_covered = self.library in ("", source.library) and source.algorithm in (
+            self.algorithms or (source.algorithm,)
+        )
+        setting = self.path.removeprefix("config.")
+        is_there = setting == self.path or has(setting)  # keys next to `config` always are
+        return is_covered and is_there and (not self.needs or has(self.needs))
+
+
+def meaning_of(name: str, source: Source, has: Has) -> Meaning | None:
+    """Meaning of a setting, None if it is not in the table; with rlrun's name it means rlrun's setting.
+
+    Args:
+        name: Name of the setting in the other library.
+        source: Library, version and algorithm of the file.
+        has: Predicate of the config of rlrun's algorithm.
+    """
+    rows = (*_rows("converted").get(name, ()), *_rows("settings").get(name, ()))
+    found = next((row for row in rows if row.applies(source, has)), None)
+    return found or (Meaning(f"config.{name}") if has(name) else None)
+
+
+def known_settings() -> frozenset[str]:
+    """Names of all settings of other libraries in the table."""
+    return frozenset({*_rows("converted"), *_rows("settings")})
+
+
+@cache
+def _rows(section: str) -> Mapping[str, tuple[Meaning, ...]]:
+    return {
+        name: tuple(map(_row, written if isinstance(written, list) else [written]))
+        for name, written in table()[section].items()
+    }
+
+
+def _row(written: str | Mapping[str, Any]) -> Meaning:
+    if isinstance(written, str):
+        return Meaning(f"config.{written}")
+    setting = f"config.{written['name']}" if "name" in written else ""
+    return Meaning(
+        path=written.get("experiment", setting),
+        text=written.get("none", written.get("conversion", "")),
+        by=written.get("by", ""),
+        harm=Harm[written.get("harm", "none").upper()],
+        needs=written.get("needs", ""),
+        library=written.get("library", ""),
+        algorithms=tuple(written.get("of", ())),
+    )

@@ -1,0 +1,181 @@
+"""Translation of RLlib's experiment files of 2018 to 2023: `run`, `env`, `stop`, `config`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rlrun.bridges.translation.entry import MISFITS, Refusal, TranslatedEntry
+from rlrun.bridges.translation.grids import with_grids
+from rlrun.bridges.translation.meanings import Source, meaning_of
+from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.rllib_env import put_env
+from rlrun.bridges.translation.rllib_run import evaluation, seeds, stop
+from rlrun.bridges.translation.rllib_settings.conversions import CONVERSIONS
+from rlrun.bridges.translation.rllib_settings.teams import mixing
+from rlrun.bridges.translation.rllib_settings.units import OFFLINE, seconds_of_iteration
+from rlrun.bridges.translation.settings import translate_settings
+from rlrun.bridges.translation.theirs import Theirs, default_table, defaults_of
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.messages.explain import Location, shown
+from rlrun.engine.settings.registry import algorithm_class, algorithm_names, known_algorithm, meant_algorithm
+
+SECTIONS = ("model", "replay_buffer_config", "optimization")
+"""Sections of `config` whose settings are translated one by one."""
+
+ELSEWHERE = (
+    "env", "env_config", "horizon", "soft_horizon", "no_done_at_end", "seed", "multiagent", "evaluation_interval",
+    "evaluation_duration", "evaluation_num_episodes", "evaluation_duration_unit", "evaluation_config",
+)  # fmt: skip
+"""Settings of `config` that are keys of the experiment here."""
+
+ENTRY_KEYS = (
+    "run", "env", "stop", "config", "num_samples", "checkpoint_freq", "checkpoint_at_end", "keep_checkpoints_num",
+    "checkpoint_config", "checkpoint_score_attr", "max_failures", "local_dir", "storage_path", "upload_dir", "restore",
+    "trial_resources", "resources_per_trial", "pass_criteria", "repeat", "log_to_file",
+)  # fmt: skip
+"""Keys of an experiment of RLlib; an experiment with another key is none of RLlib's."""
+
+MARKS_OF_0_5 = (
+    "sample_batch_size", "optimizer_class", "per_worker_exploration", "schedule_max_timesteps", "exploration_fraction",
+    "exploration_final_eps", "beta_annealing_fraction", "gpu", "gpu_fraction", "use_pytorch", "eager",
+    "grad_norm_clipping", "sgd_batchsize", "timesteps_per_batch", "noise_scale", "exploration_sigma",
+)  # fmt: skip
+MARKS_OF_2_5 = (
+    "min_sample_timesteps_per_iteration", "num_steps_sampled_before_learning_starts", "_enable_learner_api",
+    "num_learner_workers", "num_rollout_workers", "_enable_rl_module_api", "enable_connectors",
+    "min_time_s_per_iteration", "min_train_timesteps_per_iteration", "sampler_results/", "input_config.paths",
+)  # fmt: skip
+"""Settings that only files of some versions have."""
+
+
+def is_rllibs(data: Any) -> bool:
+    """Whether the data of a file are experiments of RLlib."""
+    return (
+        isinstance(data, Mapping)
+        and bool(data)
+        and all(
+            isinstance(entry, Mapping) and "run" in entry and entry.keys() <= set(ENTRY_KEYS) for entry in data.values()
+        )
+    )
+
+
+def version_of(entry: Mapping[str, Any]) -> tuple[int, ...]:
+    """Version of RLlib that an experiment is read as, by the keys that only some versions have."""
+    config = entry.get("config") or {}
+    if any(key in config for key in MARKS_OF_0_5):
+        return (0, 5)
+    names = [*config, *(entry.get("stop") or {}), *(f"input_config.{key}" for key in config.get("input_config") or {})]
+    return (2, 5) if any(mark in str(name) for name in names for mark in MARKS_OF_2_5) else (1, 13)
+
+
+def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = None) -> TranslatedEntry:
+    """Translates one experiment of RLlib.
+
+    Args:
+        entry: The experiment.
+        version: Version of RLlib; None to recognise it by its keys.
+
+    Raises:
+        Refusal: The algorithm or the env cannot be translated, or a value has no meaning.
+    """
+    run = entry["run"]
+    if not isinstance(run, str):
+        raise Refusal(("run",), f"must be the name of an algorithm, not {shown(run)}")
+    written = run.removeprefix("contrib/")
+    known = (name for name in default_table()["rllib"]["1.13"] if name.lower() == written.lower())
+    name = next(known, written)  # RLlib wrote Dreamer and DREAMER
+    ours = known_algorithm(name) if known_algorithm(name) in algorithm_names() else meant_algorithm(name)
+    try:
+        algorithm_class(ours or name)
+    except UsageError as error:
+        raise Refusal(("run",), str(error)) from None
+    if name not in default_table()["rllib"]["1.13"]:
+        raise Refusal(
+            ("run",), f"settings of {run} are not translated; `rlrun init ENV {ours}` writes a spec of {ours}"
+        )
+    try:
+        source = Source("rllib", version or version_of(entry), name)
+        return with_grids(entry, lambda chosen: _translate(chosen, source, ours))
+    except MISFITS as error:
+        raise Refusal((), f"a value is not of RLlib's kind: {error}") from None
+
+
+def _translate(entry: Mapping[str, Any], source: Source, ours: str) -> TranslatedEntry:
+    config = entry.get("config") or {}
+    if not isinstance(config, Mapping):
+        raise Refusal(("config",), f"must be a mapping, not {shown(config)}")
+    result = TranslatedEntry(source)
+    ours = mixing(ours, config.get("mixer"))
+    result.put("algorithm", ours, ("run",))
+    flat = dict(_flat(config))
+    model = algorithm_class(ours).Config
+    settings = {key: value for key, (_, value) in flat.items() if key not in ELSEWHERE}
+    theirs = Theirs(source, model.has_setting, settings, defaults_of(source))
+    put_env(result, entry, theirs)
+    translate_settings(theirs, CONVERSIONS)
+    places = {key: ("config", *location) for key, (location, _) in flat.items()}
+    for path, found in theirs.ours.items():
+        result.put(path, found.value, places.get(found.key, ("run",)), found.key)
+    for key, text, harm in theirs.remarks:
+        result.tell(places.get(key, ("run",)), key if key in places else f"{key} (RLlib's default)", text, harm)
+    _put_iterations(result, theirs)
+    for part in (stop, seeds, evaluation):
+        part(result, entry, theirs)
+    _put_checkpoints(result, entry)
+    result.leave_out_defaults(model)
+    return result
+
+
+def _flat(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Location, Any]]]:
+    """Yields the settings by dotted name, with their locations in `config`."""
+    for key, value in config.items():
+        if key in SECTIONS and isinstance(value, Mapping):
+            yield from ((f"{key}.{name}", ((key, name), below)) for name, below in value.items())
+        else:
+            yield key, ((key,), value)
+
+
+def _put_iterations(result: TranslatedEntry, theirs: Theirs) -> None:
+    """An iteration is one update where RLlib counts neither env steps nor seconds."""
+    key = "config.min_env_steps_per_iteration"
+    if theirs.algorithm in OFFLINE:
+        return
+    if key not in result.values and not seconds_of_iteration(theirs) and theirs.has("min_env_steps_per_iteration"):
+        result.put(key, 0, ("run",), "min_sample_timesteps_per_reporting")
+
+
+def _put_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) -> None:
+    """Translates checkpoints, restarts and the keys about files and machines."""
+    settings = {
+        **(entry.get("checkpoint_config") or {}),
+        **{key: value for key, value in entry.items() if key != "config"},
+    }
+    names = {
+        "checkpoint_freq": "every", "checkpoint_frequency": "every", "checkpoint_at_end": "at_end",
+        "keep_checkpoints_num": "keep", "num_to_keep": "keep",
+    }  # fmt: skip
+    for key, name in names.items():
+        if settings.get(key) is not None:
+            place: Location = (key,) if key in entry else ("checkpoint_config", key)
+            result.put(f"checkpoint.{name}", settings[key] or None, place)
+    if entry.get("max_failures"):
+        result.put("failure.max_restarts", max(int(entry["max_failures"]), 0), ("max_failures",))
+    if criteria := entry.get("pass_criteria"):
+        result.tell(
+            ("pass_criteria",), "pass_criteria", f"such targets belong under `expect` here: {criteria}", Harm.NONE
+        )
+    for key in (
+        "local_dir",
+        "storage_path",
+        "upload_dir",
+        "trial_resources",
+        "resources_per_trial",
+        "checkpoint_score_attr",
+        "log_to_file",
+    ):
+        if key in entry:
+            meaning = meaning_of(key, result.source, lambda _: False)
+            result.tell((key,), key, meaning.text if meaning and not meaning.path else "see docs/yaml.md", Harm.NONE)
+    if entry.get("restore"):
+        result.tell(("restore",), "restore", "checkpoints of RLlib cannot be read", Harm.LEARNING)

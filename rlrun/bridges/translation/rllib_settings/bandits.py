@@ -1,0 +1,25 @@
+"""Conversions of the settings of linear bandits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.settings import Conversions, only
+from rlrun.bridges.translation.theirs import OMIT, Theirs
+
+conversion = Conversions()
+"""Conversions by name, and the decorator that adds one."""
+
+
+@conversion
+def posterior_scale(theirs: Theirs, key: str, value: Any) -> Any:
+    """Scale of the posterior of Thompson sampling, the covariance as it is there."""
+    kind = str((value or {}).get("type")).rpartition(".")[2]
+    if kind != "ThompsonSampling":
+        theirs.tell(key, f"{theirs.algorithm} does not explore by {kind} here", Harm.LEARNING)
+        return OMIT
+    return 1.0
+
+
+conversion["only_whole_covariance"] = only((1, None), "covariances do not shrink further here", Harm.LEARNING)

@@ -1,0 +1,170 @@
+"""Conversions of the settings of algorithms that learn from recorded data: BC, MARWIL, CQL, CRR and DT.
+
+RLlib's clock counts rows that were read or learned from, rlrun's SGD steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.rllib_settings.units import minibatch_rows, seconds_of_iteration, tidy
+from rlrun.bridges.translation.settings import Conversions, only
+from rlrun.bridges.translation.theirs import OMIT, Theirs
+
+conversion = Conversions()
+"""Conversions by name, and the decorator that adds one."""
+
+CLONES_ALONE = 1_000_000
+"""SGD steps of CQL's warm start from which on a run of RLlib does nothing else."""
+
+
+@conversion
+def data_sets(theirs: Theirs, key: str, value: Any) -> Any:
+    """Data sets that are made of RLlib's recorded experience; with several, each has its share of a minibatch."""
+    if value in ("sampler", None):
+        return OMIT
+    if not theirs.has("input"):
+        theirs.tell(key, f"{theirs.algorithm} learns in an env here, not from recorded experience", Harm.LEARNING)
+        return OMIT
+    own = theirs.section("input_config")
+    named: Any = own.get("paths", own.get("path")) if value == "dataset" else value
+    shares = named if isinstance(named, Mapping) else dict.fromkeys([named] if isinstance(named, str) else named)
+    if not shares or not all(isinstance(path, str) for path in shares):
+        raise ValueError("input names no file of recorded experience")
+    told = [_made_by(path) for path in shares]
+    sets = [_name_of(path) for path in shares]
+    if len(sets) > 1 and None in shares.values():
+        told.append("all have the same share of a minibatch here; there it was as large as the set")
+    theirs.tell(key, "; ".join(told))
+    if list(shares.values()) in ([None], [1]):
+        return sets[0]
+    equal = tidy(1 / len(sets))
+    return [
+        {"path": path, "share": equal if share is None else share}
+        for path, share in zip(sets, shares.values(), strict=True)
+    ]
+
+
+def _name_of(path: str) -> str:
+    """Name of the data set that stands for a file or folder of recorded experience."""
+    return path.removeprefix("d4rl.") if path.startswith("d4rl.") else f"{_source_of(path).stem}-set"
+
+
+def _source_of(path: str) -> PurePosixPath:
+    """File or folder that a path of RLlib names; files by a pattern are their folder."""
+    source = PurePosixPath(path)
+    return source.parent if "*" in source.name else source
+
+
+def _made_by(path: str) -> str:
+    """Sentence with the commands that make the data set."""
+    if path.startswith("d4rl."):
+        return f"D4RL's: convert Minari's folder of it, by `rlrun dataset convert FOLDER {_name_of(path)}`"
+    source = _source_of(path)
+    unpacked, first = (source.stem, f"`unzip {source} -d {source.stem}`, ") if source.suffix == ".zip" else (source, "")
+    return f"made by {first}`rlrun dataset convert {unpacked} {_name_of(path)}`"
+
+
+@conversion
+def normalized_data(theirs: Theirs, key: str, value: Any) -> Any:
+    """Units of continuous actions in the data: -1 to 1 in RLlib's own files, those of the env here."""
+    if value and theirs.is_continuous:
+        theirs.put("env.wrappers", [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}], key)
+        theirs.tell(key, "a wrapper gives the env actions in -1..1, as the data has them")
+    elif value:
+        theirs.tell(key, "if actions are continuous, those of the data are in -1..1: let RescaleAction wrap the env")
+    return OMIT
+
+
+@conversion
+def rows(theirs: Theirs, key: str, value: Any) -> int:
+    """Rows of a minibatch; windows of DT, which RLlib counts by their steps."""
+    return minibatch_rows(theirs)
+
+
+@conversion
+def iteration(theirs: Theirs, key: str, value: Any) -> Any:
+    """SGD steps of an iteration: trained rows there, and a pass over the data for the first CRR."""
+    if seconds_of_iteration(theirs):
+        return OMIT
+    if theirs.algorithm == "CRR":
+        theirs.tell(key, "an iteration was a pass over the data there; here it has the rows that the buffer could hold")
+        return max(int(theirs.get("replay_buffer_config.capacity")) // minibatch_rows(theirs), 1)
+    return max(-(-int(value) // minibatch_rows(theirs)), 1)
+
+
+@conversion
+def target_interval(theirs: Theirs, key: str, value: Any) -> Any:
+    """SGD steps between updates of the target networks: trained rows there, SGD steps for the first CRR."""
+    if theirs.algorithm == "CRR" and value is None:
+        return 100
+    if key == "target_update_grad_intervals":
+        return int(value)
+    return max(-(-int(value) // int(theirs.get("train_batch_size"))), 1)
+
+
+@conversion
+def half_of_regulariser(theirs: Theirs, key: str, value: Any) -> float:
+    """Weight of CQL's regulariser, next to half the squared error here and the whole there."""
+    return float(value) / 2
+
+
+@conversion
+def warm_start(theirs: Theirs, key: str, value: Any) -> Any:
+    """First SGD steps of CQL, in which the actor clones."""
+    if value >= CLONES_ALONE:
+        theirs.tell(key, "the actor learns from the critics here; to clone alone, use bc", Harm.LEARNING)
+    elif value:
+        theirs.tell(key, f"the actor learns from the critics at once; there it cloned for {value:,} SGD steps")
+    return OMIT
+
+
+@conversion
+def weighting(theirs: Theirs, key: str, value: Any) -> str:
+    """Weights of CRR's recorded actions."""
+    return "binary" if value == "bin" else str(value)
+
+
+@conversion
+def inverse(theirs: Theirs, key: str, value: Any) -> float:
+    """Factor of CRR's advantages, which a temperature divides there."""
+    return tidy(1 / value)
+
+
+@conversion
+def baseline(theirs: Theirs, key: str, value: Any) -> str:
+    """State value in CRR's advantages; the mean over Discrete actions is exact here, RLlib's `expectation`."""
+    return "mean" if value == "expectation" else str(value)
+
+
+@conversion
+def asked_return(theirs: Theirs, key: str, value: Any) -> float:
+    """Return that DT asks for; RLlib's transformer is given returns as they are."""
+    theirs.put("config.return_scale", 1.0, key)
+    if theirs.horizon is not None:
+        theirs.put("config.max_steps", theirs.horizon, key)
+    return float(value)
+
+
+@conversion
+def dropout(theirs: Theirs, key: str, value: Any) -> Any:
+    """Dropout of DT's transformer."""
+    if value and (key in theirs.written or key == "attn_pdrop"):
+        theirs.tell(key, f"the transformer has no dropout here, {value:g} there")
+    return OMIT
+
+
+@conversion
+def adam_of_dt(theirs: Theirs, key: str, value: Any) -> Any:
+    """Weight decay and betas of DT's optimizer."""
+    if value:
+        theirs.tell(key, "the optimizer is Adam here, without weight decay and with betas 0.9 and 0.999")
+    return OMIT
+
+
+conversion["only_zero"] = only((0, None), "there is nothing like it here", Harm.LEARNING)
+conversion["only_one"] = only((1, None), "there is nothing like it here", Harm.LEARNING)
+conversion["only_squared"] = only(("mse", None), "the critics' loss is the squared error here", Harm.SLIGHT)

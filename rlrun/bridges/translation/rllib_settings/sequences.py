@@ -1,0 +1,74 @@
+"""Conversions of the settings of replayed sequences: R2D2 and QMIX.
+
+RLlib counts their steps. QMIX replays whole episodes there, and sequences of at most `replay.length` steps here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.rllib_settings.units import fragment_steps
+from rlrun.bridges.translation.settings import Conversions, only
+from rlrun.bridges.translation.theirs import OMIT, Theirs
+
+conversion = Conversions()
+"""Conversions by name, and the decorator that adds one."""
+
+LONGEST = 20
+"""Steps of a sequence where whole episodes are replayed and their length is not known."""
+
+
+def _steps(theirs: Theirs) -> int:
+    longest = int(theirs.get("model.max_seq_len"))
+    return longest if theirs.algorithm == "R2D2" else min(longest, theirs.horizon or LONGEST)
+
+
+@conversion
+def sequence_length(theirs: Theirs, key: str, value: Any) -> int:
+    """Steps of a sequence in the loss; sequences begin where the one before ended."""
+    steps = _steps(theirs)
+    if steps < value and theirs.horizon is None:
+        theirs.tell(key, f"whole episodes there, sequences of {steps} steps here: set replay.length to an episode's")
+    theirs.put("config.replay.stride", steps, key)
+    if theirs.algorithm == "QMIX":
+        theirs.put("config.replay.burn_in", 0, key)
+    return steps
+
+
+@conversion
+def sequences(theirs: Theirs, key: str, value: Any) -> int:
+    """Sequences of a minibatch, whose steps are counted there, those of the burn-in too."""
+    steps = _steps(theirs) + int(theirs.get("replay_buffer_config.replay_burn_in", 0))
+    return max(-(-int(value) // steps), 1)
+
+
+@conversion
+def rounds_kept(theirs: Theirs, key: str, value: Any) -> int:
+    """Env steps of a replay buffer, which counts whole fragments of a worker until 2.0."""
+    if theirs.source.version >= (2, 0):
+        return int(value)
+    theirs.tell(key, "env steps here; there fragments of a worker, which end with an episode")
+    return int(value) * (fragment_steps(theirs) or 1) * int(theirs.get("num_envs_per_worker"))
+
+
+@conversion
+def layers_of_heads(theirs: Theirs, key: str, value: Any) -> Any:
+    """Layers between the recurrent core and the values of R2D2."""
+    if value:
+        theirs.tell(key, f"values follow from the core at once; there layers of {value} are between them")
+    return OMIT
+
+
+@conversion
+def first_states(theirs: Theirs, key: str, value: Any) -> Any:
+    """Recurrent state before a replayed sequence."""
+    is_written = any(name.endswith("zero_init_states") for name in theirs.written)
+    if value and (key in theirs.written or not is_written):
+        theirs.tell(key, "replayed sequences begin with the recorded state here, with zeros there")
+    return OMIT
+
+
+conversion["only_rescaled"] = only((True, 1), "values are always rescaled by h here", Harm.LEARNING)
+conversion["only_epsilon_of_h"] = only((1e-3,), "the epsilon of h is 0.001 here", Harm.SLIGHT)
+conversion["only_epsilon_of_adam"] = only((), "Adam's epsilon is 1e-5 here", Harm.SLIGHT)

@@ -1,0 +1,52 @@
+"""Conversions of the settings of QMIX and MADDPG, whose policy acts for all agents of a world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.settings import Conversions, only
+from rlrun.bridges.translation.theirs import OMIT, Theirs
+
+conversion = Conversions()
+"""Conversions by name, and the decorator that adds one."""
+
+
+@conversion
+def mixer(theirs: Theirs, key: str, value: Any) -> Any:
+    """Mixer of QMIX, which is the algorithm here: qmix or vdn."""
+    if value not in ("qmix", "vdn"):
+        text = "without a mixer each agent learns alone: that is dqn with one policy for all agents here"
+        theirs.tell(key, text, Harm.LEARNING)
+    return OMIT
+
+
+def mixing(ours: str, mixer_name: Any) -> str:
+    """Algorithm that a mixer of QMIX is here.
+
+    Examples:
+        >>> mixing("qmix", "vdn"), mixing("qmix", "qmix"), mixing("ppo", None)
+        ('vdn', 'qmix', 'ppo')
+    """
+    return "vdn" if ours == "qmix" and mixer_name == "vdn" else ours
+
+
+@conversion
+def gru_of_team(theirs: Theirs, key: str, value: Any) -> int:
+    """Network of QMIX' agents: a dense layer with relu, then a GRU of the same width."""
+    theirs.put("config.model.hiddens", [int(value)], key)
+    theirs.put("config.model.core", "gru", key)
+    return int(value)
+
+
+@conversion
+def norm_of_each(theirs: Theirs, key: str, value: Any) -> Any:
+    """Bound of a gradient's norm, of each parameter by itself there."""
+    if key in theirs.written:
+        theirs.tell(key, "bounds the gradient as a whole here; there that of each weight matrix and bias")
+    return value
+
+
+conversion["only_own_value"] = only(("maddpg",), "critics see what all agents see and do here", Harm.LEARNING)
+conversion["only_rmsprop_decay"] = only((0.99,), "RMSProp's decay is 0.99 here", Harm.SLIGHT)
+conversion["only_rmsprop_epsilon"] = only((1e-5,), "RMSProp's epsilon is 1e-5 here", Harm.SLIGHT)

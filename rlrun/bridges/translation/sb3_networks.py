@@ -1,0 +1,275 @@
+"""Networks of Stable-Baselines3's policies: which they are by their parameters' names, and their names here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.bridges.translation.sb3_settings import ACTIVATIONS
+from rlrun.bridges.translation.sb3_zip import Sb3Zip
+from rlrun.engine.messages.errors import UsageError
+
+KINDS = {"q_net.": ("dqn",), "action_net.": ("ppo", "a2c"), "actor.log_std.": ("sac",), "actor.mu.": ("td3",)}
+"""Algorithms whose policies have parameters with a name that begins so; the first match counts."""
+
+_ENCODER_PARTS = {
+    **{f"cnn.{i}": f"encoder.parts.0.layers.{i}" for i in (0, 2, 4)},
+    "linear.0": "encoder.parts.0.dense.0",
+}
+"""Layers of SB3's `NatureCNN`, and their names here."""
+
+_EXTRACTORS = ("FlattenExtractor", "NatureCNN")
+
+
+class Named(NamedTuple):
+    """A parameter with its names in SB3, for messages."""
+
+    array: NDArray[np.float32]
+    names: str
+
+
+@dataclass(frozen=True)
+class Sb3Network:
+    """A network in SB3's names.
+
+    Attributes:
+        prefix: Prefix of its layers here.
+        head: Name of its output layer here.
+        encoder: Prefix of its image encoder; "" for none.
+        trunk: Its dense layers, first to last.
+        outputs: Its output layers, which are one here.
+    """
+
+    prefix: str
+    head: str
+    encoder: str
+    trunk: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def layers(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yields the layers: names in SB3 and the name here."""
+        if self.encoder:
+            for theirs, ours in _ENCODER_PARTS.items():
+                yield (f"{self.encoder}.{theirs}",), f"{self.prefix}{ours}"
+        for i, layer in enumerate(self.trunk):
+            yield (layer,), f"{self.prefix}trunk.{2 * i}"
+        yield self.outputs, self.head
+
+    def widths(self, file: Sb3Zip) -> list[int]:
+        """Widths of the dense layers, each of which takes what the one before puts out.
+
+        Raises:
+            UsageError: A layer does not.
+        """
+        shapes = [file.tensor(f"{layer}.weight").shape for layer in self.trunk]
+        for i, (layer, shape) in enumerate(zip(self.trunk, shapes, strict=True)):
+            if len(shape) != 2 or (i and shape[1] != shapes[i - 1][0]):
+                raise UsageError(f"{file.path}: its {layer}.weight has shape {shape}, which no dense layer has there")
+        return [shape[0] for shape in shapes]
+
+    def has_layers_of(self, other: Sb3Network, file: Sb3Zip) -> bool:
+        """Whether all layers but the output layers are equal to those of another network, so that both share them."""
+        pairs = list(zip([*self.layers][:-1], [*other.layers][:-1], strict=False))
+        return len(self.trunk) == len(other.trunk) and all(
+            np.array_equal(file.tensor(f"{own}.{part}"), file.tensor(f"{others}.{part}"))
+            for ((own,), _), ((others,), _) in pairs
+            for part in ("weight", "bias")
+        )
+
+    def named(self, file: Sb3Zip) -> dict[str, Named]:
+        """Parameters by their names here.
+
+        Raises:
+            UsageError: A layer has other dimensions than the one next to it.
+        """
+        found = {}
+        for theirs, ours in self.layers:
+            for part in ("weight", "bias"):
+                names = " and ".join(f"{name}.{part}" for name in theirs)
+                arrays = [file.tensor(f"{name}.{part}") for name in theirs]
+                if not arrays[0].ndim or len({array.shape[1:] for array in arrays}) > 1:
+                    raise UsageError(f"{file.path}: its {names} have shapes {[array.shape for array in arrays]}")
+                found[f"{ours}.{part}"] = Named(np.concatenate(arrays), names)
+        return found
+
+
+@dataclass(frozen=True)
+class Sb3Policy:
+    """A policy of SB3 in rlrun's words.
+
+    Attributes:
+        algorithm: Name of the algorithm.
+        settings: Settings of the network, by dotted path in the config.
+        sees_image: Whether an image encoder is the first layer.
+        online: Parameters by name.
+        target: Parameters of the target network by name, where they differ; {} without one.
+    """
+
+    algorithm: str
+    settings: dict[str, Any]
+    sees_image: bool
+    online: dict[str, Named]
+    target: dict[str, Named]
+
+
+def sb3_policy(file: Sb3Zip, algorithm: str | None = None) -> Sb3Policy:
+    """Recognises the policy of a zip file.
+
+    Args:
+        file: The file.
+        algorithm: Name of the algorithm; None to recognise it.
+
+    Raises:
+        UsageError: It is another algorithm's, or has networks that are not here.
+    """
+    _refuse_others(file)
+    found = _algorithm(file, algorithm)
+    online, target = _networks(file, found)
+    _refuse_unknown(file, [*online, *target])
+    settings: dict[str, Any] = {
+        "model.hiddens": _common_widths(file, online),
+        "model.activation": _activation(file, found),
+    }
+    if found in ("ppo", "a2c"):
+        policy, value = online
+        settings["model.shared_value"] = value.has_layers_of(policy, file)
+        if settings["model.shared_value"]:
+            online = [policy, replace(value, prefix=policy.prefix)]
+    elif found != "dqn":
+        settings["num_critics"] = len(online) - 1
+    parameters = _merged(file, online)
+    if "log_std" in file.tensors:
+        parameters["log_stds"] = Named(file.tensor("log_std"), "log_std")
+    return Sb3Policy(found, settings, bool(online[0].encoder), parameters, _merged(file, target))
+
+
+def _merged(file: Sb3Zip, networks: Iterable[Sb3Network]) -> dict[str, Named]:
+    return {name: part for network in networks for name, part in network.named(file).items()}
+
+
+def _refuse_others(file: Sb3Zip) -> None:
+    """Refuses what has no counterpart: gSDE, classes of one's own, pixels that are not scaled."""
+    for name in ("log_std", "actor.log_std"):
+        if name in file.tensors and file.tensors[name].ndim == 2:
+            raise UsageError(f"{file.path}: its policy explores by gSDE (use_sde), which is not imported")
+    module = str(file.section("policy_class").get("__module__", "stable_baselines3."))
+    kwargs = file.section("policy_kwargs")
+    extractor = _class_name(kwargs.get("features_extractor_class", _EXTRACTORS[0]))
+    if not module.startswith("stable_baselines3.") or extractor not in _EXTRACTORS:
+        own = extractor if module.startswith("stable_baselines3.") else f"a class of {module}"
+        raise UsageError(f"{file.path}: its policy has {own:.80}, which is none of SB3's own networks")
+    if kwargs.get("normalize_images", True) is not True:
+        raise UsageError(f"{file.path}: its policy takes pixels as they are (normalize_images), which is not imported")
+
+
+def _refuse_unknown(file: Sb3Zip, networks: Iterable[Sb3Network]) -> None:
+    """Refuses parameters outside of the networks, other than further names of a shared image encoder."""
+    used = {name for network in networks for theirs, _ in network.layers for name in theirs}
+    for name in file.tensors:
+        layer = name.rpartition(".")[0]
+        alias = re.fullmatch(r"(?:pi_|vf_)?features_extractor\.(.*)", layer)
+        if layer not in used and name != "log_std" and not (alias and alias[1] in _ENCODER_PARTS):
+            raise UsageError(
+                f"{file.path}: its {name} is in no network that is imported: those are dense nets and NatureCNN of "
+                "PPO, A2C, DQN, SAC and TD3"
+            )
+
+
+def _algorithm(file: Sb3Zip, asked: str | None) -> str:
+    """Name of the algorithm; PPO, which has the parameters of A2C, differs from it by its epochs."""
+    kind = next((known for prefix, known in KINDS.items() if any(name.startswith(prefix) for name in file.tensors)), ())
+    if not kind:
+        first = next(iter(file.tensors), "nothing")
+        raise UsageError(f"{file.path}: its policy.pth has {first}: no policy of PPO, A2C, DQN, SAC or TD3")
+    if asked is not None and asked not in kind:
+        raise UsageError(f"{file.path}: a policy of {' or '.join(kind)} by the names of its parameters, not of {asked}")
+    if asked is None and len(kind) > 1 and not file.settings:
+        raise UsageError(f"{file.path}: there is no data in it: say by --algorithm if it is of {' or '.join(kind)}")
+    return asked or (kind[0] if "n_epochs" in file.settings else kind[-1])
+
+
+def _networks(file: Sb3Zip, algorithm: str) -> tuple[list[Sb3Network], list[Sb3Network]]:
+    """Networks of a policy, and its target networks."""
+    if algorithm in ("ppo", "a2c"):
+        shared, extractor = _dense(file, "mlp_extractor.shared_net."), "features_extractor"
+        made = [
+            Sb3Network(
+                f"{ours}_",
+                f"{ours}_head",
+                _encoder(file, f"{short}_{extractor}") or _encoder(file, extractor),
+                (*shared, *_dense(file, f"mlp_extractor.{theirs}_net.")),
+                (output,),
+            )
+            for ours, short, theirs, output in (
+                ("policy", "pi", "policy", "action_net"),
+                ("value", "vf", "value", "value_net"),
+            )
+        ]
+        return made, []
+    if algorithm == "dqn":
+        online, target = (
+            _ending_in_outputs(file, net, f"{net}.q_net.", "", "stream.0") for net in ("q_net", "q_net_target")
+        )
+        return [online], [target]
+    critics = [i for i in range(len(file.tensors)) if f"critic.qf{i}.0.weight" in file.tensors]
+    online_critics, target_critics = (
+        [_ending_in_outputs(file, net, f"{net}.qf{i}.", f"critics.{i}.", f"critics.{i}.head") for i in critics]
+        for net in ("critic", "critic_target")
+    )
+    if algorithm == "td3":
+        actor, target_actor = (
+            _ending_in_outputs(file, net, f"{net}.mu.", "actor.", "actor.head") for net in ("actor", "actor_target")
+        )
+        return [actor, *online_critics], [target_actor, *target_critics]
+    hidden = tuple(_dense(file, "actor.latent_pi."))
+    outputs = ("actor.mu", "actor.log_std")
+    actor = Sb3Network("actor.", "actor.head", _encoder(file, "actor.features_extractor"), hidden, outputs)
+    return [actor, *online_critics], target_critics
+
+
+def _ending_in_outputs(file: Sb3Zip, net: str, layers: str, prefix: str, head: str) -> Sb3Network:
+    """A network whose last dense layer is the output layer."""
+    *trunk, outputs = _dense(file, layers) or [f"{layers}0"]
+    return Sb3Network(prefix, head, _encoder(file, f"{net}.features_extractor"), tuple(trunk), (outputs,))
+
+
+def _encoder(file: Sb3Zip, prefix: str) -> str:
+    return prefix if f"{prefix}.cnn.0.weight" in file.tensors else ""
+
+
+def _dense(file: Sb3Zip, prefix: str) -> list[str]:
+    """Names of the dense layers with a prefix, which are numbered, in order."""
+    numbers = [re.fullmatch(rf"{re.escape(prefix)}(\d+)\.weight", name) for name in file.tensors]
+    return [f"{prefix}{number}" for number in sorted(int(found[1]) for found in numbers if found)]
+
+
+def _common_widths(file: Sb3Zip, networks: Sequence[Sb3Network]) -> list[int]:
+    """Widths of the dense layers, which all networks share here."""
+    first, *others = networks
+    for other in others:
+        if other.widths(file) != first.widths(file):
+            raise UsageError(
+                f"{file.path}: its networks have layers of different widths: {first.widths(file)} before "
+                f"{first.outputs[0]} and {other.widths(file)} before {other.outputs[0]}; rlrun's have the same"
+            )
+    return first.widths(file)
+
+
+def _activation(file: Sb3Zip, algorithm: str) -> str:
+    """Activation of the dense layers, which only the settings say."""
+    default = "Tanh" if algorithm in ("ppo", "a2c") else "ReLU"
+    name = _class_name(file.section("policy_kwargs").get("activation_fn", default))
+    if name not in ACTIVATIONS:
+        raise UsageError(f"{file.path}: its activation {name:.80} is not here; there are {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
+
+
+def _class_name(written: Any) -> str:
+    """Name of a class from its text, such as `<class 'torch.nn.modules.activation.ReLU'>`."""
+    return str(written).strip("<>'").rpartition(".")[2].rpartition("'")[2]

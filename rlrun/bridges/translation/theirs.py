@@ -1,0 +1,109 @@
+"""Settings of one experiment in a file of another library, with that library's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rlrun.bridges.translation.meanings import Has, Source
+from rlrun.bridges.translation.remarks import Harm
+
+OMIT: Any = object()
+"""Result of a conversion that has written what there is to write, or nothing."""
+
+
+class Written(NamedTuple):
+    """Value of a setting of rlrun, and the other library's key that it comes from."""
+
+    value: Any
+    key: str
+
+
+@cache
+def default_table() -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]]:
+    """Loads the defaults of other libraries: library -> version -> algorithm -> setting."""
+    import yaml
+
+    loaded: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("defaults.yaml").read_text("utf-8"))
+    return loaded
+
+
+def defaults_of(source: Source) -> dict[str, Any]:
+    """Defaults of a library's algorithm that matter to what is learned, by the library's names."""
+    versions = default_table()[source.library]
+    first = next(iter(versions))
+    own = ".".join(map(str, source.version))
+    found: dict[str, Any] = {}
+    for version, name in ((first, "all"), (own, "all"), (first, source.algorithm), (own, source.algorithm)):
+        found |= versions[version].get(name, {})
+    return found
+
+
+@dataclass
+class Theirs:
+    """Settings of one experiment in another library's names, and what has become of them.
+
+    Attributes:
+        source: Library, version and algorithm.
+        has: Predicate of the config of rlrun's algorithm.
+        written: Settings of the file by dotted name.
+        defaults: The library's defaults by dotted name.
+        ours: Settings of rlrun found so far, by dotted path in the entry.
+        remarks: Remarks so far: key, text and harm.
+        is_atari: Whether the env is an Atari game.
+        horizon: Step limit of episodes; None if it is not known.
+        is_continuous: Whether the env is known for continuous actions.
+    """
+
+    source: Source
+    has: Has
+    written: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    ours: dict[str, Written] = field(default_factory=dict)
+    remarks: list[tuple[str, str, Harm]] = field(default_factory=list)
+    is_atari: bool = False
+    horizon: int | None = None
+    is_continuous: bool = False
+
+    @property
+    def algorithm(self) -> str:
+        """The library's name of the algorithm."""
+        return self.source.algorithm
+
+    def get(self, key: str, otherwise: Any = None) -> Any:
+        """Value of a setting in the file, else the library's default."""
+        return self.written.get(key, self.defaults.get(key, otherwise))
+
+    def first(self, *keys: str, otherwise: Any = None) -> Any:
+        """Value of the first of several names of a setting that the file has, else the first default."""
+        for known in (self.written, self.defaults):
+            for key in keys:
+                if key in known:
+                    return known[key]
+        return otherwise
+
+    def section(self, *keys: str) -> dict[str, Any]:
+        """Settings of a section, by one of its names, over the library's defaults of it."""
+        merged: dict[str, Any] = {}
+        for known in (self.defaults, self.written):
+            for key in keys:
+                merged |= known.get(key) or {}
+        return merged
+
+    def put(self, path: str, value: Any, key: str) -> None:
+        """Sets a setting of rlrun.
+
+        Args:
+            path: Dotted path in the entry.
+            value: The value.
+            key: The other library's key that it comes from.
+        """
+        if key in self.written or path not in self.ours:  # the file goes before a default
+            self.ours[path] = Written(value, key)
+
+    def tell(self, key: str, text: str, harm: Harm = Harm.SLIGHT) -> None:
+        """Adds a remark on a key."""
+        self.remarks.append((key, text, harm))

@@ -1,0 +1,216 @@
+"""Translation of a whole file of another library, and its text as YAML with remarks as comments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlrun.bridges.translation.entry import RUN, Origin, Refusal, TranslatedEntry, nested
+from rlrun.bridges.translation.remarks import HEADINGS, Harm, Remark, in_order
+from rlrun.bridges.translation.rllib import translate_entry
+from rlrun.bridges.translation.zoo import translate_zoo_entry, zoo_entry
+from rlrun.engine.algorithm_config import SAMPLING
+from rlrun.engine.messages.explain import Location
+from rlrun.engine.settings.commented_yaml import flow_yaml
+
+LIBRARIES = {"rllib": "RLlib", "sb3": "rl-zoo3"}
+"""Libraries by their names in the table."""
+
+DEFAULTS = {"rllib": "RLlib", "sb3": "SB3"}
+"""Libraries whose defaults hold where their files say nothing."""
+
+LineOf = Callable[[Location], int]
+"""Type of a function from a location in a file to its line."""
+
+_ORDER = (
+    "algorithm", "env", "policies", "mapping", "train", "seeds", "stop", "config", "evaluation", "checkpoint",
+    "failure",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Translation:
+    """Translation of a file.
+
+    Attributes:
+        library: Name of the library in the table.
+        entries: Translated experiments by their keys in the file.
+        names: Names of the experiments where they are not the keys.
+    """
+
+    library: str
+    entries: Mapping[str, TranslatedEntry]
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def data(self) -> dict[str, dict[str, Any]]:
+        """Entries as in a spec file of rlrun."""
+        return {self.name_of(key): nested(entry.values) for key, entry in self.entries.items()}
+
+    def name_of(self, key: str) -> str:
+        """Name of the experiment with a key in the file."""
+        return self.names.get(key, key)
+
+    def origins(self) -> dict[Location, Origin]:
+        """Origins of the values, by location in `data()`."""
+        return {
+            (self.name_of(key), *path.split(".")): Origin((key, *origin.location), origin.key)
+            for key, entry in self.entries.items()
+            for path, origin in entry.origins.items()
+        }
+
+    def remarks(self) -> list[Remark]:
+        """Remarks on all entries, in order of harm; the same remark on several places is one."""
+        found = [
+            Remark((name, *remark.location), remark.key, remark.text, remark.harm)
+            for name, entry in self.entries.items()
+            for remark in entry.remarks
+        ]
+        return in_order(found)
+
+    def changing_remarks(self) -> list[Remark]:
+        """Remarks on keys that were left out although they change what is learned."""
+        return [remark for remark in self.remarks() if remark.harm is Harm.LEARNING]
+
+    def data_remarks(self) -> list[Remark]:
+        """Remarks on how data sets are made of recorded experience."""
+        return [remark for remark in self.remarks() if remark.key == "input" and remark.harm is Harm.SLIGHT]
+
+    def read_as(self) -> str:
+        """Library and versions that the file was read as."""
+        versions = sorted({".".join(map(str, entry.source.version)) for entry in self.entries.values()})
+        return f"{LIBRARIES[self.library]} {' and '.join(versions)}"
+
+    def summary(self) -> str:
+        """One line on the translation: what it was read as, and how many keys are not quite as they were."""
+        count = len({remark.key for remark in self.remarks() if remark.harm is Harm.SLIGHT})
+        changes = f"{count} setting{'s are' if count > 1 else ' is'} not quite as there" if count else "nothing differs"
+        return f"read as {self.read_as()}, {changes}"
+
+
+def translate_rllib(
+    data: Mapping[str, Any], version: tuple[int, ...] | None = None, env: str | None = None
+) -> Translation:
+    """Translates the experiments of a file of RLlib.
+
+    Args:
+        data: Experiments by name.
+        version: Version of RLlib; None to recognise it by the keys.
+        env: Env of all experiments in place of those that the file names, such as one that was registered by code.
+
+    Raises:
+        Refusal: An experiment cannot be translated; the location begins with its name.
+    """
+    entries = {}
+    for name, entry in data.items():
+        try:
+            named = entry if env is None else {**entry, "env": env}
+            entries[name] = with_policies(translate_entry(named, version))
+        except Refusal as refusal:
+            raise Refusal((name, *refusal.location), str(refusal)) from None
+    return Translation("rllib", entries)
+
+
+def translate_zoo(data: Any, algorithm: str, env: str) -> Translation:
+    """Translates the settings of one env in a file of rl-zoo3.
+
+    Args:
+        data: Settings by env id.
+        algorithm: Name of the algorithm, which is the file's.
+        env: Id of the env.
+
+    Raises:
+        Refusal: There are none for the env, or they cannot be translated.
+    """
+    key = zoo_entry(data, env)
+    try:
+        entry = translate_zoo_entry(data[key], key, algorithm, env)
+    except Refusal as refusal:
+        raise Refusal((key, *refusal.location), str(refusal)) from None
+    name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
+    return Translation("sb3", {key: entry}, {key: name})
+
+
+def with_policies(entry: TranslatedEntry) -> TranslatedEntry:
+    """Gives each policy of a world the algorithm and what is not a setting of sampling; one agent has no policies."""
+    if not entry.policies:
+        return entry
+    result = TranslatedEntry(entry.source, remarks=entry.remarks)
+    for path, value in entry.values.items():
+        first, _, rest = path.partition(".")
+        is_shared = first not in ("algorithm", "config") or (first == "config" and rest.partition(".")[0] in SAMPLING)
+        for place in [path] if is_shared else [f"policies.{policy}.{path}" for policy in entry.policies]:
+            result.put(place, value, *entry.origins[path])
+    return result
+
+
+def text_of(translation: Translation, file: str, line_of: LineOf) -> str:
+    """Text of a translation as YAML, with remarks as comments.
+
+    Args:
+        translation: The translation.
+        file: Name of the file that was translated.
+        line_of: Lines of locations in that file.
+    """
+    lines = [f"# From {file}, read as {translation.read_as()}."]
+    lines += _remark_lines(translation, line_of)
+    for key, entry in translation.entries.items():
+        name = translation.name_of(key)
+        if "stop" not in nested(entry.values):
+            lines.append(f"# {name} has no stop: say when a trial ends, for instance stop: {{env_steps: 1_000_000}}")
+        lines += _entry_lines(name, entry, _Comments(key, entry, DEFAULTS[translation.library], line_of))
+    return "\n".join(lines) + "\n"
+
+
+def _remark_lines(translation: Translation, line_of: LineOf) -> Iterator[str]:
+    """Yields the remarks, each once with all its lines, under a heading for each harm."""
+    lines: dict[tuple[Harm, str, str], list[int]] = {}
+    for remark in translation.remarks():
+        lines.setdefault((remark.harm, remark.key, remark.text), []).append(line_of(remark.location))
+    harm: Harm | None = None
+    for (now, key, text), found in lines.items():
+        if now is not harm:
+            yield f"# {HEADINGS[now]}"
+            harm = now
+        places = ", ".join(map(str, sorted(set(found))))
+        yield f"#   line{'s' * (len(set(found)) > 1)} {places}: {key}" + (f": {text}" if text else "")
+
+
+def _entry_lines(name: str, entry: TranslatedEntry, comments: _Comments) -> Iterator[str]:
+    yield f"{name}:"
+    data = nested(entry.values)
+    for key in [key for key in _ORDER if key in data]:
+        yield from _value_lines(key, data[key], key, 1, comments)
+
+
+@dataclass(frozen=True)
+class _Comments:
+    """Comments on the origins of values."""
+
+    key: str
+    entry: TranslatedEntry
+    title: str
+    line_of: LineOf
+
+    def of(self, path: str) -> str:
+        """Comment on a value's origin, "" without one."""
+        origin = self.entry.origins.get(path)
+        if origin is None:
+            return ""
+        if origin.location == RUN and origin.key and path != "algorithm":
+            return f"  # {self.title}'s default of {origin.key}"
+        where = f"  # line {self.line_of((self.key, *origin.location))}"
+        key = origin.key or str((self.key, *origin.location)[-1])
+        return where if path.rpartition(".")[2] == key.rpartition(".")[2] else f"{where}: {key}"
+
+
+def _value_lines(key: str, value: Any, path: str, depth: int, comments: _Comments) -> Iterator[str]:
+    indent = "  " * depth
+    below = [known for known in comments.entry.values if known.startswith(f"{path}.")]
+    if isinstance(value, Mapping) and below:
+        yield f"{indent}{flow_yaml(key)}:"
+        for name, item in value.items():
+            yield from _value_lines(name, item, f"{path}.{name}", depth + 1, comments)
+        return
+    yield f"{indent}{flow_yaml(key)}: {flow_yaml(value)}{comments.of(path)}"

@@ -1,0 +1,87 @@
+"""Translation of rl-zoo3's hyperparameter files: the file is named by the algorithm, its keys are env ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from rlrun.bridges.translation.entry import MISFITS, Refusal, TranslatedEntry
+from rlrun.bridges.translation.meanings import Source
+from rlrun.bridges.translation.old_envs import present_env
+from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.sb3_settings import CONVERSIONS
+from rlrun.bridges.translation.settings import translate_settings
+from rlrun.bridges.translation.theirs import Theirs, default_table, defaults_of
+from rlrun.engine.messages.explain import shown, unknown_name
+from rlrun.engine.messages.foreign_names import other_algorithm
+from rlrun.engine.settings.registry import algorithm_class, algorithm_names, meant_algorithm
+
+VERSION = (2, 8)
+"""Version of Stable-Baselines3 whose defaults are taken."""
+
+
+def zoo_entry(data: Any, env: str) -> str:
+    """Key of an env's settings in a file of rl-zoo3: its id, else `atari` for games, else `default`.
+
+    Raises:
+        Refusal: The file is none of rl-zoo3's, or has no settings for the env.
+    """
+    if not isinstance(data, Mapping) or not all(isinstance(entry, Mapping) for entry in data.values()):
+        raise Refusal((), "is no file of rl-zoo3: a mapping of env ids to settings")
+    if env in data:
+        return env
+    if present_env(env).is_atari and "atari" in data:
+        return "atari"
+    if "default" in data and not get_close_matches(env, data, n=1, cutoff=0.9):
+        return "default"
+    raise Refusal((), unknown_name(env, data, "has no settings for"))
+
+
+def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env: str) -> TranslatedEntry:
+    """Translates the settings of one env.
+
+    Args:
+        entry: The settings.
+        key: Their key in the file.
+        algorithm: Name of the algorithm, which is the file's.
+        env: Id of the env.
+
+    Raises:
+        Refusal: The algorithm is not here, or a value has no meaning.
+    """
+    if algorithm == "her":  # hindsight was an algorithm of its own, with another one inside
+        algorithm = str(entry.get("model_class", algorithm))
+    ours = algorithm if algorithm in algorithm_names() else meant_algorithm(algorithm)
+    if not ours or algorithm not in default_table()["sb3"]["2.8"]:
+        other = other_algorithm(algorithm.replace("_", ""))
+        why = f": {other.advice}" if other else ""
+        raise Refusal((), f"settings of {algorithm!r} (the file's name) are not translated{why}")
+    source = Source("sb3", VERSION, algorithm)
+    result = TranslatedEntry(source)
+    model, present = algorithm_class(ours).Config, present_env(env)
+    result.put("algorithm", ours, ())
+    result.put("env.id", present.id, ())
+    if present.wrappers:
+        result.put("env.wrappers", list(present.wrappers), ())
+    if key != env:
+        result.tell((), "env", f"the settings of {key!r}, as there are none of {env}")
+    if present.difference:
+        result.tell((), "env", f"{env} is {present.id} here: {present.difference}")
+    theirs = Theirs(source, model.has_setting, entry, defaults_of(source), is_atari=present.is_atari)
+    try:
+        translate_settings(theirs, CONVERSIONS)
+    except MISFITS as error:
+        raise Refusal((), f"a value is not of rl-zoo3's kind: {error}") from None
+    for path, found in theirs.ours.items():
+        result.put(path, found.value, (found.key,) if found.key in entry else ("run",), found.key)
+    for key, text, harm in theirs.remarks:
+        result.tell((key,) if key in entry else (), key if key in entry else f"{key} (SB3's default)", text, harm)
+    if "n_timesteps" not in entry:
+        raise Refusal((), "has no n_timesteps")
+    if not isinstance(entry["n_timesteps"], int | float):
+        raise Refusal(("n_timesteps",), f"must be a number, not {shown(entry['n_timesteps'])}")
+    if "seed" not in entry:
+        result.tell((), "seed (rl-zoo3's default)", "none there, so that each run is another one; 0 here", Harm.NONE)
+    result.leave_out_defaults(model)
+    return result

@@ -1,0 +1,1 @@
+"""Deployment: saved policies as servers, as files of other runtimes, and as folders to share."""

@@ -1,0 +1,97 @@
+"""The folder of a card: written aside, searched for private texts, then put in its place."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rlrun.deploy.card.readme import CHECKPOINT, CURVE, FORMAT, README, RESULTS, SPEC
+from rlrun.deploy.card.shareable import refuse_private_texts, without_places
+from rlrun.engine.checkpoint.durable import partial_name, put_directory, write_file
+from rlrun.engine.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.engine.checkpoint.plain_json import load_json
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.training.save.policy_alone import policy_alone
+
+_OWN = (README, SPEC, RESULTS, CURVE, CHECKPOINT)
+_OWN_KINDS = ("*.onnx", "replay.*")
+"""Names and patterns of a card's files; others, such as those of git, are left alone."""
+
+
+@contextmanager
+def card_folder(output: Path) -> Iterator[Path]:
+    """Context manager that yields a folder to write a card's files into, and moves them to their place at the end.
+
+    Files of an earlier card are replaced; other files that are there stay.
+
+    Args:
+        output: The card's folder, which need not exist yet.
+
+    Raises:
+        UsageError: Files of the card's names are in the way, and are of no card; or a file would hold private texts.
+    """
+    refuse_other_files(output)
+    partial = partial_name(output.absolute())
+    partial.mkdir()
+    try:
+        yield partial
+        refuse_private_texts(partial)
+        _remove_own_files(output)
+        output.mkdir(exist_ok=True)
+        for path in sorted(partial.iterdir()):
+            if path.is_dir():
+                put_directory(path, output / path.name)
+            else:
+                write_file(output / path.name, path.read_bytes())
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def refuse_other_files(output: Path) -> None:
+    """Raises an error if files of a card's names are in a folder that is no card.
+
+    Raises:
+        UsageError: There are such files.
+    """
+    own = _own_files(output)
+    if own and not _is_card(output):
+        raise UsageError(f"{output} is in the way: it holds {own[0].name} and is no card; name another folder")
+
+
+def write_policy(checkpoint: Path, folder: Path) -> None:
+    """Writes the policy of a checkpoint into a card's folder, without what only its training needs.
+
+    Raises:
+        CheckpointError: The checkpoint cannot be read.
+    """
+    content = read_checkpoint(checkpoint)
+    write_checkpoint(folder / CHECKPOINT, policy_alone(content, _of_acting(content.spec)))
+
+
+def _of_acting(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Spec of a checkpoint without hooks, which are code of the training alone."""
+    return {name: value for name, value in without_places(spec).items() if name != "hooks"}
+
+
+def _is_card(folder: Path) -> bool:
+    try:
+        found = load_json((folder / RESULTS).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("format") == FORMAT
+
+
+def _own_files(folder: Path) -> list[Path]:
+    named = [folder / name for name in _OWN]
+    return [path for path in (*named, *(path for kind in _OWN_KINDS for path in folder.glob(kind))) if path.exists()]
+
+
+def _remove_own_files(folder: Path) -> None:
+    for path in _own_files(folder):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

@@ -1,0 +1,228 @@
+"""Texts of a card: its README with Hugging Face's front matter, and the same results for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlrun.deploy.card.evidence import ONE_SEED, Evidence, SeedResult
+from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml
+from rlrun.engine.data.action_kind import ActionKind
+from rlrun.experiments.runs.run_directory import RunTable
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.report.configurations import params_text
+
+FORMAT = "rlrun card"
+"""Value of `format` in results.json, by which an earlier card is recognised."""
+
+CHECKPOINT, SPEC, RESULTS, README = "checkpoint", "spec.yaml", "results.json", "README.md"
+CURVE = "curve.svg"
+
+FEWEST_OF_QUARTILES = 4
+"""Number of seeds from which the interquartile mean leaves any out."""
+
+FEW_SEEDS = 5
+"""Number of seeds below which a bootstrap interval covers too seldom; see `report.statistics`."""
+
+_FILES = {
+    SPEC: "the spec; `rlrun train -f spec.yaml` trains it",
+    CHECKPOINT: "the policy: weights as safetensors, moments of observations, spaces, sha256 of each file",
+    RESULTS: "the results, for programs",
+    CURVE: "learning curve of the training",
+    "replay.mp4": "video of the policy",
+    "replay.gif": "video of the policy",
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a card is about.
+
+    Attributes:
+        name: Name of the run.
+        algorithm: Display name of its algorithm or algorithms.
+        algorithms: Names of the algorithms.
+        env: Display name of the env.
+        table: Content of the run's run.json.
+        episodes: Number of evaluation episodes of each seed.
+        first_seed: Seed of these episodes.
+        best: Whether the best checkpoint of each seed was taken, not its newest.
+        actions: Whether the actions of these episodes were greedy or sampled.
+    """
+
+    name: str
+    algorithm: str
+    algorithms: tuple[str, ...]
+    env: str
+    table: RunTable
+    episodes: int
+    first_seed: int
+    best: bool
+    actions: ActionKind
+
+    @property
+    def commits(self) -> list[str]:
+        """Commits that were checked out around the spec and the folder of the training, without their paths."""
+        return list(dict.fromkeys(self.table.commits.values()))
+
+    @property
+    def is_warm_start(self) -> bool:
+        """Whether the training began with the weights of another run."""
+        return self.table.from_checkpoint is not None or self.table.after is not None
+
+
+def results_document(subject: Subject, evidence: Evidence) -> dict[str, Any]:
+    """Results of a card as plain data."""
+    estimate = evidence.estimate
+    interval = None if estimate is None else {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    return {
+        "format": FORMAT,
+        "run": subject.name,
+        "algorithm": subject.algorithm,
+        "env": subject.env,
+        "metric": "episode_return_mean",
+        "interquartile_mean": interval,
+        "note": ONE_SEED if estimate is None else "",
+        "protocol": _protocol(subject, evidence),
+        "seeds": [_seed_document(seed) for seed in evidence.seeds],
+        "missing": list(evidence.missing),
+        "weights": evidence.shared.trial.name,
+        "created": subject.table.created,
+        "commits": subject.commits,
+        "versions": subject.table.versions,
+        "machine": subject.table.machine,
+    }
+
+
+def readme(subject: Subject, evidence: Evidence, files: Sequence[str]) -> str:
+    """README of a card.
+
+    Args:
+        subject: What the card is about.
+        evidence: Its results.
+        files: Names of the folder's files besides the README.
+    """
+    parts = [
+        f"---\n{dump_plain_yaml(_front_matter(subject, evidence))}---",
+        f"# {subject.name}",
+        f"`{subject.algorithm}` on `{subject.env}`, trained with rlrun {subject.table.versions.get('rlrun', '')}.",
+        *([f"> **{ONE_SEED.capitalize()}.** Another seed may reach far more or less."] if _is_alone(evidence) else []),
+        _results_table(evidence),
+        "## Protocol",
+        "\n".join(f"- {sentence}" for sentence in _protocol(subject, evidence)),
+        _seeds_table(evidence),
+        *([f"![Learning curve]({CURVE})"] if CURVE in files else []),
+        *[f"![Video of the policy]({name})" for name in files if name == "replay.gif"],
+        "## Use it",
+        "In this folder, with rlrun installed (`pip install rlrun`):",
+        "```sh\nrlrun evaluate .\nrlrun train -f spec.yaml --from .\n```",
+        "The weights are data: loading them runs no code. An env or algorithm that is not built in needs `--trust`.",
+        "## Files",
+        "\n".join(f"- `{name}`: {_FILES.get(name, 'the policy for programs without rlrun')}" for name in files),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _is_alone(evidence: Evidence) -> bool:
+    return len(evidence.seeds) == 1
+
+
+def _front_matter(subject: Subject, evidence: Evidence) -> dict[str, Any]:
+    """Metadata of a model on Hugging Face: https://huggingface.co/docs/hub/model-cards#model-card-metadata."""
+    metric = {"type": "mean_reward", "name": "mean return", "value": result_text(evidence), "verified": False}
+    result = {
+        "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
+        "dataset": {"type": subject.env, "name": subject.env},
+        "metrics": [metric],
+    }
+    tags = ["reinforcement-learning", "deep-reinforcement-learning", "rlrun", *subject.algorithms, subject.env]
+    return {
+        "library_name": "rlrun",
+        "pipeline_tag": "reinforcement-learning",
+        "tags": list(dict.fromkeys(tags)),
+        "model-index": [{"name": subject.name, "results": [result]}],
+    }
+
+
+def result_text(evidence: Evidence) -> str:
+    """The result as text, never a number of one seed alone."""
+    estimate = evidence.estimate
+    if estimate is None:
+        return f"{_number(evidence.shared.mean)} ({ONE_SEED})"
+    return f"{_number(estimate.value)} [{_number(estimate.low)}, {_number(estimate.high)}]"
+
+
+def _results_table(evidence: Evidence) -> str:
+    return "\n".join(
+        [
+            "| mean return [95 % interval] | worst seed | seeds |",
+            "|---|---|---|",
+            f"| {result_text(evidence)} | {_number(evidence.worst.mean)} | {len(evidence.seeds)} |",
+        ]
+    )
+
+
+def _seeds_table(evidence: Evidence) -> str:
+    rows = [
+        f"| {seed_number(seed.trial)} | {_number(seed.mean)} | {seed.trial.env_steps:,} | {seed.trial.shown_status} |"
+        for seed in evidence.seeds
+    ]
+    return "\n".join(["| seed | mean return | env steps | training |", "|---|---|---|---|", *rows])
+
+
+def _protocol(subject: Subject, evidence: Evidence) -> list[str]:
+    """Sentences on how the result came about."""
+    which = "best" if subject.best else "newest"
+    how = "chosen by name" if evidence.is_named else "the median by mean return"
+    seed = seed_number(evidence.shared.trial)
+    varied = params_text(evidence.group.params)
+    built = ", ".join(commit[:12] for commit in subject.commits)
+    sentences = [
+        f"The {which} checkpoint of each seed played {subject.episodes} episodes with {subject.actions} actions, the "
+        f"same episodes for all (`rlrun evaluate --episodes {subject.episodes} --seed {subject.first_seed}`).",
+        _aggregation(len(evidence.seeds)),
+        f"The weights are those of seed {seed}: {how}." if len(evidence.seeds) > 1 else f"The weights: seed {seed}.",
+        *([f"The configuration is one of several of its run: {varied}."] if varied else []),
+        *(["Training began with the weights of another run."] if subject.is_warm_start else []),
+        *[f"Not counted: {reason}." for reason in evidence.missing],
+        f"Commit that was checked out when training began, uncommitted changes aside: {built}." if built else "",
+        f"Trained on {subject.table.created[:10]}, on {_machine(subject.table)}.",
+    ]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _aggregation(seeds: int) -> str:
+    if seeds == 1:
+        return "There is one seed, so that no interval over seeds can be given."
+    average = "mean" if seeds < FEWEST_OF_QUARTILES else "interquartile mean"
+    few = " Of so few seeds it tends to be too narrow." if seeds < FEW_SEEDS else ""
+    return f"The result is the {average} over seeds, with a 95 % bootstrap interval over seeds.{few}"
+
+
+def _machine(table: RunTable) -> str:
+    if not table.machine:
+        return "an unknown machine"
+    gpu = table.machine.get("gpu", "none")
+    return table.machine.get("cpu", "an unknown CPU") + (f", {gpu}" if gpu != "none" else "")
+
+
+def seed_number(trial: TrialResult) -> int:
+    """Seed of a trial in its spec: its own, or that of its whole population."""
+    found = trial.seed if trial.population is None else trial.population
+    return 0 if found is None else found  # unknown where the trial's files are damaged
+
+
+def _seed_document(seed: SeedResult) -> dict[str, Any]:
+    return {
+        "seed": seed_number(seed.trial),
+        "trial": seed.trial.name,
+        "status": seed.trial.shown_status,
+        "env_steps": seed.trial.env_steps,
+        "episode_return_mean": seed.mean,
+        "episode_returns": list(seed.returns),
+    }
+
+
+def _number(value: float) -> str:
+    return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.4g}"

@@ -1,0 +1,165 @@
+"""Export of a saved policy: recorded, written, and compared with the policy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlrun.deploy.export.check import Comparison, ExportDiffers, Runner, Stream, compare
+from rlrun.deploy.export.graph import Array, Untraceable, output_arrays, read_inputs
+from rlrun.deploy.export.policy_graph import PolicyGraph, policy_graph
+from rlrun.engine.checkpoint.format import SPEC_FILE
+from rlrun.engine.checkpoint.manifest import rlrun_version
+from rlrun.engine.data.action_kind import ActionKind
+from rlrun.engine.data.space_json import space_to_json
+from rlrun.engine.data.space_kinds import kind_of, space_tree
+from rlrun.engine.data.tree import leaves
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.behavior import BehaviorPolicy
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.training.act.privileged_parts import PrivilegedParts
+    from rlrun.engine.training.training import Training
+
+Format = Literal["onnx", "c"]
+
+ACTS_OTHERWISE = ("actions", "chosen", "sampled", "outputs")
+"""Methods of a behavior policy that say how it chooses actions."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """Exported policy.
+
+    Attributes:
+        content: The file.
+        policy: The graph that it was written from.
+        comparison: Result of the comparison with the policy.
+    """
+
+    content: bytes
+    policy: PolicyGraph
+    comparison: Comparison
+
+    @property
+    def inputs(self) -> dict[str, Array]:
+        """Examples of the inputs, by name."""
+        return read_inputs(self.policy.graph)
+
+    @property
+    def outputs(self) -> dict[str, Array]:
+        """Examples of the outputs, by name."""
+        return output_arrays(self.policy.graph)
+
+
+def export(
+    training: Training,
+    name: str,
+    observations: Callable[[], Stream],
+    metadata: dict[str, str],
+    *,
+    to: Format,
+    actions: ActionKind,
+    seed: int,
+) -> Export:
+    """Exports a policy of a training, and compares it with the policy.
+
+    Args:
+        training: The training.
+        name: Name of the policy; "" for the first one.
+        observations: Makes the observations for the comparison, once it is clear that the policy can be exported.
+        metadata: What the file says of the policy.
+        to: Kind of file.
+        actions: Whether the file's actions are greedy or sampled, by noise as a further input.
+        seed: Seed of the noise in the comparison.
+
+    Raises:
+        UsageError: The policy cannot be exported.
+        ExportDiffers: What was exported acts otherwise than the policy.
+    """
+    acting = training.acting.policy(name)
+    trainee, behavior = acting.trainee, acting.behavior()
+    found = f"policy {trainee.name}"
+    try:
+        recorded = recorded_policy(trainee.policy, behavior, trainee.spaces, acting.privileged, to=to, actions=actions)
+        content, runner = WRITERS[to](recorded, metadata)
+    except Untraceable as error:
+        raise UsageError(f"{found} cannot be exported, because of {error}") from error
+    try:
+        return Export(content, recorded, compare(behavior, recorded, runner, observations(), seed=seed))
+    except ExportDiffers as error:
+        raise ExportDiffers(f"{found} is not exported, since the file would act otherwise: {error}") from None
+
+
+def recorded_policy(
+    policy: Policy,
+    behavior: BehaviorPolicy,
+    spaces: Spaces,
+    privileged: PrivilegedParts,
+    *,
+    to: Format,
+    actions: ActionKind,
+) -> PolicyGraph:
+    """Records a policy's step.
+
+    Raises:
+        Untraceable: The policy plans its actions, chooses them by code of its own, or does something that no graph can
+            do.
+    """
+    kind = type(behavior)
+    if kind.search is not BehaviorPolicy.search:
+        raise Untraceable("actions that are planned by tree search")
+    if any(getattr(kind, method) is not getattr(BehaviorPolicy, method) for method in ACTS_OTHERWISE):
+        raise Untraceable(f"code of its own that chooses actions ({kind.__name__})")
+    scores = _scores(policy, spaces)
+    return policy_graph(behavior, spaces, privileged, actions=actions, scores=scores, any_batch=to != "c")
+
+
+def _scores(policy: Policy, spaces: Spaces) -> str:
+    """Name of the network's outputs: what they are."""
+    if policy.estimates == "action_values":
+        return "action_values"
+    kinds = [kind_of(part) for part in leaves(space_tree(spaces.action))]
+    return "outputs" if any(kind is None or kind.meaning == "numbers" for kind in kinds) else "logits"
+
+
+def metadata_of(training: Training, name: str, checkpoint: Path, actions: ActionKind) -> dict[str, str]:
+    """What a file says of its policy: origin, spaces and state of training, each as text or JSON."""
+    trainee = training.acting.policy(name).trainee
+    algorithm = training.description.policies.algorithms[trainee.name]
+    return {
+        "rlrun_version": rlrun_version(),
+        "algorithm": algorithm.name(),
+        "policy": trainee.name,
+        "env": training.description.env.id,
+        "env_steps": str(trainee.clock.env_steps),
+        "spec_sha256": hashlib.sha256((checkpoint / SPEC_FILE).read_bytes()).hexdigest(),
+        "observation_space": json.dumps(space_to_json(trainee.spaces.observation)),
+        "action_space": json.dumps(space_to_json(trainee.spaces.action)),
+        "actions": actions,
+    }
+
+
+def _as_onnx(policy: PolicyGraph, metadata: dict[str, str]) -> tuple[bytes, Runner]:
+    from rlrun.deploy.export.onnx_file import onnx_model, onnx_runner
+
+    inputs: dict[str, Any] = {"memory": json.dumps(policy.memory), "noise": json.dumps(dict(policy.noise))}
+    model = onnx_model(policy.graph, metadata | inputs)
+    return model, onnx_runner(model, policy.graph.outputs)
+
+
+def _as_c(policy: PolicyGraph, metadata: dict[str, str]) -> tuple[bytes, Runner]:
+    from rlrun.deploy.export.c_file import c_runner, c_source
+
+    source = c_source(policy, metadata).encode()
+    return source, c_runner(source, policy)
+
+
+WRITERS: dict[Format, Callable[[PolicyGraph, dict[str, str]], tuple[bytes, Runner]]] = {"onnx": _as_onnx, "c": _as_c}
+"""Functions that write a graph, and return what runs the file."""

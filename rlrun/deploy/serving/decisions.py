@@ -1,0 +1,139 @@
+"""Decisions of a served policy: actions, and what its network computes for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from rlrun.deploy.serving.served_policy import ServedPolicy
+from rlrun.deploy.serving.sessions import Session
+from rlrun.engine.data.action_masks import FORBIDDEN
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.json_values import batch_to_json
+from rlrun.engine.functional.softmax import log_softmax
+from rlrun.engine.policy.action_spaces.action_space import Floats
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.recordings import LogProbsAndValues
+from rlrun.engine.training.act.episode_memory import actions_from, resume_episode
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Observations of one request.
+
+    Attributes:
+        observations: Raw observations, a tree of [N, ...].
+        num_rows: N, 1 in a session.
+        details: Whether the network's outputs are wanted too.
+        session: The client's episode; None outside of sessions.
+        prev_reward: Reward of the session's last action.
+        executed: The session's last action of the env [1, ...], if it was another than the answered one.
+    """
+
+    observations: Any
+    num_rows: int
+    details: bool = False
+    session: Session | None = None
+    prev_reward: float = 0.0
+    executed: Any = None
+
+
+Answer = dict[str, Any]
+
+
+class Decisions:
+    """Decisions of the policy that is served now, which may be replaced by a newer one at any time.
+
+    Args:
+        served: The policy.
+        draws: Random generator of sampled actions; None for the likeliest.
+
+    Attributes:
+        served: The policy. To set it is atomic: requests that are being computed keep the former one.
+    """
+
+    def __init__(self, served: ServedPolicy, draws: np.random.Generator | None) -> None:
+        self.served = served
+        self._draws = draws
+
+    def decide(self, asked: Sequence[Asked]) -> list[Answer]:
+        """Answers requests: those outside of sessions by one pass of the network.
+
+        If one of them fails, its error is raised, and all sessions remain as they were. Numbers that are not finite are
+        no error.
+        """
+        served, memories = self.served, dict[Session, Mapping[str, Any]]()
+        alone = [one for one in asked if one.session is None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = iter(self._together(served, alone) if alone else [])
+            answers = [
+                {**(next(found) if one.session is None else self._next(served, one, memories)), **served.place()}
+                for one in asked
+            ]
+        for session, memory in memories.items():
+            session.memory = memory
+        return answers
+
+    def _together(self, served: ServedPolicy, asked: Sequence[Asked]) -> list[Answer]:
+        first, *others = (one.observations for one in asked)
+        batch = map_tree(lambda *parts: np.concatenate(parts), first, *others) if others else first
+        rows = batch_to_json(served.behavior.actions(batch, self._draws))
+        answers, start = [], 0
+        for one in asked:
+            answer: Answer = {"actions": rows[start : start + one.num_rows]}
+            start += one.num_rows
+            if one.details:
+                answer["details"] = _details(served, one.observations)
+            answers.append(answer)
+        return answers
+
+    def _next(self, served: ServedPolicy, one: Asked, memories: dict[Session, Mapping[str, Any]]) -> Answer:
+        """Answers the next step of a session's episode.
+
+        Args:
+            served: The policy.
+            one: The request.
+            memories: Memories of sessions after the last request, which the answered ones enter.
+        """
+        assert one.session is not None
+        session, behavior, answer = one.session, served.behavior, Answer(session=one.session.id)
+        memory = memories.get(session, session.memory)
+        if one.details:
+            resume_episode(behavior, memory, one.prev_reward, one.executed)
+            answer["details"] = _details(served, one.observations)
+        actions, memories[session] = actions_from(
+            behavior, memory, one.observations, self._draws, one.prev_reward, one.executed
+        )
+        return {"actions": batch_to_json(actions), **answer}
+
+
+def _details(served: ServedPolicy, observations: Any) -> list[dict[str, Any]]:
+    """Outputs of the network for observations [N, ...], by their meaning; changes the behavior policy's memory."""
+    behavior = served.behavior
+    values = None if served.privileged.placeholders else _state_values(behavior, observations)
+    name, outputs = "outputs", behavior.outputs(observations)
+    is_forbidden = outputs == np.float32(FORBIDDEN)
+    if isinstance(served.spaces.action, Discrete) and outputs.shape[-1] == served.spaces.action.n:
+        name = "action_values" if served.estimates_actions else "probabilities"
+        outputs = outputs if served.estimates_actions else np.exp(log_softmax(outputs))
+    details: list[dict[str, Any]] = [
+        {name: [None if forbidden else number for number, forbidden in zip(row, mask, strict=True)]}
+        for row, mask in zip(outputs.tolist(), is_forbidden.tolist(), strict=True)
+    ]
+    if values is not None:
+        for one, value in zip(details, values.tolist(), strict=True):
+            one["state_value"] = value
+    return details
+
+
+def _state_values(behavior: BehaviorPolicy, observations: Any) -> Floats | None:
+    """Estimated values [N] of observations; None for policies that estimate none, or only along an episode."""
+    recording = behavior.recording
+    if type(recording) is not LogProbsAndValues or recording.value_network is None or behavior.views is not None:
+        return None
+    heads, _ = recording.value_network({"obs": behavior.filtered(observations)})
+    return heads["value"][:, 0]

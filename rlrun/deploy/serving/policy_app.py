@@ -1,0 +1,209 @@
+"""HTTP application of a served policy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from rlrun.deploy.serving.batching import Batches
+from rlrun.deploy.serving.decisions import Answer, Asked, Decisions
+from rlrun.deploy.serving.serving_metrics import ServingMetrics
+from rlrun.deploy.serving.sessions import Sessions
+from rlrun.engine.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
+from rlrun.engine.envs.json_values import action_batch_from_json, batch_from_json
+from rlrun.engine.envs.spaces import Misfit
+from rlrun.engine.envs.step_columns import finite_number
+from rlrun.engine.messages.errors import did_you_mean
+from rlrun.engine.web.app import guarded_app, json_object
+from rlrun.engine.web.listening import Listening
+
+MOST_OBSERVATIONS = 4_096
+"""Maximum number of observations of one request, and of a batch of several requests."""
+
+LARGEST_REWARD = float(np.finfo(np.float32).max)
+"""Largest size of a reward, so that networks can be shown it."""
+
+PAGE = Path(__file__).parent / "page.html"
+OPEN_PATHS = frozenset({"/", "/health"})
+"""Paths that take no token: a page without data, and a health check."""
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class PolicyApp:
+    """HTTP application: decisions, sessions, schema, health, metrics and a page to try the policy.
+
+    Args:
+        decisions: Decisions of the policy.
+        sessions: Sessions of clients.
+
+    Attributes:
+        decisions: Decisions of the policy, which may be replaced at any time by one with the same spaces.
+        metrics: Counts and latencies.
+    """
+
+    def __init__(self, decisions: Decisions, sessions: Sessions) -> None:
+        self.decisions = decisions
+        self.metrics = ServingMetrics()
+        self._sessions = sessions
+        self._spaces = decisions.served.spaces
+        self._batches = Batches(decisions.decide, MOST_OBSERVATIONS)
+        self._firsts: list[int] = []
+        if has_action_mask(self._spaces.observation):
+            self._firsts = np.cumsum([0, *masked_choices(self._spaces.action)[:-1]]).tolist()
+        self._begun_s = time.monotonic()
+
+    def asgi(self, listening: Listening) -> ASGIApp:
+        """Creates the guarded ASGI application."""
+        routes = [
+            self._route("/act", self._act, "POST"),
+            self._route("/session", self._session, "POST"),
+            self._route("/session/{session}", self._end_session, "DELETE"),
+            self._route("/schema", self._schema, "GET"),
+            Route("/health", self._health),
+            Route("/metrics", self._metrics),
+            Route("/", self._page),
+        ]
+        return guarded_app(routes, listening, OPEN_PATHS)
+
+    def close(self) -> None:
+        """Ends the computing thread."""
+        self._batches.close()
+
+    def _route(self, path: str, endpoint: Endpoint, method: str) -> Route:
+        async def counted(request: Request) -> Response:
+            start_s, status = time.perf_counter(), 500
+            try:
+                answer = await endpoint(request)
+                status = answer.status_code
+            except HTTPException as error:
+                status = error.status_code
+                raise
+            finally:
+                self.metrics.count(path, status, time.perf_counter() - start_s)
+            return answer
+
+        return Route(path, counted, methods=[method])
+
+    async def _act(self, request: Request) -> Response:
+        """Answers one observation, or several that do not depend on each other."""
+        data = _with_keys(await json_object(request), "observation", "observations", "details")
+        if self.decisions.served.has_memory:
+            raise HTTPException(409, "this policy remembers its episode: ask at /session")
+        if ("observation" in data) == ("observations" in data):
+            raise HTTPException(400, "say either `observation`, or `observations` for a list of them")
+        many = data.get("observations")
+        if "observations" in data and not (isinstance(many, list) and 0 < len(many) <= MOST_OBSERVATIONS):
+            raise HTTPException(400, f"`observations` is a list of 1 to {MOST_OBSERVATIONS:,} observations")
+        rows = [data["observation"]] if many is None else many
+        answer = await self._answer(Asked(self._observations(rows), len(rows), details=_flag(data, "details")))
+        return _json(_as_one(answer) if many is None else answer)
+
+    async def _session(self, request: Request) -> Response:
+        """Answers the next observation of an episode."""
+        keys = ("session", "observation", "reset", "reward", "executed_action", "details")
+        data = _with_keys(await json_object(request), *keys)
+        if "observation" not in data:
+            raise HTTPException(400, "`observation` is missing")
+        observations, reward, executed = self._observations([data["observation"]]), _reward(data), None
+        if data.get("executed_action") is not None:
+            with _refused_misfits():
+                executed = action_batch_from_json(self._spaces.action, [data["executed_action"]])
+        details, reset = _flag(data, "details"), _flag(data, "reset")
+        session = self._sessions.begin() if data.get("session") is None else self._sessions.existing(data["session"])
+        if reset:
+            session.memory = None
+        return _json(_as_one(await self._answer(Asked(observations, 1, details, session, reward, executed))))
+
+    async def _end_session(self, request: Request) -> Response:
+        self._sessions.end(request.path_params["session"])
+        return JSONResponse({"ended": request.path_params["session"]})
+
+    async def _answer(self, asked: Asked) -> Answer:
+        answer = await self._batches.answer(asked)
+        self.metrics.decisions += asked.num_rows
+        return answer
+
+    def _observations(self, rows: list[Any]) -> Any:
+        """Converts observations in JSON form to a batch.
+
+        Raises:
+            HTTPException: One is not in the space, or its mask allows no action.
+        """
+        with _refused_misfits():
+            batch = batch_from_json(self._spaces.observation, rows)
+        if self._firsts and not np.logical_or.reduceat(batch[ACTION_MASK], self._firsts, axis=1).all():
+            raise HTTPException(400, "the action_mask of an observation allows no action")
+        return self.decisions.served.privileged.completed(batch, len(rows))
+
+    async def _schema(self, request: Request) -> Response:
+        return JSONResponse(self.decisions.served.schema())
+
+    async def _health(self, request: Request) -> Response:
+        """Answers whether the server works, without a word about the policy: no token is asked for."""
+        health = {
+            "status": "reload_failing" if self.metrics.is_reload_failing else "ok",
+            "failed_reloads": self.metrics.failed_reloads,
+            "uptime_s": round(time.monotonic() - self._begun_s, 3),
+        }
+        return JSONResponse(health)
+
+    async def _metrics(self, request: Request) -> Response:
+        gauges = {"sessions": len(self._sessions), "checkpoint_env_steps": self.decisions.served.env_steps}
+        return PlainTextResponse(self.metrics.text(gauges))
+
+    async def _page(self, request: Request) -> Response:
+        return HTMLResponse(PAGE.read_text("utf-8"))
+
+
+def _with_keys(data: dict[str, Any], *keys: str) -> dict[str, Any]:
+    for key in data:
+        if key not in keys:
+            raise HTTPException(400, f"unknown key {key!r:.80}{did_you_mean(key, keys)}; known are {', '.join(keys)}")
+    return data
+
+
+def _flag(data: Mapping[str, Any], key: str) -> bool:
+    flag = data.get(key, False)
+    if not isinstance(flag, bool):
+        raise HTTPException(400, f"`{key}` is true or false, not {flag!r:.40}")
+    return flag
+
+
+def _reward(data: Mapping[str, Any]) -> float:
+    given = data.get("reward", 0.0)
+    number = None if isinstance(given, bool) else finite_number(given)
+    if number is None or abs(number) > LARGEST_REWARD:
+        raise HTTPException(400, f"`reward` is a number of at most {LARGEST_REWARD:g}, not {given!r:.40}")
+    return number
+
+
+def _json(answer: Answer) -> JSONResponse:
+    try:
+        return JSONResponse(answer)
+    except ValueError:  # JSON has no such numbers
+        raise HTTPException(400, "the policy's network computes infinite numbers or NaN for the observation") from None
+
+
+@contextmanager
+def _refused_misfits() -> Iterator[None]:
+    try:
+        yield
+    except Misfit as error:
+        raise HTTPException(400, str(error)) from None
+
+
+def _as_one(answer: Answer) -> Answer:
+    """Replaces the lists of one element in an answer by the elements."""
+    one = {"action": answer["actions"][0], **{key: value for key, value in answer.items() if key != "actions"}}
+    return {**one, "details": answer["details"][0]} if "details" in answer else one

@@ -1,0 +1,137 @@
+"""Saved policy without its training: picklable, with neither Ray nor, for dense networks, torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.checkpoint.manifest import read_manifest
+from rlrun.engine.data.action_kind import ActionKind
+from rlrun.engine.data.space_json import space_to_json
+from rlrun.engine.data.space_kinds import batched
+from rlrun.engine.envs.json_values import batch_from_json, batch_to_json
+from rlrun.engine.envs.spaces import Spaces, empty_batch
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.training.act.privileged_parts import PrivilegedParts
+
+if TYPE_CHECKING:
+    from rlrun.engine.training.training import Training
+
+
+@dataclass(frozen=True)
+class ServedPolicy:
+    """Policy of a checkpoint, ready to act.
+
+    Attributes:
+        behavior: The behavior policy.
+        weights: Its weights and filters, which a pickled behavior policy leaves out.
+        spaces: Observation and action space; observations lack the parts that only critics see.
+        privileged: The parts of observations that only critics see.
+        name: Name of the policy.
+        policies: Names of all policies of the checkpoint.
+        algorithm: Name of the policy's algorithm.
+        env: Name of the env that it was trained in.
+        estimates_actions: Whether the network's outputs are values of actions.
+        actions: Whether its actions are greedy or sampled.
+        checkpoint: Name of the checkpoint.
+        env_steps: Env steps of the checkpoint.
+        digest: Digest of the checkpoint.
+    """
+
+    behavior: BehaviorPolicy
+    weights: Weights
+    spaces: Spaces
+    privileged: PrivilegedParts
+    name: str
+    policies: tuple[str, ...]
+    algorithm: str
+    env: str
+    estimates_actions: bool
+    actions: ActionKind
+    checkpoint: str
+    env_steps: int
+    digest: str
+
+    @classmethod
+    def of(
+        cls,
+        training: Training,
+        checkpoint: Path,
+        name: str = "",
+        simulations: int | None = None,
+        actions: ActionKind | None = None,
+    ) -> ServedPolicy:
+        """Takes a policy out of a training that was restored from a checkpoint.
+
+        Args:
+            training: The training.
+            checkpoint: Directory of the checkpoint.
+            name: The policy; "" for the first one.
+            simulations: Simulations of a search before each action; None for those of the settings.
+            actions: Whether its actions are greedy or sampled; None for the kind that the checkpoint records.
+
+        Raises:
+            UsageError: There is no such policy, or it does not search.
+        """
+        acting, manifest = training.acting.policy(name), read_manifest(checkpoint)
+        if simulations is not None:
+            acting.search(simulations)
+        policies = training.description.policies.algorithms
+        observation, action = acting.trainee.spaces
+        return cls(
+            behavior=acting.behavior(),
+            weights=acting.trainee.weights(),
+            spaces=Spaces(acting.privileged.left_out_of(observation), action),
+            privileged=acting.privileged,
+            name=acting.trainee.name,
+            policies=tuple(policies),
+            algorithm=policies[acting.trainee.name].name(),
+            env=training.description.env.id,
+            estimates_actions=acting.trainee.policy.estimates == "action_values",
+            actions=actions or training.description.actions,
+            checkpoint=checkpoint.name,
+            env_steps=int(manifest.about["env_steps"]),
+            digest=manifest.digest,
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.behavior.load(self.weights)
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether actions depend on earlier steps of the episode: a recurrent state, or views."""
+        return bool(self.behavior.network.state_size) or self.behavior.views is not None
+
+    def place(self) -> dict[str, Any]:
+        """Env steps and digest of the checkpoint, which each answer names."""
+        return {"env_steps": self.env_steps, "digest": self.digest}
+
+    def schema(self) -> dict[str, Any]:
+        """Spaces and identity of the policy, in JSON form; with an observation to begin with."""
+        return {
+            "policy": self.name,
+            "policies": list(self.policies),
+            "algorithm": self.algorithm,
+            "env": self.env,
+            "has_memory": self.has_memory,
+            "actions": self.actions,
+            "observation_space": space_to_json(self.spaces.observation),
+            "action_space": space_to_json(self.spaces.action),
+            "example": self._example(),
+            "checkpoint": self.checkpoint,
+            **self.place(),
+        }
+
+    def _example(self) -> Any:
+        """An observation of zeros where the space holds it, otherwise a random one."""
+        space = self.spaces.observation
+        (zeros,) = batch_to_json(empty_batch(space, 1))
+        try:
+            batch_from_json(space, [zeros])
+        except ValueError:
+            space.seed(0)
+            return batch_to_json(batched(space, space.sample()))[0]
+        return zeros

@@ -1,0 +1,131 @@
+"""The one class of Ray actors in rlrun: a thin shell around a plain object.
+
+The shell imports neither ray, torch nor gymnasium; the object's imports happen where it is made, in the actor.
+An exception of the object is returned as a `Failure`. The driver raises it again as it was, without Ray's wrapping.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlrun.engine.messages.errors import RlrunError, TrainingFailed
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+"""Variables that BLAS libraries read at their start: with an actor per core, further threads only slow it down."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception of an object in an actor.
+
+    Attributes:
+        module: Module of the exception's class.
+        name: Name of that class.
+        message: The exception's text.
+        trace: Its traceback, as text.
+        is_ours: Whether its message was written for the user (an RlrunError).
+        attributes: The exception's own attributes, notes among them.
+    """
+
+    module: str
+    name: str
+    message: str
+    trace: str
+    is_ours: bool
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Makes the failure of a caught exception."""
+        attributes = dict(vars(error))
+        try:
+            pickle.dumps(attributes)
+        except Exception:  # pickle raises whatever the attribute's class raises
+            attributes = {}
+        kind = type(error)
+        return cls(
+            module=kind.__module__,
+            name=kind.__qualname__,
+            message=str(error),
+            trace="".join(traceback.format_exception(error)).rstrip(),
+            is_ours=isinstance(error, RlrunError),
+            attributes=attributes,
+        )
+
+    def error(self, where: str) -> RlrunError:
+        """Returns the driver's exception: rlrun's own as it was, any other with its traceback as the message.
+
+        Args:
+            where: Name of the actor, such as "rollout worker 2".
+        """
+        kind = self._own_class() if self.is_ours else None
+        if kind is None:
+            return TrainingFailed(f"{where} failed:\n{self.trace}")
+        error = kind.__new__(kind, self.message)  # its constructor may have other arguments than the text
+        vars(error).update(self.attributes)
+        return error
+
+    def _own_class(self) -> type[RlrunError] | None:
+        found: Any = importlib.import_module(self.module)
+        for part in self.name.split("."):
+            if part not in vars(found):  # defined inside a function, so that it has no name in the module
+                return None
+            found = vars(found)[part]
+        return found if isinstance(found, type) and issubclass(found, RlrunError) else None
+
+
+class ActorShell:
+    """Holds an object and calls its methods; an exception is returned as a `Failure`.
+
+    An actor works on one call at a time, in the order in which they were made. A failed `tell`, which has no
+    answer, is returned by the next `ask`.
+    """
+
+    def __init__(self, make: bytes, import_paths: Sequence[str]) -> None:
+        """Makes the object; if that fails, the failure is the answer to every call.
+
+        Args:
+            make: Pickled factory of the object; pickled, since unpickling it may need the import paths.
+            import_paths: Folders of the driver's `sys.path`, where a user's own modules may lie.
+        """
+        for variable in THREAD_VARIABLES:
+            os.environ[variable] = "1"
+        sys.path.extend(path for path in import_paths if path not in sys.path)
+        self._object: Any = None
+        self._failure: Failure | None = None
+        try:
+            self._object = pickle.loads(make)()
+        except (Exception, SystemExit) as error:
+            self._failure = Failure.of(error)
+
+    def ready(self) -> Failure | None:
+        """Returns the failure to make the object, or None; an answer means that the actor has started."""
+        return self._failure
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """Calls a method of the object and returns its result, or a `Failure`."""
+        if self._failure is not None:
+            return self._failure
+        try:
+            return getattr(self._object, method)(*arguments)
+        except (Exception, SystemExit) as error:
+            return Failure.of(error)
+
+    def leave(self) -> None:
+        """Ends the actor's process."""
+        from ray.actor import exit_actor
+
+        exit_actor()
+
+    def tell(self, method: str, *arguments: Any) -> None:
+        """Calls a method of the object without an answer; a failure is returned by the next `ask`."""
+        answer = self.ask(method, *arguments)
+        if isinstance(answer, Failure):
+            self._failure = answer

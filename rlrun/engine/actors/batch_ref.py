@@ -1,0 +1,32 @@
+"""References to batches that stay in the object store of the machine where they were collected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rlrun.engine.data.sample_batch import SampleBatch
+
+
+@dataclass(frozen=True)
+class BatchRef:
+    """Reference to a fragment that stays in the object store of its worker's machine until it is fetched.
+
+    Attributes:
+        reference: Ray's reference to it.
+        steps: Env steps in it.
+    """
+
+    reference: Any
+    steps: int
+
+    def fetch(self) -> SampleBatch | None:
+        """Returns the fragment; None if it was lost together with its worker."""
+        import ray
+        from ray.exceptions import ObjectLostError
+
+        try:
+            batch: SampleBatch = ray.get(self.reference)
+        except ObjectLostError:
+            return None
+        return batch

@@ -1,0 +1,134 @@
+"""A private Ray on this machine: no telemetry, no dashboard, reachable from this machine and user alone."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from rlrun.engine.messages.errors import EnvironmentUnusable
+
+START_ATTEMPTS = 3
+"""Attempts to start Ray; each may take 30 seconds, which a busy machine may exceed."""
+
+OBJECT_STORE_BYTES = 256 * 2**20
+"""Size of the object store, which holds a few fragments at a time; Ray's default is 30 % of the memory."""
+
+LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""With "0", Ray is no part of a cluster on any operating system: its address is then 127.0.0.1."""
+
+_folder: tempfile.TemporaryDirectory[str] | None = None
+"""Folder of the private Ray's sockets and logs, closed to other users. Ray needs a short path to it."""
+
+
+def start_unless_running(num_cpus: int) -> bool:
+    """Starts a private Ray for remote workers in a Python session, unless Ray runs already.
+
+    Args:
+        num_cpus: CPUs that Ray counts; cores are shared if there are fewer.
+
+    Returns:
+        Whether it was started here.
+    """
+    prepare_environment(loopback=True)
+    import ray
+
+    if ray.is_initialized():
+        return False
+    start(num_cpus, OBJECT_STORE_BYTES, quiet=True)
+    return True
+
+
+def prepare_environment(*, loopback: bool) -> None:
+    """Sets the environment variables that Ray reads at its import: no telemetry, authentication by token.
+
+    Ray reads its mode of authentication once: set later, the driver and its workers would disagree. Variables that the
+    user has set are kept.
+
+    Args:
+        loopback: Whether Ray is for this machine alone: it then listens on the loopback interface, and else on all.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray keeps a record of every call for its dashboard, which is never started here; a long sweep makes very many.
+    os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
+    if "ray" not in sys.modules:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        if loopback:
+            os.environ.setdefault(LOOPBACK_VARIABLE, "0")
+
+
+def start(num_cpus: int, object_store_bytes: int, *, quiet: bool, say: Callable[[str], object] = warnings.warn) -> None:
+    """Starts Ray for this process, with further attempts where it does not come up in time.
+
+    Processes of failed attempts end with this process; Ray sees to that.
+
+    Args:
+        num_cpus: CPUs that Ray counts.
+        object_store_bytes: Size of its object store.
+        quiet: Whether its processes' output is dropped instead of forwarded to this process's output.
+        say: Called with a sentence before each further attempt.
+
+    Raises:
+        EnvironmentUnusable: It has not come up.
+    """
+    for attempt in range(1, START_ATTEMPTS + 1):
+        try:
+            _start(num_cpus, object_store_bytes, quiet=quiet)
+            return
+        except Exception as error:
+            if type(error) is not Exception and not isinstance(error, ConnectionError | TimeoutError):
+                raise  # a full disk, for example; for a node that is late Ray raises a plain Exception
+            stop()
+            told = f"Ray did not come up on this machine ({str(error).strip().partition('. ')[0]})"
+            if attempt == START_ATTEMPTS:
+                raise EnvironmentUnusable(
+                    f"{told}, {START_ATTEMPTS} times: see that the machine is less busy and has memory, processes and "
+                    "files left; what needs no Ray runs with --executor local"
+                ) from error
+            say(f"{told}, as on a busy machine: trying again")
+
+
+def _start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
+    import ray
+
+    if not has_token():
+        # A token in the environment reaches Ray's processes alone, and writes nothing into the user's home.
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    global _folder
+    _folder = tempfile.TemporaryDirectory(prefix="rlrun-", dir=os.environ.get("RAY_TMPDIR", "/tmp"))
+    ray.init(
+        address="local",
+        _temp_dir=f"{_folder.name}/ray",  # this folder Ray opens to all users
+        num_cpus=num_cpus,
+        include_dashboard=False,
+        object_store_memory=object_store_bytes,
+        logging_level="ERROR" if quiet else "INFO",
+        log_to_driver=not quiet,
+    )
+
+
+def stop() -> None:
+    """Stops or leaves the Ray of this process, and removes the folder of the one that was started here."""
+    import ray
+
+    global _folder
+    ray.shutdown()
+    if _folder is not None:
+        _folder.cleanup()
+        _folder = None
+
+
+def is_bound_to_this_machine() -> bool:
+    """Whether Ray was imported for this machine alone, which a process cannot change any more."""
+    return "ray" in sys.modules and os.environ.get(LOOPBACK_VARIABLE) == "0"
+
+
+def has_token() -> bool:
+    """Whether Ray finds a token of the user's: in the environment, a file named there, or one in the home."""
+    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
+        return True
+    return (Path.home() / ".ray" / "auth_token").exists()

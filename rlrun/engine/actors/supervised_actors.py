@@ -1,0 +1,354 @@
+"""Supervision of actors: one that dies or hangs is restarted, with its last orders and unanswered calls sent again."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from rlrun.engine.actors.actor_place import ActorPlace, Call
+from rlrun.engine.actors.actor_shell import ActorShell, Failure
+from rlrun.engine.messages.errors import TrainingFailed
+
+START_TIMEOUT_S = 300.0
+"""Timeout of an actor's start: its scheduling in the cluster, its imports, its envs."""
+
+LONGEST_BACK_OFF_S = 30.0
+"""Longest exponential back-off between an actor's consecutive failures and its next start."""
+
+CLOSE_TIMEOUT_S = 5.0
+"""Timeout for all actors together to release their resources."""
+
+
+def unknown(index: int) -> str:
+    """Default of `ended_in`: no word about the object's last work."""
+    return ""
+
+
+class SupervisedActors:
+    """Supervised actors, each a shell around an object of the same kind; Ray must run before.
+
+    The cost of `attend` grows with the number of new answers, and hardly with the number of actors: watched references
+    are updated at each call and answer, and deadlines are checked when the next one has passed. The constructor starts
+    all actors at once and waits for none.
+
+    Args:
+        make: Returns the picklable factory of the object of an index; called again for each restart.
+        indices: The actors' indices.
+        what: Kind of the object in messages: "rollout worker".
+        num_cpus: CPUs that Ray reserves for each actor.
+        timeout_s: Timeout of an answer, after which its actor is killed.
+        max_restarts: Restarts of all actors together; with one more failure the run fails.
+        num_gpus: GPUs that Ray reserves for each actor.
+        max_concurrency: Calls that an actor executes at a time; with several, in any order.
+        without_it: End of the message when no restart is left; None for a clause about `max_worker_restarts`.
+        ended_in: Returns, for messages, the last work of the object of an index; "" where it is unknown.
+
+    Attributes:
+        indices: The actors' indices.
+        restarts: Number of restarts so far.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int], Callable[[], Any]],
+        indices: Sequence[int],
+        *,
+        what: str,
+        num_cpus: float,
+        timeout_s: float,
+        max_restarts: int,
+        num_gpus: float = 0.0,
+        max_concurrency: int = 1,
+        without_it: str | None = None,
+        ended_in: Callable[[int], str] = unknown,
+    ) -> None:
+        import ray
+
+        # Without placement options Ray puts the actor into the placement group of a Tune trial that it is created in.
+        self._remote_shell = ray.remote(
+            num_cpus=num_cpus,
+            num_gpus=num_gpus,
+            max_concurrency=max_concurrency,
+            max_restarts=0,
+            max_task_retries=0,
+        )(ActorShell)
+        self.indices = indices
+        self._make = make
+        self._what = what
+        self._timeout_s = timeout_s
+        self._start_timeout_s = max(timeout_s, START_TIMEOUT_S)
+        self._max_restarts = max_restarts
+        allowed = f"the {max_restarts} restarts that max_worker_restarts allows are used up"
+        self._without_it = without_it or (allowed if max_restarts else "max_worker_restarts allows no restart")
+        self._ended_in = ended_in
+        self.restarts = 0
+        # By (method, about): the value of the last `tell` and its reference.
+        self._told: dict[tuple[str, Hashable], tuple[Any, Any]] = {}
+        self._places = {index: ActorPlace(index) for index in indices}
+        self._watched: dict[Any, ActorPlace] = {}  # each actor's start and its first unanswered call, by reference
+        self._look_at = math.inf  # no deadline is before this
+        for place in self._places.values():
+            self._start(place)
+
+    def ask(self, actor: int, method: str, *arguments: Any, may_take_long: bool = False) -> Call:
+        """Calls a method of one object; the answer is in the returned call once it is done.
+
+        Args:
+            actor: Its index.
+            method: Name of its object's method.
+            arguments: The method's arguments.
+            may_take_long: Whether the answer may take as long as a start, such as a replay of episodes.
+        """
+        call = Call(actor, method, arguments, self._start_timeout_s if may_take_long else self._timeout_s)
+        place = self._places[actor]
+        place.calls.append(call)
+        self._send(place, call)
+        if len(place.calls) == 1:
+            place.since = time.monotonic()
+            self._watch(place)
+        return call
+
+    def post(self, actor: int, method: str, *arguments: Any) -> None:
+        """Calls a method of one object without an answer; the call is lost if the actor is or gets lost.
+
+        Args:
+            actor: Its index.
+            method: Name of its object's method; its failure is the answer to the next call.
+            arguments: The method's arguments.
+        """
+        shell = self._places[actor].shell
+        if shell is not None:
+            shell.tell.options(num_returns=0).remote(method, *arguments)
+
+    def tell(self, method: str, value: Any, only: int | None = None, about: Hashable = None) -> None:
+        """Calls a method of all objects, or of one, with a value that is stored in the object store once.
+
+        An actor that is restarted gets the last value for each pair of `method` and `about` again.
+
+        Args:
+            method: Its name.
+            value: Its argument.
+            only: The index of the one object; None for all.
+            about: Topic of the value: a new value replaces only the last one of the same topic.
+        """
+        key = method, about
+        if key not in self._told or self._told[key][0] is not value:
+            import ray
+
+            self._told[key] = (value, ray.put(value))
+        for index in self._places if only is None else (only,):
+            self._tell(self._places[index], key)
+
+    def attend(self) -> None:
+        """Collects the answers that have arrived, and restarts actors that died or are late; never waits.
+
+        Raises:
+            RlrunError: An object raised it.
+            TrainingFailed: An object raised another exception, the restarts are used up, or the cluster has become
+                too small.
+        """
+        for reference, answer in self._arrived():
+            place = self._watched.pop(reference, None)
+            if place is not None:  # its actor was not restarted meanwhile
+                self._take(place, reference, answer)
+        if time.monotonic() >= self._look_at:
+            self._look_for_late()
+
+    def awaited(self) -> tuple[tuple[Any, ...], float]:
+        """Returns the references to wait for, of which one is enough, and the deadline of that wait."""
+        is_asked = any(place.calls for place in self._places.values())
+        return tuple(self._watched), self._look_at if is_asked else math.inf
+
+    def wait(self, until: float = math.inf) -> None:
+        """Waits for the next answer or deadline, at most until a moment on the clock of `time.monotonic`."""
+        import ray
+
+        references, deadline = self.awaited()
+        deadline = min(deadline, until)
+        timeout = None if math.isinf(deadline) else max(deadline - time.monotonic(), 0.0)
+        if references:
+            ray.wait(list(references), num_returns=1, timeout=timeout)
+        elif timeout is not None:
+            time.sleep(timeout)
+
+    def answers(self, calls: Sequence[Call]) -> list[Any]:
+        """Waits for calls and returns their answers.
+
+        Raises:
+            RlrunError: As `attend`.
+        """
+        while True:
+            self.attend()
+            if all(call.done for call in calls):
+                return [call.answer for call in calls]
+            self.wait()
+
+    def answers_of_all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Calls a method of every object with its own arguments, with the timeout of a start, and returns the answers.
+
+        Raises:
+            RlrunError: As `attend`.
+        """
+        asked = zip(self.indices, arguments, strict=True)
+        return self.answers([self.ask(index, method, *own, may_take_long=True) for index, own in asked])
+
+    def shells(self) -> list[Any]:
+        """Returns Ray's handles of the actors, in their order, for direct calls."""
+        return [place.shell for place in self._places.values()]
+
+    def forget(self) -> None:
+        """Drops all unanswered calls; their answers are ignored."""
+        for place in self._places.values():
+            self._unwatch(place)
+            place.calls.clear()
+            self._watch(place)
+
+    def close(self) -> None:
+        """Calls `close` of the objects, and ends the actors."""
+        import ray
+
+        if not ray.is_initialized():
+            return
+        shells = [place.shell for place in self._places.values() if place.shell is not None]
+        closed = [shell.ask.remote("close") for shell in shells]
+        if closed:
+            ray.wait(closed, num_returns=len(closed), timeout=CLOSE_TIMEOUT_S)
+        for shell in shells:
+            # Ray may lose a kill if a process got the port of a former one; the actor would then keep its CPUs forever.
+            shell.leave.options(num_returns=0).remote()
+        for shell in shells:
+            ray.kill(shell)
+        self._places, self._watched, self._look_at = {}, {}, math.inf
+
+    def _start(self, place: ActorPlace) -> None:
+        from ray import cloudpickle
+
+        place.shell = self._remote_shell.remote(
+            cloudpickle.dumps(self._make(place.index)), [os.path.abspath(path) for path in sys.path]
+        )
+        place.ready = place.shell.ready.remote()
+        place.since = time.monotonic()
+        for key in self._told:
+            self._tell(place, key)
+        for call in place.calls:
+            self._send(place, call)
+        self._watch(place)
+
+    def _send(self, place: ActorPlace, call: Call) -> None:
+        if place.shell is not None:
+            call.reference = place.shell.ask.remote(call.method, *call.arguments)
+
+    def _tell(self, place: ActorPlace, key: tuple[str, Hashable]) -> None:
+        if place.shell is not None:
+            place.shell.tell.options(num_returns=0).remote(key[0], self._told[key][1])
+
+    def _watch(self, place: ActorPlace) -> None:
+        """Adds an actor's references and deadline to the watched ones."""
+        self._watched.update(dict.fromkeys(place.references, place))
+        self._look_at = min(self._look_at, place.deadline(self._start_timeout_s))
+
+    def _unwatch(self, place: ActorPlace) -> None:
+        for reference in place.references:
+            self._watched.pop(reference, None)
+
+    def _arrived(self) -> list[tuple[Any, Any]]:
+        """Returns the references that are ready, with their values, or the RayErrors that they raise."""
+        import ray
+        from ray.exceptions import RayError
+
+        if not self._watched:
+            return []
+        ready, _ = ray.wait(list(self._watched), num_returns=len(self._watched), timeout=0)
+        try:
+            return list(zip(ready, ray.get(ready), strict=True))  # all at once costs a third of one by one
+        except RayError:
+            return [(reference, _held(reference)) for reference in ready]
+
+    def _take(self, place: ActorPlace, reference: Any, answer: Any) -> None:
+        """Stores an answer, or restarts the actor if it died instead."""
+        from ray.exceptions import RayError, RayTaskError
+
+        if isinstance(answer, RayTaskError):
+            raise TrainingFailed(f"{self._what} {place.index} failed:\n{answer.traceback_str}")
+        if isinstance(answer, RayError):
+            self._renew(place, f"died ({_first_line(answer)})")
+            return
+        if isinstance(answer, Failure):
+            raise answer.error(f"{self._what} {place.index}")
+        place.since = time.monotonic()
+        if reference == place.ready:
+            place.ready = None
+        else:
+            place.calls.popleft().take(answer)
+            place.failures = 0
+        self._watch(place)
+
+    def _look_for_late(self) -> None:
+        """Starts actors whose back-off is over, and restarts those that are late."""
+        self._look_at = math.inf
+        for place in self._places.values():
+            if time.monotonic() >= place.deadline(self._start_timeout_s):
+                if place.shell is None:
+                    self._start(place)
+                else:
+                    self._give_up(place)
+            self._look_at = min(self._look_at, place.deadline(self._start_timeout_s))
+
+    def _give_up(self, place: ActorPlace) -> None:
+        if place.ready is None:
+            self._renew(place, f"gave no answer within {place.calls[0].allowed_s:g} s (worker_timeout_s)")
+        elif _is_homeless():
+            raise TrainingFailed(
+                f"{self._what} {place.index}: its machine is gone, and for {self._start_timeout_s:g} s no other had "
+                "room for it; with failure.max_restarts the trial lets go of what it has and waits for its turn"
+            )
+        else:
+            self._renew(place, f"did not start within {self._start_timeout_s:g} s, perhaps for want of CPUs,")
+
+    def _renew(self, place: ActorPlace, reason: str) -> None:
+        """Restarts an actor: at once after a first failure, with exponential back-off after further ones."""
+        import ray
+
+        self._unwatch(place)
+        ray.kill(place.shell)
+        place.shell = place.ready = None
+        if self.restarts >= self._max_restarts:
+            ended_in = self._ended_in(place.index)
+            raise TrainingFailed(f"{self._what} {place.index} {reason}{ended_in}, and {self._without_it}")
+        self.restarts += 1
+        back_off = min(2.0 ** (place.failures - 1), LONGEST_BACK_OFF_S) if place.failures else 0.0
+        place.failures += 1
+        place.restart_at = time.monotonic() + back_off
+        for call in place.calls:
+            call.reference = None
+        if back_off:
+            self._watch(place)
+        else:
+            self._start(place)
+
+
+def _is_homeless() -> bool:
+    """Whether this process's placement group has lost a machine and found no room elsewhere yet."""
+    import ray
+
+    group = ray.util.get_current_placement_group()
+    return group is not None and ray.util.placement_group_table(group)["state"] == "RESCHEDULING"
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+
+
+def _held(reference: Any) -> Any:
+    """Returns a reference's value, or the RayError that it raises."""
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        return ray.get(reference)
+    except RayError as error:
+        return error

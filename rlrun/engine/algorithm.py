@@ -1,0 +1,228 @@
+"""Plugin interface of algorithms: settings, loss and dataflow."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+
+from typing_extensions import override
+
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.space_kinds import ActionKind
+from rlrun.engine.flow.clock import ClockUnit
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.sources.rollouts import RolloutMode
+from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout.worker import ROLLOUT_WORKER
+from rlrun.engine.settings.registry import BUILT_IN, load_object
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.rollout.worker_config import WorkerConfig
+    from rlrun.engine.settings.metric import Metric
+    from rlrun.engine.worlds.world_view import WorldView
+
+__all__ = ["Algorithm", "AlgorithmConfig"]
+
+C = TypeVar("C", bound=AlgorithmConfig)
+
+POLICY_FAMILIES = {
+    "actor": "rlrun.algorithms.evolution.actor_policy:ActorPolicy",
+    "actor_critic": "rlrun.engine.policy.actor_critic:ActorCriticPolicy",
+    "q": "rlrun.algorithms.dqn.policy:QPolicy",
+    "recurrent_q": "rlrun.algorithms.recurrent_q.policy:RecurrentQPolicy",
+    "stochastic_actor": "rlrun.engine.policy.stochastic_actor:StochasticActorPolicy",
+}
+"""Import paths of the built-in policy families."""
+
+
+class Algorithm(Generic[C]):
+    """Base class of algorithms: a subclass defines settings (`Config`), a loss and a dataflow.
+
+    Instances are immutable values without state of a run, and are sent to learner processes.
+    `rlrun.engine.training.training.Training` runs an algorithm.
+
+    Args:
+        config: Parsed settings; None to parse `settings`.
+        others: Not accepted; the error shows how to train for those who pass a policy and an env as in other libraries.
+        settings: Settings by name, as in a spec; omitted settings have their defaults.
+
+    Raises:
+        SpecError: Settings are invalid; the error lists all mistakes.
+        UsageError: `config` is not a config, or is combined with `settings`.
+
+    Attributes:
+        Config: Config class of the settings.
+        policy_family: Name of a built-in policy family, or `package.module:Class` of a custom one.
+        worker_factory: Import path `package.module:Class` of the rollout worker; see
+            `rlrun.engine.rollout.worker.Worker`.
+        clock_unit: Unit of schedules and iterations: `env_steps`, or `sgd_steps` for training without env steps.
+        learner_metrics: Statistics that the losses return, and gradient norms, reported as `learner/<name>`.
+        acts_in: Kinds of the action spaces that the algorithm supports.
+        learns_in_worlds: Whether the algorithm supports multi-agent worlds.
+        collect_settings: Names of the settings that only `collect` reads. They are rejected for several policies, which
+            share one stream of rollouts.
+        config: Settings of the algorithm.
+    """
+
+    Config: ClassVar[type[AlgorithmConfig]]
+    policy_family: ClassVar[str] = "actor_critic"
+    worker_factory: ClassVar[str] = ROLLOUT_WORKER
+    clock_unit: ClassVar[ClockUnit] = "env_steps"
+    learner_metrics: ClassVar[tuple[Metric, ...]] = ()
+    acts_in: ClassVar[tuple[ActionKind, ...]] = ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Dict", "Tuple")
+    learns_in_worlds: ClassVar[bool] = True
+    collect_settings: ClassVar[tuple[str, ...]] = ()
+    __signature__ = load_object("rlrun.signatures:SettingsByName", "signature")()
+
+    def __init__(self, config: C | None = None, /, *others: Any, **settings: Any) -> None:
+        if config is None and not others:
+            config = cast("C", self.Config.parse(settings, path="config"))
+        elif others or settings or not isinstance(config, AlgorithmConfig):
+            name = type(self).__name__
+            raise UsageError(
+                f"{name} takes its settings by name: {name}(lr=1e-3), or {name}(**settings); to train it, write "
+                f'rlrun.Training("CartPole-v1", {name}(lr=1e-3))'
+            )
+        self.config: C = config
+
+    @override
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({repr(self.config).partition('(')[2]}"
+
+    @property
+    def has_target_network(self) -> bool:
+        """Whether the learner keeps a target network, which the dataflow reads and updates."""
+        return False
+
+    @classmethod
+    def name(cls) -> str:
+        """Name or import path by which a spec refers to this class."""
+        path = f"{cls.__module__}:{cls.__qualname__}"
+        return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Creates the policy with its initial parameters: by default, one of the policy family.
+
+        Args:
+            spaces: Observation and action space.
+            seed: Seed of the initial parameters.
+
+        Raises:
+            UsageError: The policy family has another constructor signature.
+        """
+        return self.family_policy(spaces, seed)
+
+    def family_policy(self, spaces: Spaces, seed: int, world: WorldView | None = None) -> Policy:
+        """Creates a policy of the policy family, from `(spaces, config, seed)` and optionally `world`.
+
+        Args:
+            spaces: Observation and action space.
+            seed: Seed of the initial parameters.
+            world: View of the agents' world (state, team size), for families that need it.
+
+        Raises:
+            UsageError: The policy family has another constructor signature.
+        """
+        path = POLICY_FAMILIES.get(self.policy_family, self.policy_family)
+        family = load_object(path, "policy family")
+        arguments: dict[str, Any] = {"spaces": spaces, "config": self.config, "seed": seed}
+        if world is not None:
+            arguments["world"] = world
+        signature = inspect.signature(family)
+        try:
+            signature.bind(**arguments)
+        except TypeError as error:
+            names = ", ".join(arguments)
+            raise UsageError(
+                f"the policy family {path} must be made from ({names}), and it takes {signature} ({error}): write "
+                f"def __init__(self, {names})"
+            ) from None
+        policy: Policy = family(**arguments)
+        return policy
+
+    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
+        """Creates the policy for agents of a multi-agent world; by default the one of `policy`.
+
+        Args:
+            spaces: Observation and action space of the policy's agents.
+            world: View of the world: state space, and number of agents in a team.
+            seed: Seed of the initial parameters.
+
+        Raises:
+            UsageError: The algorithm supports single-agent envs only.
+        """
+        if not self.learns_in_worlds:
+            raise UsageError(f"{self.name()} learns in an env with one agent, not in a world of many agents")
+        return self.policy(spaces, seed)
+
+    def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
+        """Loss on rows of experience, to be minimised.
+
+        The loss is traced once and run as machine code, so it must read nothing of Python that changes between updates.
+
+        Args:
+            outputs: Outputs of the policy for the rows, or the policy's networks as functions.
+            batch: Columns [S, L, ...]; invalid steps (`valid` 0) hold zeros and must be masked.
+            scheduled: Current values of scheduled settings by name, each [].
+
+        Raises:
+            UsageError: A subclass defines neither a loss nor objectives.
+        """
+        raise UsageError(
+            f"{type(self).__name__} does not say what it minimises: write loss(self, outputs, batch, scheduled), or "
+            "objectives(self, policy)"
+        )
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Objectives of the learner, in order; by default the single objective `loss`."""
+        bound = self.config.max_grad_norm
+        return [Objective("loss", self.loss, parameters=policy.descended, max_grad_norm=bound, is_main=True)]
+
+    def picture(self, trainee: Trainee) -> str | None:
+        """SVG of the learned policy or model for reports; None without one.
+
+        The picture is drawn after each iteration with an evaluation; drawing must not change any state.
+
+        Args:
+            trainee: Policy in training, with learner and workers.
+        """
+        return None
+
+    def worker_config(self, config: WorkerConfig) -> Any:
+        """Config of the rollout workers; a custom worker may have a picklable dataclass of its own.
+
+        Args:
+            config: Config of the default worker, which steps envs with behavior policies.
+        """
+        return config
+
+    @property
+    def mode(self) -> RolloutMode:
+        """Collection mode: synchronous rounds over all workers (`sync`), or fragments as they arrive (`async`)."""
+        return "sync"
+
+    def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
+        """Operators that workers apply to each fragment before sending it; none by default."""
+        return ()
+
+    def collect(self, trainee: Trainee) -> Flow[Any]:
+        """Stream of experience; by default one fragment of each worker per round, with the latest weights."""
+        return trainee.workers.rollouts(*self.on_worker(trainee), mode=self.mode)
+
+    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """Dataflow of learning, built on the stream of experience; pulling from it trains.
+
+        Args:
+            items: Stream of experience from `collect`.
+            trainee: Policy in training, with learner, workers, filters and clock.
+
+        Raises:
+            UsageError: A subclass does not define this method.
+        """
+        raise UsageError(f"{type(self).__name__} does not say how it learns: write learn(self, items, trainee)")

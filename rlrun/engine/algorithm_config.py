@@ -1,0 +1,222 @@
+"""Settings that all algorithms share: learning and collection of experience."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from annotated_types import Gt, Le
+from pydantic import model_validator
+
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.reward_streams.streams import ENV_ALONE, RewardStreams
+from rlrun.engine.settings.config import (
+    ConfigModel,
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    Plugins,
+    PositiveFloat,
+    PositiveInt,
+    Schedule,
+    fixed,
+)
+
+SAMPLING = (
+    "num_workers",
+    "num_envs_per_worker",
+    "rollout_fragment_length",
+    "min_env_steps_per_iteration",
+    "num_cpus_per_worker",
+    "worker_timeout_s",
+    "max_worker_restarts",
+    "min_share_of_fragments",
+)
+"""Names of the sampling settings, which all policies of a world share; all other settings belong to a single policy."""
+
+
+LoggedActions = Literal["learn", "mask", "refuse"]
+
+
+class AlgorithmConfig(ConfigModel):
+    """Settings that all algorithms share; each algorithm adds further ones."""
+
+    of_logged_actions: ClassVar[LoggedActions] = "learn"
+    """Use of actions that a client took instead of the policy's: they are learned from (`learn`), left out of
+    the losses (`mask`), or an error (`refuse`)."""
+
+    needed: ClassVar[Mapping[str, str]] = {}
+    """Error messages for null values of required settings, by setting."""
+
+    lr: Schedule = 3e-4
+    """Learning rate."""
+    gamma: Fraction = 0.99
+    """Discount factor."""
+    max_grad_norm: PositiveFloat | None = 0.5
+    """Gradient clipping threshold (global norm); null for no clipping."""
+    normalize_observations: bool = False
+    """Observation normalisation by running mean and standard deviation. It applies to all Box observations that enter
+    the network as vectors, integers included, except those with `model.observations: {KEY: {bounds: ...}}`. Images and
+    one-hot parts are unchanged."""
+    normalize_rewards: bool = False
+    """Reward normalisation: whether rewards are divided by the running standard deviation of discounted returns."""
+    clip_rewards: PositiveFloat | None = None
+    """Reward clipping bound for learning, usually 1 for Atari; reported returns are unclipped. null for no clipping."""
+    model: ModelConfig = ModelConfig()
+    """Network architecture."""
+    before_learning: Plugins = ()
+    """Operators in front of the algorithm's learning, which may change its fragments: package.module:Class, or
+    {package.module:Class: SETTINGS}."""
+    microbatch_size: PositiveInt | None = None
+    """Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed, which saves memory
+    and gives the same update; null for whole minibatches."""
+    num_learners: NonNegativeInt = 0
+    """Data-parallel learner processes, each with an equal share of every minibatch; 0 learns in the trial's process.
+    Ray reserves torch_threads CPUs and num_gpus / num_learners GPUs for each."""
+    num_parameter_servers: NonNegativeInt = 0
+    """Parameter server processes, each with a slice of the parameters and of the optimizer state, updated by the
+    learners' gradients; 0 for all-reduce among the learners. Servers reserve no CPUs, since they work while learners
+    wait."""
+    num_gpus: NonNegativeFloat = 0.0
+    """Total number of GPUs of the learner or learners; above 0 they run on CUDA."""
+    torch_threads: PositiveInt = 1
+    """Number of torch and BLAS threads in the trial's process, and in each learner process."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Floating-point precision of the network's forward and backward passes; parameters, losses and the optimizer are
+    always float32. bfloat16 has 8 significant bits; it suits large networks on hardware with bfloat16 units."""
+    compile: Literal["auto"] | bool = "auto"
+    """Execution of the learner's update as machine code. In float32 on the CPU auto takes kernels in C, or NumPy where
+    a machine of the run has no C compiler; true demands the kernels. On GPUs the update is a CUDA graph, whose
+    operations are started together. In bfloat16 on the CPU torch's compiler makes it one program, with auto if the
+    run is long enough. false runs torch's operations eagerly. The choice is fixed for a run, since the last digits of
+    results differ."""
+    num_workers: NonNegativeInt = 0
+    """Remote rollout workers, each in its own process; 0 collects in the trial's process, best on a small machine."""
+    num_envs_per_worker: Annotated[int, Gt(0), Le(1_000_000)] = 8
+    """Number of envs that each rollout worker steps in parallel."""
+    rollout_fragment_length: PositiveInt | None = None
+    """Steps of each env in one fragment; null for 1."""
+    min_env_steps_per_iteration: NonNegativeInt = 1000
+    """Minimum number of env steps per iteration, which ends with a result; 0 for one update per iteration."""
+    num_cpus_per_worker: NonNegativeFloat = 1.0
+    """CPUs that Ray reserves for each rollout worker."""
+    worker_timeout_s: PositiveFloat = 300.0
+    """Timeout in seconds. A rollout worker that does not answer in time is killed and replaced. The trial fails if a
+    learner process takes longer for a batch, or an env in the trial's own process for a step or its creation."""
+    max_worker_restarts: NonNegativeInt = 100
+    """Maximum number of rollout worker replacements in a run before the run fails."""
+    min_share_of_fragments: Annotated[float, Gt(0), Le(1)] = 1.0
+    """Share of the remote workers whose fragments complete a synchronous round. Fragments of slower workers are left
+    out, as by DD-PPO (arXiv:1911.00357): then results depend on the machine, and resumes are not exact."""
+
+    @model_validator(mode="after")
+    def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:
+        if self.normalize_rewards and self.clip_rewards is not None:
+            raise ValueError(
+                "normalize_rewards and clip_rewards exclude each other; set clip_rewards to null or drop one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _at_most_a_gpu_for_each_learner(self) -> AlgorithmConfig:
+        if self.num_learners and self.num_gpus > self.num_learners:
+            raise ValueError(
+                f"num_gpus ({self.num_gpus:g}) must not exceed num_learners ({self.num_learners}): a learner uses one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _servers_have_learners(self) -> AlgorithmConfig:
+        if self.num_parameter_servers and not self.num_learners:
+            raise ValueError("num_parameter_servers needs num_learners, whose gradients the servers apply")
+        return self
+
+    @property
+    def cpus_per_learner(self) -> float:
+        """CPUs that Ray reserves for each learner process."""
+        return float(self.torch_threads)
+
+    @property
+    def gpus_per_learner(self) -> float:
+        """GPUs of each learner process."""
+        return self.num_gpus / self.num_learners if self.num_learners else 0.0
+
+    @property
+    def fragment_length(self) -> int:
+        """Steps of each env in one fragment."""
+        return self.rollout_fragment_length or 1
+
+    @property
+    def env_slots(self) -> int:
+        """Total number of envs of all workers."""
+        return max(self.num_workers, 1) * self.num_envs_per_worker
+
+    @property
+    def env_steps_per_update(self) -> int:
+        """Env steps collected between two updates."""
+        return self.fragment_length * self.env_slots
+
+    @property
+    def needs_ray(self) -> bool:
+        """Whether a trial has worker, learner or other processes that Ray runs."""
+        return bool(self.num_workers or self.num_learners)
+
+    @property
+    def env_columns(self) -> tuple[str, ...]:
+        """Names of the env columns besides rewards that the algorithm learns from; none by default."""
+        return ()
+
+    @property
+    def reward_streams(self) -> RewardStreams:
+        """Reward streams in addition to the env's rewards (intrinsic rewards, costs); none by default."""
+        return ENV_ALONE
+
+    @property
+    def value_heads(self) -> tuple[str, ...]:
+        """Names of the additional reward streams, in the order of their value heads."""
+        return tuple(stream.name for stream in self.reward_streams.further)
+
+    @property
+    def learns_values(self) -> bool:
+        """Whether the algorithm trains a value network, which may share layers (`model.shared_value`)."""
+        return True
+
+    @property
+    def sgd_steps_per_env_step(self) -> float:
+        """Number of minibatches per env step, from which `compile: auto` estimates whether compilation pays."""
+        return 1 / self.env_steps_per_update
+
+    @classmethod
+    def scheduled_fields(cls) -> tuple[str, ...]:
+        """Names of the settings that have a schedule type, and so may vary with the env steps."""
+        return tuple(name for name, field in cls.model_fields.items() if _is_schedule(field))
+
+    @classmethod
+    def fixed_schedules(cls) -> dict[str, float]:
+        """Values of schedulable base settings that this config has fixed, by name."""
+        return {name: getattr(cls, name) for name, field in cls.fixed_fields.items() if _is_schedule(field)}
+
+    @classmethod
+    def shapes_parameters(cls, path: str) -> bool:
+        """Whether a setting determines the shapes of parameters and running statistics.
+
+        Weights can be loaded only into a run with equal values of all such settings.
+
+        Args:
+            path: The setting's path below the config, such as `model.hiddens`.
+        """
+        setting, _, below = path.partition(".")
+        return setting == "normalize_observations" or (setting == "model" and below != "activation")
+
+
+def _of_learning(config: AlgorithmConfig) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in type(config).model_fields if name not in SAMPLING}
+
+
+@fixed("it is of how a policy learns, and belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
+class WorldSamplingSettings(AlgorithmConfig):
+    """Sampling settings that all policies of a multi-agent world share."""
+
+
+def _is_schedule(field: Any) -> bool:
+    return get_args(Schedule)[1] in field.metadata

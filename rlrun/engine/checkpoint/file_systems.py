@@ -1,0 +1,43 @@
+"""Files in storages: any file system of pyarrow, by URI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from rlrun.engine.messages.errors import UsageError
+
+PIECE_BYTES = 8 * 2**20
+"""Size of the pieces in which files are read and written."""
+
+
+def is_uri(path: str) -> bool:
+    """Whether a path is a URI, such as ``s3://bucket/runs``."""
+    return "://" in path
+
+
+def file_system(uri: str) -> tuple[Any, str]:
+    """File system object for a path or URI, and the path in it.
+
+    Raises:
+        UsageError: There is no such storage.
+    """
+    from pyarrow.fs import FileSystem
+
+    try:
+        files, path = FileSystem.from_uri(uri if is_uri(uri) else os.path.abspath(uri))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"storage {uri}: {error}") from error
+    return files, str(path).rstrip("/")
+
+
+def pieces_of(files: Any, path: str) -> Iterator[bytes]:
+    """Yields a file of a file system in pieces.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with files.open_input_stream(path) as stream:
+        while piece := stream.read(PIECE_BYTES):
+            yield piece

@@ -1,0 +1,78 @@
+"""Action masks in observations: lookup, and validation against the action space."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import gymnasium
+from gymnasium.spaces import Box, Dict, MultiBinary
+
+from rlrun.engine.data.space_kinds import choice_ranges, kind_of, space_tree
+from rlrun.engine.data.tree import leaves
+from rlrun.engine.messages.errors import UsageError
+
+ACTION_MASK = "action_mask"
+"""Key of the mask at the top level of a Dict observation: 1 for each allowed action, 0 for the others."""
+
+FORBIDDEN = -1e9
+"""Logit or value of a forbidden action: its probability is exactly 0, and sums with it are never NaN."""
+
+
+def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
+    """Whether an observation space includes an action mask."""
+    return isinstance(observation_space, Dict) and ACTION_MASK in observation_space.spaces
+
+
+def mask_of(observations: Any) -> Any | None:
+    """Action mask [..., A] in observations, as an array or tensor; None if there is no mask."""
+    return observations.get(ACTION_MASK) if isinstance(observations, dict) else None
+
+
+def can_be_masked(action_space: gymnasium.Space[Any]) -> bool:
+    """Whether an action space has discrete choices that a mask can restrict."""
+    return bool(_choices(action_space))
+
+
+def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
+    """Number of actions of each choice that a mask covers, in the mask's order.
+
+    Of a Tuple or Dict these are the choices of its Discrete and MultiDiscrete parts, in the space's order; a mask does
+    not cover the other parts.
+
+    Raises:
+        UsageError: Actions of this kind cannot be masked.
+    """
+    choices = _choices(action_space)
+    if not choices:
+        raise UsageError(
+            f"an action mask is for Discrete and MultiDiscrete actions, alone or in a Tuple or Dict, not for "
+            f"{action_space}"
+        )
+    return choices
+
+
+def _choices(space: gymnasium.Space[Any]) -> tuple[int, ...]:
+    kinds = [(part, kind_of(part)) for part in leaves(space_tree(space))]
+    choices = [choice_ranges(part)[0] for part, kind in kinds if kind is not None and kind.meaning == "choices"]
+    return tuple(itertools.chain.from_iterable(choices))
+
+
+def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:
+    """Validates that an action mask in the observation space matches the action space.
+
+    Raises:
+        UsageError: The mask does not match the action space, or observations have no other part.
+    """
+    if not has_action_mask(observation_space):
+        return
+    space, width = observation_space[ACTION_MASK], sum(masked_choices(action_space))
+    if not isinstance(space, Box | MultiBinary) or space.shape != (width,):
+        raise UsageError(
+            f"the observation's {ACTION_MASK} is {space}, but {action_space} needs a Box or MultiBinary of shape "
+            f"({width},): a number for each action of each choice, 1 where it is allowed and else 0"
+        )
+    if len(observation_space.spaces) == 1:
+        raise UsageError(
+            f"the observation holds nothing but its {ACTION_MASK}, which no network sees: add a part for the network"
+        )

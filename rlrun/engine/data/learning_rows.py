@@ -1,0 +1,126 @@
+"""Reshaping of batches [T, B] to learner rows [S, L]: single steps, sequences, or whole fragments (NumPy)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.packing import Packing, filled_rows, zeroed
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.data.views import viewed
+from rlrun.engine.messages.errors import UsageError
+
+
+def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: bool) -> SampleBatch:
+    """Reshapes a batch [T, B] to learner rows [S, L, ...]: single steps, sequences or whole fragments.
+
+    Args:
+        batch: Batch with closing rows.
+        seq_len: Steps in a row of a recurrent policy, no more than T; None for rows of single steps.
+        whole_fragments: Whether a row is a whole fragment with its closing observation, L = T + 1.
+
+    Raises:
+        UsageError: The batch has recurrent state, but `seq_len` is None.
+    """
+    if whole_fragments:
+        return whole_fragment_rows(batch)
+    batch = viewed(batch)
+    if seq_len is not None:
+        return sequence_rows(batch.steps(), min(seq_len, len(batch["valid"])))
+    if "state" in batch:
+        raise UsageError(
+            "a recurrent network learns from sequences: leave model.core out, or have the operator that learns say "
+            "seq_len=..., or whole_fragments=True"
+        )
+    return batch.steps().zero_invalid().rows(1)
+
+
+def has_empty_rows(batch: SampleBatch) -> bool:
+    """Whether a batch [T, B] has rows with neither a step nor an episode's final observation.
+
+    Row 0 without a step may hold the final observation of an episode of the previous fragment. This is assumed if a
+    step follows row 0 in the slot.
+    """
+    filled = filled_rows(batch["valid"], batch["terminateds"] | batch["truncateds"])[:-1]
+    filled[0] |= filled[min(1, len(filled) - 1)]
+    return not filled.all()
+
+
+def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
+    """Drops rows [S, L, ...] without a valid step, and zero-pads to `at_least` rows.
+
+    Args:
+        rows: Columns of experience.
+        at_least: Smallest number of rows, such as those of a minibatch, whose shape is fixed.
+    """
+    filled = rows["valid"].any(axis=1).nonzero()[0]
+    padding = max(at_least - len(filled), 0)
+    if len(filled) == len(rows["valid"]) and not padding:
+        return rows
+
+    def pack(leaf: NDArray[Any]) -> NDArray[Any]:
+        kept: NDArray[Any] = leaf[filled]
+        if not padding:
+            return kept
+        return np.concatenate([kept, np.zeros((padding, *leaf.shape[1:]), leaf.dtype)])
+
+    return rows.map(pack)
+
+
+def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
+    """Reshapes a batch [T, B] to one packed row per env slot, with the final bootstrap observation.
+
+    With a recurrent network each row begins with a step, and `state` [S, state_size] is the state before it.
+    """
+    return target_rows(batch)[0]
+
+
+def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
+    """Whole-fragment rows of a batch for value targets, and the `Packing` to map results back to [T, B]."""
+    batch = viewed(batch)
+    is_recurrent = "state" in batch
+    packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"], to_front=is_recurrent)
+    state = batch["state"] if is_recurrent else None
+    columns = SampleBatch({name: column for name, column in batch.items() if name != "state"})
+    closed = columns.closed().zero_invalid(keep=("obs",))
+    packed = (
+        closed.map(packing.pack) if packing.moves else SampleBatch(closed, obs=map_tree(packing.pack, closed["obs"]))
+    )
+    rows = packed.rows(len(packed["valid"]))
+    if state is not None:
+        rows["state"] = packing.first(state)
+    return rows, packing
+
+
+def sequence_rows(batch: SampleBatch, length: int) -> SampleBatch:
+    """Splits each slot's steps into sequences [S, L], with the recurrent state before each first step.
+
+    Rows hold steps only. An episode's final observation is left out: its value is known from acting, and
+    `episode_starts` resets the state at the next step. Rows with fewer steps are padded with zeros.
+
+    The state is the one recorded while acting, without burn-in. So it is of older weights from the second minibatch on,
+    as in other implementations of recurrent PPO.
+
+    Args:
+        batch: Columns [T, B, ...], `episode_starts` and `state` [T, B, state_size] among them.
+        length: L, steps in a row.
+
+    Returns:
+        Columns [S, L, ...] of S = ceil(T / L) * B rows, and `state` [S, state_size].
+    """
+    time, slots = batch["valid"].shape
+    padded = -(-time // length) * length
+    order = np.argsort(~batch["valid"], axis=0, kind="stable")
+
+    def packed(leaf: NDArray[Any]) -> NDArray[Any]:
+        rows = np.zeros((padded, slots, *leaf.shape[2:]), leaf.dtype)
+        rows[:time] = leaf[order, np.arange(slots)]
+        return rows
+
+    steps = SampleBatch({name: map_tree(packed, tree) for name, tree in batch.items() if name != "state"})
+    firsts = order[::length], np.arange(slots)
+    state = zeroed(batch["state"][firsts], batch["valid"][firsts])
+    return SampleBatch(steps.zero_invalid().rows(length), state=state.reshape(-1, state.shape[-1]))

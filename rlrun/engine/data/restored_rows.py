@@ -1,0 +1,65 @@
+"""Deferred validation of rows restored from a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rlrun.engine.data.sample_batch import HISTORY
+from rlrun.engine.data.tree import named_leaves
+from rlrun.engine.messages.errors import CheckpointError
+
+
+class RestoredRows:
+    """Rows restored from a checkpoint, whose layout is validated once the first new rows arrive.
+
+    The expected columns are known only then. Rows are validated, since a checkpoint may come from an untrusted source.
+
+    Args:
+        free_axis: Axis of concatenation, whose length is not validated.
+    """
+
+    def __init__(self, free_axis: int = 0) -> None:
+        self._free_axis = free_axis
+        self._rows: list[Mapping[str, Any]] = []
+
+    def load(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Stores rows from a checkpoint, for later validation."""
+        self._rows = list(rows)
+
+    @property
+    def waits(self) -> bool:
+        """Whether restored rows still await validation."""
+        return bool(self._rows)
+
+    def compare(self, arrived: Mapping[str, Any]) -> None:
+        """Validates the restored rows' names, dtypes and shapes against the first new rows; later calls are no-ops.
+
+        Raises:
+            CheckpointError: Names, dtypes or shapes differ.
+        """
+        if not self._rows:
+            return
+        rows, self._rows = self._rows, []
+        own = self._layout(arrived)
+        for held in rows:
+            try:
+                found = self._layout(held)
+            except (LookupError, TypeError, AttributeError) as error:
+                raise CheckpointError(f"the checkpoint's rows that wait for others are no rows: {error}") from error
+            for name in sorted({*found, *own}):
+                if found.get(name) != own.get(name):
+                    difference = f"{name}: {found.get(name, 'none')}, not {own.get(name, 'none')}"
+                    raise CheckpointError(f"the checkpoint's rows do not fit the rows that follow: {difference}")
+
+    def _layout(self, rows: Mapping[str, Any]) -> dict[str, str]:
+        """Dtype and shape of each column, as text; the free axis is measured relative to `valid`."""
+        axis = self._free_axis
+        length = rows["valid"].shape[axis]
+        layout = {}
+        for name, leaf in named_leaves(dict(rows)):
+            shape = list(leaf.shape)
+            if name.partition("/")[0] != HISTORY:
+                shape[axis] -= length
+            layout[name] = f"{leaf.dtype} {shape}"
+        return layout

@@ -1,0 +1,38 @@
+"""Result rows as a list, and their conversion to a pandas DataFrame."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.messages.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class Results(list[dict[str, Any]]):
+    """Result rows of a training or trial, oldest first: metrics by name."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Converts the rows to a DataFrame, with a column for each metric and NaN where a row lacks it.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        return data_frame(self)
+
+
+def data_frame(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    """Creates a pandas DataFrame from rows by column name.
+
+    Raises:
+        UsageError: pandas is not installed.
+    """
+    try:
+        module = importlib.import_module("pandas")
+    except ModuleNotFoundError:
+        raise UsageError("to_pandas() needs pandas, which is not installed: pip install pandas") from None
+    frame: pandas.DataFrame = module.DataFrame(list(rows))
+    return frame

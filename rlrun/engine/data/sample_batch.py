@@ -1,0 +1,179 @@
+"""Batches of experience, as columns with common leading dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlrun.engine.data.packing import zeroed
+from rlrun.engine.data.tree import map_tree
+
+WORLD_STATE = "world_state"
+"""Column of a fragment with the global state of the multi-agent world, equal for all agents, [T + 1, B, D]."""
+
+ACTS = "acts"
+"""Column of a fragment: whether an agent acts in a row, with the closing row, [T + 1, B]."""
+
+EPISODE_STEPS = "episode_steps"
+"""Column of a fragment with views: number of the episode's steps before a row, [T + 1, B]; see `engine.data.views`."""
+
+PREV_REWARDS = "prev_rewards"
+"""Column of a fragment with views: the env's reward of the step before a row, [T + 1, B]."""
+
+HISTORY = "history"
+"""Column of a fragment with views: the rows before its first one, leaves [1 + rows, B, ...]."""
+
+TAKEN_LOGP = "taken_logp"
+"""Column of a fragment that is recorded for a data set: log-probability of each action in the env's units, [T, B]."""
+LOGGED = "logged"
+"""Column of a fragment: whether the action was not the policy's, but one that a client took by itself, [T, B]."""
+
+CLOSING_COLUMNS = (
+    "obs",
+    "values",
+    "intrinsic_values",
+    "cost_values",
+    "q_values",
+    WORLD_STATE,
+    ACTS,
+    EPISODE_STEPS,
+    PREV_REWARDS,
+)
+"""Columns of a fragment with T + 1 rows: the last is for the observation after the last step."""
+
+OWN_COLUMNS = frozenset(
+    {
+        *CLOSING_COLUMNS,
+        HISTORY,
+        TAKEN_LOGP,
+        LOGGED,
+        "actions",
+        "advantages",
+        "cost_advantages",
+        "cost_value_targets",
+        "curiosity_next_obs",
+        "curiosity_obs",
+        "discounts",
+        "episode_starts",
+        "indices",
+        "intrinsic_advantages",
+        "intrinsic_rewards",
+        "intrinsic_value_targets",
+        "logp",
+        "next_obs",
+        "outputs",
+        "rewards",
+        "state",
+        "taken_values",
+        "target_outputs",
+        "terminateds",
+        "truncateds",
+        "valid",
+        "value_targets",
+        "weights",
+        "weights_version",
+    }
+)
+"""Names of the standard columns of rlrun, which numbers of an env's info cannot have."""
+
+
+class SampleBatch(dict[str, Any]):
+    """A batch of experience: a mapping from column names to trees of arrays.
+
+    From a worker the leading dimensions are [T, B] (time, env slots), and `CLOSING_COLUMNS` such as `obs` have one row
+    more. In the learner they are [S, L] (rows of L consecutive steps). The columns are Gymnasium's `obs`, `actions`,
+    `rewards`, `terminateds` and `truncateds`, and `valid` (1 where the entry holds a step). Policies and operators add
+    further columns (`logp`, `values`, `advantages`, ...).
+    """
+
+    @property
+    def num_rows(self) -> int:
+        """Number of entries, T * B, including invalid ones."""
+        shape = self["valid"].shape
+        return int(shape[0] * shape[1])
+
+    def map(self, function: Callable[..., Any]) -> SampleBatch:
+        """Maps a function over all arrays of the batch."""
+        return SampleBatch({name: map_tree(function, column) for name, column in self.items()})
+
+    def steps(self) -> SampleBatch:
+        """Copy of the batch without closing rows: all columns are [T, B]."""
+        length = len(self["valid"])
+        return SampleBatch(
+            {
+                name: map_tree(lambda leaf: leaf[:length], column) if name in CLOSING_COLUMNS else column
+                for name, column in self.items()
+            }
+        )
+
+    def closed(self) -> SampleBatch:
+        """Copy of the batch with an invalid closing row in every column, [T + 1, B].
+
+        So the observation after the last step is in the next row, like a final observation after an episode's end.
+        """
+
+        def close(leaf: Any) -> Any:
+            return np.concatenate([leaf, np.zeros((1, *leaf.shape[1:]), leaf.dtype)])
+
+        return SampleBatch(
+            {name: column if name in CLOSING_COLUMNS else map_tree(close, column) for name, column in self.items()}
+        )
+
+    def rows(self, length: int) -> SampleBatch:
+        """Reshapes [T, B] columns to rows of consecutive steps of one env slot, [S, length].
+
+        Args:
+            length: Steps in a row; it divides T.
+        """
+
+        def cut(leaf: Any) -> Any:
+            time, slots, *shape = leaf.shape
+            if length == 1:
+                return leaf.reshape(time * slots, 1, *shape)
+            pieces = leaf.reshape(time // length, length, slots, *shape)
+            return np.moveaxis(pieces, 2, 1).reshape(time // length * slots, length, *shape)
+
+        return self.map(cut)
+
+    def zero_invalid(self, keep: Sequence[str] = ()) -> SampleBatch:
+        """Copy of the batch with invalid entries zeroed, so that no garbage reaches a loss.
+
+        Args:
+            keep: Columns to leave unchanged, such as final observations that a network is to evaluate.
+        """
+        valid = self["valid"]
+        if valid.all():
+            return self
+        return SampleBatch({name: tree if name in keep else zeroed(tree, valid) for name, tree in self.items()})
+
+
+def network_columns(batch: Mapping[str, Any]) -> SampleBatch:
+    """Network input columns of a batch, and `valid`.
+
+    These are observations, recurrent state, and actions, which autoregressive networks take.
+    """
+    names = ("obs", "valid", "state", "episode_starts", "actions")
+    return SampleBatch({name: batch[name] for name in names if name in batch})
+
+
+def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:
+    """Concatenates fragments of equal length along the env slots: [T, B1], [T, B2] -> [T, B1 + B2]."""
+    lengths = {batch["valid"].shape[0] for batch in batches}
+    if len(lengths) > 1:
+        raise ValueError(f"fragments of different lengths cannot be concatenated: {sorted(lengths)}")
+    return concatenated_rows(batches, axis=1)
+
+
+def concatenated_rows(batches: Sequence[Mapping[str, Any]], axis: int = 0) -> SampleBatch:
+    """Concatenates batches with equal columns along an axis: [S1, ...], [S2, ...] -> [S1 + S2, ...]."""
+    first, *others = batches
+    if not others:
+        return SampleBatch(first)
+    return SampleBatch(
+        {
+            name: map_tree(lambda *parts: np.concatenate(parts, axis), column, *(other[name] for other in others))
+            for name, column in first.items()
+        }
+    )

@@ -1,0 +1,128 @@
+"""Registry of leaf spaces: array form, bounds and network encoding of each space type.
+
+Dict and Tuple are trees of other spaces. Each other kind is one entry of `KINDS`, the only place that knows it:
+batches, checks of observations and the way into a network follow from the entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from numpy.typing import NDArray
+
+from rlrun.engine.data.tree import map_tree
+
+Meaning = Literal["numbers", "choices", "bits"]
+
+ActionKind = Literal["Discrete", "MultiDiscrete", "MultiBinary", "Box", "bounded Box", "Dict", "Tuple"]
+"""Kind of an action space; every bounded Box is a Box, too."""
+
+
+def own_form(space: Space[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of a space's elements, as declared by Gymnasium."""
+    return tuple(space.shape or ()), np.dtype(space.dtype)
+
+
+def as_array(space: Space[Any], element: Any) -> NDArray[Any]:
+    """Converts an element to an array without copying an array.
+
+    Raises:
+        ValueError: The element is ragged.
+    """
+    try:
+        return np.asarray(element)
+    except ValueError:
+        raise ValueError("ragged: its rows differ in length") from None
+
+
+class SpaceKind(NamedTuple):
+    """Registry entry of a leaf space type.
+
+    Attributes:
+        meaning: Meaning of the array's numbers: `numbers` enter a network as they are, scaled or as an image, `choices`
+            as one-hot or learned vectors, `bits` as 0 and 1.
+        bounds: Lowest and highest values of a space, [*shape] or one for all.
+        form: Shape and dtype of the array for one element.
+        array: Converts an element, as envs return it, to that array; raises ValueError for any other value.
+    """
+
+    meaning: Meaning
+    bounds: Callable[[Any], tuple[Any, Any]]
+    form: Callable[[Any], tuple[tuple[int, ...], np.dtype[Any]]] = own_form
+    array: Callable[[Any, Any], NDArray[Any]] = as_array
+
+
+KINDS: dict[type[Space[Any]], SpaceKind] = {
+    Box: SpaceKind("numbers", lambda space: (space.low, space.high)),
+    Discrete: SpaceKind("choices", lambda space: (space.start, space.start + space.n - 1)),
+    MultiDiscrete: SpaceKind("choices", lambda space: (space.start, space.start + space.nvec - 1)),
+    MultiBinary: SpaceKind("bits", lambda space: (0, 1)),
+}
+
+
+def kind_of(space: Any) -> SpaceKind | None:
+    """Registry entry of a leaf space; None for an unsupported type."""
+    return KINDS.get(type(space)) or next((kind for own, kind in KINDS.items() if isinstance(space, own)), None)
+
+
+def known_kind(space: Space[Any]) -> SpaceKind:
+    """Registry entry of a leaf space that was validated at env creation."""
+    kind = kind_of(space)
+    assert kind is not None, space
+    return kind
+
+
+def kinds_in_words() -> str:
+    """Names of all supported leaf spaces, for messages."""
+    return f"{', '.join(kind.__name__ for kind in KINDS)} and Dict and Tuple of these"
+
+
+def action_kinds(space: Space[Any]) -> tuple[ActionKind, ...]:
+    """Kinds of an action space, the plainest first; empty for one in which no policy acts.
+
+    Examples:
+        >>> action_kinds(Discrete(2)), action_kinds(Box(-1, 1)), action_kinds(Box(-np.inf, np.inf))
+        (('Discrete',), ('Box', 'bounded Box'), ('Box',))
+    """
+    match space:
+        case Box() if np.issubdtype(space.dtype, np.floating):
+            return ("Box", "bounded Box") if space.is_bounded() else ("Box",)
+        case Discrete():
+            return ("Discrete",)
+        case MultiDiscrete():
+            return ("MultiDiscrete",)
+        case MultiBinary():
+            return ("MultiBinary",)
+        case Dict():
+            return ("Dict",)
+        case Tuple():
+            return ("Tuple",)
+    return ()
+
+
+def space_tree(space: Space[Any]) -> Any:
+    """Tree of the leaf spaces of a (nested) Dict or Tuple space; a leaf space unchanged."""
+    if isinstance(space, Dict):
+        return {key: space_tree(part) for key, part in space.items()}
+    if isinstance(space, Tuple):
+        return tuple(space_tree(part) for part in space)
+    return space
+
+
+def batched(space: Space[Any], *elements: Any) -> Any:
+    """Stacks elements of a space into a tree of arrays [N, ...], with the elements' dtypes."""
+    return map_tree(
+        lambda part, *own: np.stack([known_kind(part).array(part, one) for one in own]), space_tree(space), *elements
+    )
+
+
+def choice_ranges(space: Space[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Number of values and smallest value of each discrete choice in a space, in order."""
+    kind = known_kind(space)
+    shape, _ = kind.form(space)
+    low, high = (np.broadcast_to(bound, shape).ravel().astype(np.int64) for bound in kind.bounds(space))
+    return tuple((high - low + 1).tolist()), tuple(low.tolist())

@@ -1,0 +1,160 @@
+"""History views: network inputs with stacked observations, past actions and past rewards (NumPy).
+
+A fragment holds each observation, action and reward once. Network inputs are gathered when needed: `viewed` replaces
+`obs` by a dict with the parts
+
+- `view:obs`, the present observation, or `view:frames` [n, ...], the last n of them, the oldest first;
+- `view:prev_actions` [k, ...], the last k actions; `view:prev_rewards` [k], their rewards, as the env returned them;
+- `action_mask`, the present one, if the observation holds one.
+
+Row 0 of each column's history is the value before an episode's start: zeros, or for numbers that are one-hot encoded a
+number out of their range. `episode_steps` is the number of steps since the episode's start. `history` holds the rows
+before a fragment; the worker passes it from one fragment to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.data.sample_batch import EPISODE_STEPS, HISTORY, PREV_REWARDS, SampleBatch
+from rlrun.engine.data.tree import leaves, map_tree
+
+VIEW_OBS = "view:obs"
+VIEW_FRAMES = "view:frames"
+VIEW_PREV_ACTIONS = "view:prev_actions"
+VIEW_PREV_REWARDS = "view:prev_rewards"
+
+Rows = NDArray[np.int64]
+
+NOT_SHOWN = -1
+"""Value of `episode_steps` in a row without an observation."""
+
+
+def is_viewed(tree: Any) -> bool:
+    """Whether a tree is a history view rather than a raw env observation."""
+    return isinstance(tree, dict) and (VIEW_OBS in tree or VIEW_FRAMES in tree)
+
+
+def shown(tree: Any) -> Any:
+    """Env observation inside a history view; other trees unchanged."""
+    if not is_viewed(tree):
+        return tree
+    observed = tree[VIEW_FRAMES] if VIEW_FRAMES in tree else tree[VIEW_OBS]
+    return {ACTION_MASK: tree[ACTION_MASK], **observed} if ACTION_MASK in tree else observed
+
+
+def with_shown(tree: Any, observed: Any) -> Any:
+    """Copy of a history view with another env observation, in the structure of `shown`."""
+    if not is_viewed(tree):
+        return observed
+    return {**tree, **split(observed, VIEW_FRAMES if VIEW_FRAMES in tree else VIEW_OBS)}
+
+
+def split(observed: Any, name: str) -> dict[str, Any]:
+    """Splits an observation into parts of a view: the network's input under a name, and the action mask."""
+    if not isinstance(observed, dict) or ACTION_MASK not in observed:
+        return {name: observed}
+    seen = {key: part for key, part in observed.items() if key != ACTION_MASK}
+    return {ACTION_MASK: observed[ACTION_MASK], name: seen}
+
+
+def viewed(batch: SampleBatch) -> SampleBatch:
+    """Copy of a fragment with `obs` replaced by history views, [T + 1, B, ...]; unchanged without history.
+
+    Args:
+        batch: A fragment [T, B], with filtered or unfiltered observations.
+    """
+    if HISTORY not in batch:
+        return batch
+    history, steps = batch[HISTORY], batch[EPISODE_STEPS]
+    kept = {name: len(leaves(tree)[0]) for name, tree in history.items()}
+    earlier = _earlier_rows(steps >= 0, max(kept.values()))
+    observed = split(batch["obs"], VIEW_FRAMES if "obs" in kept else VIEW_OBS)
+    if "obs" in kept:
+        shifts = range(kept["obs"] - 1, -1, -1)
+        observed[VIEW_FRAMES] = _shifted(history["obs"], observed[VIEW_FRAMES], earlier, steps, shifts)
+    if "actions" in kept:
+        shifts = range(kept["actions"] - 1, 0, -1)
+        observed[VIEW_PREV_ACTIONS] = _shifted(history["actions"], batch["actions"], earlier, steps, shifts)
+    if "prev_rewards" in kept:
+        # The reward column is shifted by one step already.
+        rewards, numbers = batch[PREV_REWARDS], range(kept["prev_rewards"] - 1, -1, -1)
+        observed[VIEW_PREV_REWARDS] = _shifted(history["prev_rewards"], rewards, earlier, steps - 1, numbers)
+    columns = {name: column for name, column in batch.items() if name not in (HISTORY, EPISODE_STEPS, PREV_REWARDS)}
+    return SampleBatch(columns, obs=observed)
+
+
+def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Last frames, actions and rewards of a fragment, which stacked observations at the start of the next one need.
+
+    The fragment's final row, which only holds the observation for bootstrapping, is left out.
+
+    Args:
+        history: Rows before the fragment, by column; their number is the number of rows to keep.
+        batch: The recorded fragment.
+    """
+    steps = batch[EPISODE_STEPS]
+    columns = {"obs": _seen_part(batch["obs"]), "actions": batch["actions"], "prev_rewards": batch[PREV_REWARDS]}
+    kept = {name: len(leaves(tree)[0]) - 1 for name, tree in history.items()}
+    # Counted from the closing row, whatever it holds.
+    earlier = [rows[-1] for rows in _earlier_rows(steps >= 0, max(kept.values()) + 1)]
+    slots = np.arange(steps.shape[1])
+
+    def last_rows(before: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+        number = len(before) - 1
+        extended = np.concatenate([before, rows])
+        latest = [extended[earlier[k] + len(before), slots] for k in range(number, 0, -1)]
+        return np.stack([before[0], *latest])
+
+    return {name: map_tree(last_rows, tree, columns[name]) for name, tree in history.items()}
+
+
+def _seen_part(observed: Any) -> Any:
+    """Observation without the action mask, since past masks are never stacked."""
+    return split(observed, VIEW_OBS)[VIEW_OBS]
+
+
+def _earlier_rows(filled: NDArray[np.bool_], number: int) -> list[Rows]:
+    """Row index of each slot's k-th preceding observation, for each row and k < `number`.
+
+    Args:
+        filled: Whether a row holds an observation, [T + 1, B].
+        number: Number of shifts k.
+
+    Returns:
+        For each k the rows, [T + 1, B]; -1 is the newest row of the history, -2 the one before it.
+    """
+    length, slots = filled.shape
+    rows: Rows = np.broadcast_to(np.arange(length)[:, None], filled.shape)
+    before: Rows = np.full(filled.shape, -1)
+    before[1:] = np.maximum.accumulate(np.where(filled, rows, -1), axis=0)[:-1]
+    found = [rows]
+    for _ in range(number - 1):
+        last = found[-1]
+        found.append(np.where(last >= 0, before[last.clip(min=0), np.arange(slots)], last - 1))
+    return found
+
+
+def _shifted(history: Any, tree: Any, earlier: list[Rows], steps: Rows, shifts: range) -> Any:
+    """Stacks the values of K shifts: a tree of [T + 1, B, K, ...], in each row the values k observations before.
+
+    Args:
+        history: In row 0 the value before an episode's start, then the rows before the fragment, oldest first.
+        tree: Columns [T, B, ...] or [T + 1, B, ...].
+        earlier: Result of `_earlier_rows`.
+        steps: Steps since the episode's start, [T + 1, B].
+        shifts: The shifts k.
+    """
+    slots = np.arange(steps.shape[1])
+
+    def shift(before: NDArray[Any], column: NDArray[Any]) -> NDArray[Any]:
+        extended = np.concatenate([before, column])
+        picked = [extended[np.where(steps >= k, earlier[k] + len(before), 0), slots] for k in shifts]
+        return np.stack(picked, axis=2)
+
+    return map_tree(shift, history, tree)

@@ -1,0 +1,134 @@
+"""Files of a data set: one uncompressed record batch each, in Arrow's IPC format, read by memory mapping.
+
+An entry of several numbers is a list of fixed size, and its shape is in the manifest. Truth values are bytes, since
+Arrow packs eight into one, which no NumPy array can show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.datasets.layout import ColumnForm, Columns
+from rlrun.engine.messages.errors import DataSetError
+
+
+class _Pieces:
+    """File of pieces in memory: those of columns are not copied."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def write(self, piece: bytes) -> int:
+        self.pieces.append(piece)
+        return len(piece)
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def file_pieces(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> list[bytes]:
+    """Serializes columns [N, ...] to the bytes of a file, in pieces; equal columns give equal bytes."""
+    import pyarrow as pa
+
+    batch = arrow_batch(columns, forms)
+    sink = _Pieces()
+    with pa.ipc.new_file(pa.PythonFile(sink, "w"), batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.pieces
+
+
+def arrow_batch(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> Any:
+    """Arrow record batch of columns [N, ...]."""
+    import pyarrow as pa
+
+    return pa.record_batch([_to_arrow(columns[name], form) for name, form in forms.items()], schema=_schema(forms))
+
+
+def mapped_columns(path: Path, forms: Mapping[str, ColumnForm], rows: int) -> Columns:
+    """Maps a file's columns into memory, [N, ...], without reading them.
+
+    Args:
+        path: The file.
+        forms: Forms of the columns that the file must have.
+        rows: N, number of rows that the file must have.
+
+    Raises:
+        DataSetError: The file cannot be read, or has other columns or rows.
+    """
+    import pyarrow as pa
+
+    try:
+        with pa.ipc.open_file(_mapping(path)) as reader:
+            if reader.schema != _schema(forms):
+                raise DataSetError(f"{path}: {_difference(reader.schema, _schema(forms))}")
+            batch = reader.get_batch(0)
+            if reader.num_record_batches != 1 or batch.num_rows != rows:
+                raise DataSetError(f"{path} has {batch.num_rows} rows, and by the manifest it has {rows}")
+            batch.validate()
+            return {name: _to_numpy(batch.column(name), form) for name, form in forms.items()}
+    except (pa.ArrowException, OSError, ValueError, IndexError) as error:
+        raise DataSetError(f"{path} cannot be read: {error}") from error
+
+
+def _mapping(path: Path) -> Any:
+    """Buffer of a whole file that is mapped into memory.
+
+    Arrow reads from a mapped file with the advice that all of a record batch is needed soon. The system would then read
+    the whole set from disk when it is opened. From a buffer Arrow reads without this advice.
+    """
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as source:
+        first = source.read_buffer(1)
+        return pa.foreign_buffer(first.address, source.size(), base=first)
+
+
+def _schema(forms: Mapping[str, ColumnForm]) -> Any:
+    import pyarrow as pa
+
+    return pa.schema([pa.field(name, _arrow_type(form), nullable=False) for name, form in forms.items()])
+
+
+def _arrow_type(form: ColumnForm) -> Any:
+    import pyarrow as pa
+
+    number = pa.from_numpy_dtype(_stored(form.dtype))
+    item = pa.field("item", number, nullable=False)
+    return pa.list_(item, math.prod(form.shape)) if form.shape else number
+
+
+def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.uint8) if dtype == np.bool_ else dtype
+
+
+def _to_arrow(column: NDArray[Any], form: ColumnForm) -> Any:
+    import pyarrow as pa
+
+    stored = np.ascontiguousarray(column).view(_stored(form.dtype))
+    # From the buffer, since `pa.array` imports pandas where that is installed.
+    numbers = pa.Array.from_buffers(pa.from_numpy_dtype(stored.dtype), stored.size, [None, pa.py_buffer(stored)])
+    return pa.FixedSizeListArray.from_arrays(numbers, type=_arrow_type(form)) if form.shape else numbers
+
+
+def _to_numpy(column: Any, form: ColumnForm) -> NDArray[Any]:
+    numbers = column.flatten() if form.shape else column
+    flat: NDArray[Any] = numbers.to_numpy(zero_copy_only=True)
+    return flat.view(form.dtype).reshape(len(column), *form.shape)
+
+
+def _difference(found: Any, expected: Any) -> str:
+    names = dict.fromkeys([*expected.names, *found.names])
+    for name in names:
+        own, other = (schema.field(name).type if name in schema.names else "none" for schema in (expected, found))
+        if own != other:
+            return f"its column '{name}' is {other}, and by the manifest {own}"
+    return f"its columns are {', '.join(found.names)}, and by the manifest {', '.join(expected.names)}"

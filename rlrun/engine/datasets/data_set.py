@@ -1,0 +1,218 @@
+"""Data sets for reading: memory-mapped columns, rows by index, bounds of episodes, moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.layout import Columns, as_tree
+from rlrun.engine.datasets.manifest import Manifest, lengths_of
+from rlrun.engine.datasets.set_folder import SetFolder, whole_folder
+from rlrun.engine.functional.moments import Moments
+
+Indices = NDArray[np.int64]
+
+
+class EpisodeBounds(NamedTuple):
+    """Bounds of the episodes of a data set, in the order of its rows.
+
+    Attributes:
+        starts: Row of each episode's first step, [E].
+        lengths: Number of steps of each episode, [E]; its final observation is in row `starts + lengths`.
+    """
+
+    starts: Indices
+    lengths: Indices
+
+
+@dataclass(frozen=True)
+class _ReadFile:
+    """Columns of a file, [N, ...], and what was found in them."""
+
+    columns: Columns
+
+    @cached_property
+    def lengths(self) -> Indices:
+        """Number of steps of each episode, [E]."""
+        return lengths_of(self.columns["valid"])
+
+
+class DataSet:
+    """A data set, opened for reading.
+
+    Rows have numbers from 0 over all files. The row after a step has the step's next observation, since an episode's
+    rows are consecutive and its final observation has a row of its own.
+
+    Args:
+        folder: Folder of the data set; a path is one on this machine.
+        manifest: Manifest of the files to read; None for the whole set.
+
+    Attributes:
+        folder: Folder of the data set.
+        manifest: The manifest.
+
+    Raises:
+        DataSetError: The folder is no data set, or a file is missing or has another size.
+    """
+
+    def __init__(self, folder: Path | SetFolder, manifest: Manifest | None = None) -> None:
+        self.folder = whole_folder(folder) if isinstance(folder, Path) else folder
+        self.manifest = manifest or self.folder.manifest
+        self._file_ends = np.cumsum([entry.rows for entry in self.manifest.files], dtype=np.int64)
+        self._read: dict[str, _ReadFile] = {}
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        """Space of observations."""
+        return self.manifest.spaces.observation
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        """Space of actions, as the env takes them."""
+        return self.manifest.spaces.action
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents whose positions the column `agent` holds."""
+        return self.manifest.agents
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 digest of the manifest, and so of the whole set."""
+        return self.manifest.digest
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows, those of final observations included."""
+        return int(self._file_ends[-1]) if len(self._file_ends) else 0
+
+    @property
+    def num_steps(self) -> int:
+        """Number of steps."""
+        return sum(entry.steps for entry in self.manifest.files)
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of episodes, cut ones included."""
+        return self.num_rows - self.num_steps
+
+    @property
+    def blocks_at_once(self) -> int | None:
+        """Number of files, whichever they are, of which this machine may keep copies; None if it may of all."""
+        limit, sizes = self.folder.limit_bytes, sorted((entry.size for entry in self.manifest.files), reverse=True)
+        if limit is None or sum(sizes) <= limit or len(sizes) == 1:
+            return None
+        return max(int(np.cumsum(sizes).searchsorted(limit, side="right")), 1)
+
+    def part(self, numbers: Sequence[int]) -> DataSet:
+        """The data set of some of the files, in the given order, which shares what was read of them."""
+        found = DataSet(self.folder, replace(self.manifest, files=tuple(self.manifest.files[i] for i in numbers)))
+        found._read = self._read
+        return found
+
+    def file(self, number: int) -> Columns:
+        """Columns of a file by name, [N, ...], as read-only views of the mapped file.
+
+        Raises:
+            DataSetError: The file cannot be read, or differs from the manifest.
+        """
+        return self._file(number).columns
+
+    def _file(self, number: int) -> _ReadFile:
+        entry = self.manifest.files[number]
+        if entry.name not in self._read:  # a mapping keeps no file open
+            self._read[entry.name] = _ReadFile(self.folder.columns(entry))
+        return self._read[entry.name]
+
+    def release(self, number: int) -> None:
+        """Drops a file from memory, and this machine's copy of it if it has one."""
+        entry = self.manifest.files[number]
+        self._read.pop(entry.name, None)
+        self.folder.release(entry)
+
+    def files(self) -> Iterator[Columns]:
+        """Yields the columns of each file, in order; copies of a set that is too large to keep are removed after it."""
+        is_kept = self.blocks_at_once is None
+        for number in range(len(self.manifest.files)):
+            yield self.file(number)
+            if not is_kept:
+                self.release(number)
+
+    def rows(self, indices: Indices, names: Sequence[str] | None = None) -> SampleBatch:
+        """Gathers rows into a batch of new arrays, leaves [N, ...] in the dtypes of the set.
+
+        Args:
+            indices: Numbers of rows in any order, [N].
+            names: Columns of the batch, such as `obs` and `actions`; None for all.
+
+        Raises:
+            IndexError: There are no such rows.
+            DataSetError: A file cannot be read, or differs from the manifest.
+        """
+        if len(indices) and not 0 <= indices.min() <= indices.max() < self.num_rows:
+            raise IndexError(f"rows {indices.min()} to {indices.max()} are not all among {self.num_rows}")
+        leaves = {
+            name: np.empty((len(indices), *form.shape), form.dtype)
+            for name, form in self.manifest.columns.items()
+            if names is None or name.partition("/")[0] in names
+        }
+        files = self._file_ends.searchsorted(indices, side="right")
+        order = files.argsort(kind="stable")
+        numbers, firsts = np.unique(files[order], return_index=True)
+        for number, at in zip(numbers.tolist(), np.split(order, firsts)[1:], strict=True):
+            columns = self.file(number)
+            own = indices[at] - (self._file_ends[number - 1] if number else 0)
+            for name, leaf in leaves.items():
+                leaf[at] = columns[name][own]
+        return self.batch(leaves)
+
+    def batch(self, columns: Columns) -> SampleBatch:
+        """Batch of flat columns: observations and actions become trees of their spaces' structure."""
+        trees = {"obs": self.observation_space, "actions": self.action_space}
+        roots = dict.fromkeys(name.partition("/")[0] for name in columns)
+        return SampleBatch(
+            {name: as_tree(name, trees[name], columns) if name in trees else columns[name] for name in roots}
+        )
+
+    @cached_property
+    def episodes(self) -> EpisodeBounds:
+        """Bounds of all episodes."""
+        all_lengths = np.concatenate([np.zeros(0, np.int64), *(file.lengths for file in self.manifest.files)])
+        return EpisodeBounds(np.cumsum(all_lengths + 1) - all_lengths - 1, all_lengths)
+
+    @cached_property
+    def _steps_before(self) -> Indices:
+        """Number of steps before each episode, [E]."""
+        before: Indices = np.cumsum(self.episodes.lengths) - self.episodes.lengths
+        return before
+
+    def rows_of_steps(self, steps: Indices) -> Indices:
+        """Numbers of the rows that hold the given steps, of `num_steps` in all; uniform steps are uniform rows.
+
+        Args:
+            steps: Numbers of steps, [N].
+        """
+        rows: Indices = steps + self._steps_before.searchsorted(steps, side="right") - 1
+        return rows
+
+    def ends_of_steps(self, steps: Indices) -> Indices:
+        """Numbers of the rows that hold the final observations of the given steps' episodes.
+
+        Args:
+            steps: Numbers of steps, [N].
+        """
+        episodes = self._steps_before.searchsorted(steps, side="right") - 1
+        ends: Indices = self.episodes.starts[episodes] + self.episodes.lengths[episodes]
+        return ends
+
+    def moments(self) -> dict[str, Moments]:
+        """Moments of the numbers in the set over all files, by column; see `moments_of`."""
+        return self.manifest.moments()

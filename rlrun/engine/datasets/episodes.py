@@ -1,0 +1,116 @@
+"""Episodes on their way into a data set: copies of other sets, and episodes of other formats."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.checkpoint.durable import partial_name
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.layout import ColumnForm, SetSpaces, episode_rows
+from rlrun.engine.datasets.writer import SetWriter
+from rlrun.engine.messages.errors import UsageError
+
+Mask = NDArray[np.bool_]
+
+
+class Episode(NamedTuple):
+    """Rows of an episode for `SetWriter.add_episode`, and the name of its agent."""
+
+    rows: Mapping[str, Any]
+    agent: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Episodes of any origin, with what the writer needs to know of them.
+
+    Attributes:
+        spaces: Spaces of observations and actions.
+        episodes: The episodes; they can be iterated once.
+        further: Columns besides those of every data set, by name.
+        about: Notes for the manifest.
+    """
+
+    spaces: SetSpaces
+    episodes: Iterable[Episode]
+    further: Mapping[str, ColumnForm] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> DataSet:
+        """Writes the episodes to a new data set, which appears once it is whole.
+
+        Raises:
+            UsageError: The folder exists, or the rows of an episode do not fit the spaces.
+        """
+        if folder.exists():
+            raise UsageError(f"{folder} exists already: name another folder for the new data set")
+        partial = partial_name(folder)
+        try:
+            with SetWriter(partial, *self.spaces, further=self.further, about=self.about) as writer:
+                for number, episode in enumerate(self.episodes):
+                    try:
+                        writer.add_episode(episode.rows, agent=episode.agent)
+                    except (TypeError, ValueError) as error:
+                        raise UsageError(f"episode {number} does not fit its spaces: {error}") from error
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        return DataSet(folder)
+
+
+def episodes_of(found: DataSet, chosen: Mask | None = None) -> Iterator[Episode]:
+    """Yields the episodes of a data set, in order.
+
+    Args:
+        found: The data set.
+        chosen: Mask [E] of the episodes to yield; None for all.
+    """
+    number = 0
+    for columns in found.files():
+        for start, end in episode_rows(columns["valid"]):
+            if chosen is None or chosen[number]:
+                rows = found.batch({name: column[start : end + 1] for name, column in columns.items()})
+                agent = found.agents[rows["agent"][0]]
+                steps = rows.map(lambda leaf: leaf[:-1])
+                names = [name for name in rows if name not in ("obs", "valid", "episode", "agent")]
+                yield Episode({"obs": rows["obs"]} | {name: steps[name] for name in names}, agent)
+            number += 1
+
+
+def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> Source:
+    """Episodes of data sets with equal spaces, one set after the other.
+
+    Args:
+        sets: The data sets.
+        chosen: For each set, the mask [E] of its episodes to take; None for all.
+
+    Raises:
+        UsageError: The sets differ in spaces or columns.
+    """
+    first = sets[0].manifest
+    for other in sets[1:]:
+        if (other.manifest.spaces, other.manifest.columns) != (first.spaces, first.columns):
+            raise UsageError(f"{other.folder} has other spaces or columns than {sets[0].folder}: they cannot be merged")
+    episodes = (episode for found, mask in zip(sets, chosen, strict=True) for episode in episodes_of(found, mask))
+    about = first.about if all(found.manifest.about == first.about for found in sets) else {}
+    return Source(first.spaces, episodes, first.further, about)
+
+
+def drawn(found: DataSet, number: int, seed: int) -> Mask:
+    """Mask [E] of episodes drawn without replacement.
+
+    Raises:
+        UsageError: The set has fewer episodes.
+    """
+    if number > found.num_episodes:
+        raise UsageError(f"{found.folder} has {found.num_episodes:,} episodes, and {number:,} are to be drawn")
+    mask: Mask = np.zeros(found.num_episodes, np.bool_)
+    mask[np.random.default_rng(seed).permutation(found.num_episodes)[:number]] = True
+    return mask

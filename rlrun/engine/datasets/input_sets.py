@@ -1,0 +1,92 @@
+"""Data sets that a run learns from: found by path, and recognised again at a resume."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rlrun.engine.checkpoint.file_systems import is_uri
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.input_config import InputConfig
+from rlrun.engine.datasets.manifest import MANIFEST_FILE, is_data_set
+from rlrun.engine.datasets.remote_folder import remote_folder
+from rlrun.engine.messages.errors import DataSetError, UsageError
+
+
+def data_at(path: str) -> DataSet | None:
+    """Opens the data set at a path or URI; None if there is none.
+
+    Args:
+        path: URI of the folder in a storage; or the folder, relative to the current directory, the loaded spec, or the
+            rest of the import path.
+
+    Raises:
+        UsageError: There is no such storage, or it cannot be reached.
+        DataSetError: The data set cannot be read.
+    """
+    if is_uri(path):
+        remote = remote_folder(path)
+        return None if remote is None else DataSet(remote)
+    places = [Path(), *map(Path, sys.path)]
+    folder = next((place / path for place in places if is_data_set(place / path)), None)
+    return None if folder is None else DataSet(folder)
+
+
+def opened(part: InputConfig) -> DataSet:
+    """Opens a data set.
+
+    Raises:
+        UsageError: There is no such data set, or it holds no steps.
+        DataSetError: It cannot be read.
+    """
+    data = data_at(part.path)
+    if data is None:
+        searched = "" if is_uri(part.path) else ", neither in the current directory nor next to the spec"
+        raise UsageError(f"there is no data set at {part.path}{searched}: name a folder with a {MANIFEST_FILE}")
+    if not data.num_steps:
+        raise UsageError(f"{data.folder} holds no steps to learn from")
+    return data
+
+
+def identity(data: DataSet) -> dict[str, Any]:
+    """Digests of a data set as plain data, for checkpoints."""
+    files = {entry.name: entry.sha256 for entry in data.manifest.files}
+    return {"manifest": data.digest, "files": files}
+
+
+def demand_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]]) -> None:
+    """Checks that data sets are those of a checkpoint, wherever their folders are now.
+
+    Raises:
+        DataSetError: A data set has been altered since; the message names the file.
+        ValueError: There are more or fewer data sets.
+    """
+    for data, before in zip(sets, identities, strict=True):
+        if data.digest == before["manifest"]:
+            continue
+        files, now = dict(before["files"]), identity(data)["files"]
+        names = [*files, *(name for name in now if name not in files)]
+        altered = next((name for name in names if files.get(name) != now.get(name)), MANIFEST_FILE)
+        raise DataSetError(
+            f"{data.folder}/{altered} is not as in the data set that the checkpoint's run has learned from: restore "
+            "it, or begin a new run"
+        )
+
+
+def within_data(space: gymnasium.Space[Any], sets: Iterable[DataSet]) -> gymnasium.Space[Any]:
+    """Replaces infinite bounds of a Box of actions by the range of the actions in data sets; others are unchanged."""
+    if not isinstance(space, gymnasium.spaces.Box) or space.is_bounded():
+        return space
+    low, high = np.full(space.shape, np.inf), np.full(space.shape, -np.inf)
+    for columns in (columns for data in sets for columns in data.files()):
+        actions = columns["actions"][columns["valid"]]
+        low = np.minimum(low, actions.min(axis=0, initial=np.inf))
+        high = np.maximum(high, actions.max(axis=0, initial=-np.inf))
+    low = np.where(np.isfinite(space.low), space.low, low)
+    high = np.where(np.isfinite(space.high), space.high, high)
+    return gymnasium.spaces.Box(low.astype(space.dtype), high.astype(space.dtype), dtype=space.dtype.type)

@@ -1,0 +1,249 @@
+"""Manifest of a data set: spaces, columns, and rows, size, digest and moments of every file.
+
+``manifest.json`` holds `format` (1), `spaces` (see `rlrun.engine.data.space_json`), `columns`, `agents`, `about` and
+`files`. `about` has notes of the recorder, such as the env. They are for readers only: no env is made from them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.checkpoint.durable import write_file
+from rlrun.engine.checkpoint.plain_json import load_json
+from rlrun.engine.data.space_json import dtype_named, shape_listed
+from rlrun.engine.datasets.layout import ColumnForm, Columns, SetSpaces, column_forms, numeric_parts
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.saved_numbers import as_count
+from rlrun.engine.messages.errors import DataSetError
+
+FORMAT = 1
+MANIFEST_FILE = "manifest.json"
+
+FILE_NAME = re.compile(r"\d{6,}\.arrow")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+MOST_NUMBERS_WITH_MOMENTS = 1024
+"""Maximum size of a column's entries that have moments; images have none."""
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """Manifest entry of one file of a data set.
+
+    Attributes:
+        name: Name of the file.
+        rows: Number of rows, those of final observations included.
+        steps: Number of rows that hold a step.
+        size: Size of the file in bytes.
+        sha256: SHA-256 digest of the file, hexadecimal.
+        moments: Moments of observations (of all rows), and of other numbers (of steps), by column.
+        lengths: Number of steps of each episode, in order.
+    """
+
+    name: str
+    rows: int
+    steps: int
+    size: int
+    sha256: str
+    moments: Mapping[str, Moments]
+    lengths: NDArray[np.int64]
+
+    @property
+    def episodes(self) -> int:
+        """Number of episodes: each has one row without a step."""
+        return self.rows - self.steps
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Content of a data set's manifest.
+
+    Attributes:
+        spaces: Spaces of observations and actions.
+        columns: Forms of all columns, by name.
+        agents: Names of the agents whose positions the column `agent` holds.
+        about: Notes of the recorder.
+        files: Entries of the files, in the order of the rows.
+        digest: SHA-256 digest of the manifest file, "" before it is written.
+    """
+
+    spaces: SetSpaces
+    columns: Mapping[str, ColumnForm]
+    agents: tuple[str, ...]
+    about: Mapping[str, Any]
+    files: tuple[FileEntry, ...] = ()
+    digest: str = ""
+
+    @property
+    def further(self) -> dict[str, ColumnForm]:
+        """Columns besides those of every data set, by name."""
+        own = column_forms(self.spaces, {})
+        return {name: form for name, form in self.columns.items() if name not in own}
+
+    def moments(self) -> dict[str, Moments]:
+        """Moments of the numbers in the set over all files, by column; see `moments_of`."""
+        every = [entry.moments for entry in self.files]
+        names = [name for name in self.columns if every and all(name in own for own in every)]
+        return {name: reduce(Moments.merged, [own[name] for own in every]) for name in names}
+
+    def save(self, folder: Path) -> None:
+        """Writes the manifest to a data set's folder, atomically."""
+        data = {
+            "format": FORMAT,
+            "spaces": self.spaces.to_json(),
+            "columns": {name: {"dtype": form.dtype.name, "shape": form.shape} for name, form in self.columns.items()},
+            "agents": self.agents,
+            "about": self.about,
+        }
+        files = ",\n".join(json.dumps(_entry_to_json(entry), allow_nan=False) for entry in self.files)
+        lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in data.items()]
+        text = "{\n" + ",\n".join([*lines, f'"files": [\n{files}\n]']) + "\n}\n"
+        write_file(folder / MANIFEST_FILE, text.encode())
+
+
+def demand_files(folder: Path, entries: Sequence[FileEntry]) -> None:
+    """Checks that files of a data set are there in their sizes.
+
+    Raises:
+        DataSetError: A file is missing, or has another size.
+    """
+    for entry in entries:
+        path = folder / entry.name
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise DataSetError(f"{path} is missing, or cannot be read: {error.strerror}") from error
+        if size != entry.size:
+            raise DataSetError(f"{path} has {size:,} bytes, and by the manifest it has {entry.size:,}")
+
+
+def is_data_set(folder: Path) -> bool:
+    """Whether a path is the folder of a data set, valid or not."""
+    return (folder / MANIFEST_FILE).is_file()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Loads the manifest of a data set.
+
+    Raises:
+        DataSetError: The folder has no manifest, or one that cannot be understood, or of a newer format.
+    """
+    path = folder / MANIFEST_FILE
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataSetError(f"{folder} is no data set: its {MANIFEST_FILE} cannot be read: {error.strerror}") from error
+    return parsed_manifest(raw, str(folder))
+
+
+def parsed_manifest(raw: bytes, folder: str) -> Manifest:
+    """Parses the manifest of a data set.
+
+    Args:
+        raw: Content of the manifest file.
+        folder: The set's folder, for messages.
+
+    Raises:
+        DataSetError: The content cannot be understood, or is of a newer format.
+    """
+    path = f"{folder}/{MANIFEST_FILE}"
+    try:
+        data = load_json(raw)
+        found = data["format"]
+        if type(found) is int and found > FORMAT:
+            raise DataSetError(f"{folder} has format {found}, and this rlrun reads data sets up to {FORMAT}: update it")
+        if found != FORMAT:
+            raise ValueError(f"format {found!r:.80}")
+        return _parsed(data, hashlib.sha256(raw).hexdigest())
+    except KeyError as error:
+        raise DataSetError(f"{path} is no manifest of a data set: it lacks {error}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataSetError(f"{path} is no manifest of a data set: {error}") from error
+
+
+def _parsed(data: Mapping[str, Any], digest: str) -> Manifest:
+    spaces = SetSpaces.from_json(data["spaces"])
+    columns = {
+        str(name): ColumnForm(dtype_named(form["dtype"]), shape_listed(form["shape"]))
+        for name, form in data["columns"].items()
+    }
+    for name, form in column_forms(spaces, {}).items():
+        if columns.get(name) != form:
+            raise ValueError(f"the column '{name}' is {columns.get(name)}, and by the spaces it is {form}")
+    if not all(isinstance(agent, str) for agent in data["agents"]):
+        raise ValueError("the agents' names are no texts")
+    files = tuple(_entry_from_json(entry) for entry in data["files"])
+    if len({entry.name for entry in files}) < len(files):
+        raise ValueError("a file is listed twice")
+    return Manifest(spaces, columns, tuple(data["agents"]), dict(data["about"]), files, digest)
+
+
+def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
+    moments = {
+        name: {"count": own.count, "mean": own.mean.tolist(), "squares": own.squares.tolist()}
+        for name, own in entry.moments.items()
+    }
+    return {
+        "name": entry.name,
+        "rows": entry.rows,
+        "steps": entry.steps,
+        "bytes": entry.size,
+        "sha256": entry.sha256,
+        "moments": moments,
+        "lengths": entry.lengths.tolist(),
+    }
+
+
+def _entry_from_json(data: Mapping[str, Any]) -> FileEntry:
+    name, digest = str(data["name"]), str(data["sha256"])
+    if not FILE_NAME.fullmatch(name) or not _SHA256.fullmatch(digest):
+        raise ValueError(f"{name!r:.80} with the sha256 {digest!r:.80} is no file of a data set")
+    rows, steps, size = (as_count(data[key]) for key in ("rows", "steps", "bytes"))
+    if not rows or steps >= rows:
+        raise ValueError(f"{name} cannot have {steps} steps in {rows} rows")
+    moments = {str(column): Moments.from_state(own) for column, own in data["moments"].items()}
+    lengths = np.array([as_count(length) for length in data["lengths"]], np.int64)
+    if (len(lengths), int(lengths.sum())) != (rows - steps, steps):
+        raise ValueError(f"{name} has {steps} steps in {rows - steps} episodes, and its lengths are not of these")
+    return FileEntry(name, rows, steps, size, digest, moments, lengths)
+
+
+def lengths_of(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Number of steps of each episode in a file, [E], by the marks of rows that hold a step, [N]."""
+    return np.diff(np.flatnonzero(~valid), prepend=-1) - 1
+
+
+def moments_of(columns: Columns, forms: Mapping[str, ColumnForm], spaces: SetSpaces) -> dict[str, Moments]:
+    """Moments of the numbers in a file: of observations over all rows, of other columns over the steps.
+
+    Choices, bits and marks have none, nor have images and sums that overflow.
+
+    Args:
+        columns: Columns of the file.
+        forms: Forms of the columns, in the order of the manifest.
+        spaces: Spaces of observations and actions.
+    """
+    observed, acted = numeric_parts("obs", spaces.observation), numeric_parts("actions", spaces.action)
+    own = column_forms(spaces, {})
+    further = [name for name, form in forms.items() if name not in own and form.dtype.kind == "f"]
+    moments = {}
+    for name in [*observed, *acted, "rewards", *further]:
+        if math.prod(forms[name].shape) > MOST_NUMBERS_WITH_MOMENTS:
+            continue
+        column = columns[name] if name in observed else columns[name][columns["valid"]]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = Moments.of(column, 1)
+        if np.isfinite(found.squares).all() and np.isfinite(found.mean).all():
+            moments[name] = found
+    return moments

@@ -1,0 +1,232 @@
+"""Running episodes of a data set under writing: the rows of each slot since its episode began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlrun.engine.datasets.layout import UNKNOWN, ColumnForm, Columns, SetSpaces, as_columns, named_forms
+
+OF_THE_WRITER = ("episode", "agent")
+"""Columns that the writer fills in once an episode is whole."""
+
+CARRIED = ("weights_version", "seed")
+"""Columns whose last number is repeated in the row of the final observation."""
+
+
+class Rows(NamedTuple):
+    """Consecutive rows of flat columns, which are shared by the episodes of a fragment."""
+
+    columns: Columns
+    start: int
+    stop: int
+
+
+class WholeEpisode(NamedTuple):
+    """Rows of an episode in order, its final observation included, and the agent's name."""
+
+    parts: list[Rows]
+    agent: str
+
+
+@dataclass
+class OpenEpisode:
+    """Running episode of a slot.
+
+    Attributes:
+        agent: Name of the agent.
+        parts: Steps so far, in order; at least one.
+        closing: Row of the observation after the last step, once a fragment has ended.
+        num_steps: Number of steps so far.
+    """
+
+    agent: str
+    parts: list[Rows] = field(default_factory=list)
+    closing: Rows | None = None
+    num_steps: int = 0
+
+    def joined(self) -> Columns:
+        """Joins the steps to one part."""
+        if len(self.parts) > 1:
+            columns = joined(self.parts)
+            self.parts = [Rows(columns, 0, len(columns["valid"]))]
+        columns, start, stop = self.parts[0]
+        return {name: column[start:stop] for name, column in columns.items()}
+
+    def release(self) -> None:
+        """Copies the rows that are shared with other episodes, so that their memory can be freed."""
+        self.parts = [_own(part) for part in self.parts]
+        self.closing = None if self.closing is None else _own(self.closing)
+
+
+class OpenEpisodes:
+    """Running episodes by slot.
+
+    Args:
+        spaces: Spaces of observations and actions.
+        forms: Forms of all columns.
+        most_rows: Number of steps at which an episode is cut.
+    """
+
+    def __init__(self, spaces: SetSpaces, forms: Mapping[str, ColumnForm], most_rows: int) -> None:
+        self._of_the_writer = {name: forms[name] for name in OF_THE_WRITER}
+        self._forms = {name: form for name, form in forms.items() if name not in OF_THE_WRITER}
+        self._observed = list(named_forms("obs", spaces.observation))
+        self._most_rows = most_rows
+        self._slots: dict[str, OpenEpisode] = {}
+
+    def add(
+        self, slots: Sequence[str], rows: Mapping[str, Any], agent: str, begins: Sequence[bool]
+    ) -> Iterator[WholeEpisode]:
+        """Adds the next rows of slots, [T, B, ...], and yields the episodes that are whole by then.
+
+        See `SetWriter.add_slots`. The rows of each slot follow each other in the shared columns, one row more than T.
+        """
+        columns = self._flat(rows, len(slots))
+        valid = columns["valid"].reshape(len(slots), -1)
+        length = valid.shape[1]
+        for number, slot in enumerate(slots):
+            if begins[number]:
+                yield from self.cut(slot)
+            start, closing = number * length, number * length + length - 1
+            for end in (np.flatnonzero(~valid[number, :-1]) + start).tolist():
+                self._extend(slot, Rows(columns, start, end), agent)
+                if slot in self._slots:
+                    yield self._ended(slot, Rows(columns, end, end + 1))
+                start = end + 1
+            self._extend(slot, Rows(columns, start, closing), agent)
+            if slot in self._slots:
+                self._slots[slot].closing = Rows(columns, closing, closing + 1)
+                if self._slots[slot].num_steps >= self._most_rows:
+                    yield from self.cut(slot)
+
+    def cut(self, slot: str) -> Iterator[WholeEpisode]:
+        """Yields the running episode of a slot, if there is one, as it is so far."""
+        if slot in self._slots:
+            closing = self._slots[slot].closing
+            assert closing is not None
+            yield self._ended(slot, closing)
+
+    def cut_all(self) -> Iterator[WholeEpisode]:
+        """Yields all running episodes as they are so far."""
+        for slot in list(self._slots):
+            yield from self.cut(slot)
+
+    def release(self) -> None:
+        """Copies the rows of running episodes, so that the memory of those that are whole can be freed."""
+        for episode in self._slots.values():
+            episode.release()
+
+    def _extend(self, slot: str, rows: Rows, agent: str) -> None:
+        if rows.stop > rows.start:
+            episode = self._slots.setdefault(slot, OpenEpisode(agent))
+            episode.parts.append(rows)
+            episode.num_steps += rows.stop - rows.start
+
+    def _ended(self, slot: str, final: Rows) -> WholeEpisode:
+        episode = self._slots.pop(slot)
+        columns, start, stop = episode.parts[-1]
+        for name in CARRIED:
+            final.columns[name][final.start] = columns[name][stop - 1]
+        if final.columns is columns and final.start == stop:
+            episode.parts[-1] = Rows(columns, start, final.stop)
+        else:
+            episode.parts.append(final)
+        return WholeEpisode(episode.parts, episode.agent)
+
+    def _flat(self, rows: Mapping[str, Any], slots: int) -> Columns:
+        """Converts rows [T, B, ...] to flat columns [B * (T + 1), ...] in the set's dtypes, one slot after the other.
+
+        Rows without a step, such as the last one of each slot, are 0 in all columns but those of observations.
+
+        Raises:
+            ValueError: A column is missing, not known, or has another shape or kind of numbers.
+        """
+        given = as_columns("obs", rows["obs"]) | as_columns("actions", rows["actions"])
+        given |= {name: np.asarray(column) for name, column in rows.items() if name not in ("obs", "actions")}
+        length = len(given["rewards"])
+        for name, number in (("valid", True), *((name, UNKNOWN) for name in CARRIED)):
+            given.setdefault(name, np.full((length, slots), number, self._forms[name].dtype))
+        if given.keys() != self._forms.keys():
+            raise ValueError(f"rows have the columns {', '.join(given)}, and the data set {', '.join(self._forms)}")
+        columns = {}
+        for name, form in self._forms.items():
+            column, expected = given[name], (length + (name in self._observed), slots, *form.shape)
+            if column.shape != expected:
+                found, asked = ((*shape[:1], *shape[2:]) for shape in (column.shape, expected))
+                raise ValueError(f"the column '{name}' has shape {found}, not {asked}")
+            columns[name] = np.empty((slots, length + 1, *form.shape), form.dtype)
+            np.copyto(columns[name][:, : len(column)], column.swapaxes(0, 1), casting="same_kind")
+        columns["valid"][:, length] = False
+        return self._completed(columns)
+
+    def _completed(self, columns: Columns) -> Columns:
+        """Flattens columns [B, N, ...], sets rows without a step to 0, and adds the columns of the writer."""
+        no_step = ~columns["valid"]
+        for name, column in columns.items():
+            if name not in self._observed:
+                column[no_step] = 0
+        flat = {name: column.reshape(no_step.size, *column.shape[2:]) for name, column in columns.items()}
+        return flat | {name: np.zeros(no_step.size, form.dtype) for name, form in self._of_the_writer.items()}
+
+    def state(self) -> dict[str, Any]:
+        """Returns the running episodes as plain data for checkpoints."""
+        state = {}
+        for slot, own in self._slots.items():
+            steps, closing = own.joined(), own.closing
+            assert closing is not None
+            state[slot] = {
+                "agent": own.agent,
+                "rows": {name: steps[name] for name in self._forms},
+                "closing": {name: closing.columns[name][closing.start : closing.stop] for name in self._observed},
+            }
+        return state
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the running episodes from `state()`.
+
+        Raises:
+            ValueError: The state does not fit the columns.
+        """
+        observed = {name: self._forms[name] for name in self._observed}
+        self._slots = {}
+        for slot, own in state.items():
+            steps, closing = checked(own["rows"], self._forms), checked(own["closing"], observed)
+            after = {name: np.zeros((1, *form.shape), form.dtype) for name, form in self._forms.items()} | closing
+            columns = self._completed({name: np.concatenate([steps[name], after[name]])[None] for name in self._forms})
+            num_steps = len(steps["valid"])
+            parts, last = [Rows(columns, 0, num_steps)], Rows(columns, num_steps, num_steps + 1)
+            self._slots[str(slot)] = OpenEpisode(str(own["agent"]), parts, last, num_steps)
+
+
+def joined(parts: Sequence[Rows]) -> Columns:
+    """Concatenates the rows of columns."""
+    return {
+        name: np.concatenate([part.columns[name][part.start : part.stop] for part in parts])
+        for name in parts[0].columns
+    }
+
+
+def _own(rows: Rows) -> Rows:
+    """Rows whose columns hold no others; copied if theirs do."""
+    columns, start, stop = rows
+    if stop - start == len(columns["valid"]):
+        return rows
+    return Rows({name: column[start:stop].copy() for name, column in columns.items()}, 0, stop - start)
+
+
+def checked(columns: Mapping[str, Any], forms: Mapping[str, ColumnForm]) -> Columns:
+    """Validates columns from a checkpoint, and returns them.
+
+    Raises:
+        ValueError: Names, dtypes, shapes or numbers of rows differ from the forms, or there are no rows.
+    """
+    found = {str(name): np.asarray(column) for name, column in columns.items()}
+    own = {name: ColumnForm(column.dtype, column.shape[1:]) for name, column in found.items() if column.ndim}
+    rows = {len(column) for column in found.values() if column.ndim}
+    if own != dict(forms) or len(rows) != 1 or rows == {0}:
+        raise ValueError(f"rows of a data set with the columns {own} do not fit those of {dict(forms)}")
+    return found

@@ -1,0 +1,90 @@
+"""Items of a data set in random order: of the whole set, or of a window of blocks where it is too large for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.transitions import DataView
+from rlrun.engine.functional.saved_numbers import as_count
+
+ViewFactory = Callable[[DataSet], DataView]
+"""Chooses how a data set is read: as steps, transitions or sequences (`rlrun.engine.datasets.transitions`)."""
+
+
+class ShuffleWindow:
+    """Draws items uniformly with replacement from a window of a data set.
+
+    A window is the whole set, or W of its blocks if this machine cannot keep a copy of all. A block is a file, which
+    holds whole episodes. After a draw of 1/W of the window's items, the oldest block leaves for the next one of a
+    random order. So an item is drawn once while its block is in the window, in expectation, whatever the sizes.
+
+    Args:
+        data: The data set.
+        view: How the data set is read.
+    """
+
+    def __init__(self, data: DataSet, view: ViewFactory) -> None:
+        self._data = data
+        self._make_view = view
+        self._size = data.blocks_at_once
+        self._blocks: list[int] = []
+        self._next: list[int] = []
+        self._drawn = 0
+        self._view: DataView | None = None
+
+    def draw(self, number: int, generator: np.random.Generator) -> SampleBatch:
+        """Draws items, as rows [number, L, ...] of the view; the generator also gives the order of blocks."""
+        if self._view is None:
+            self._view = self._make_view(self._data if self._size is None else self._part(self._size, generator))
+        batch = self._view.gather(generator.integers(len(self._view), size=number))
+        if self._size is not None:
+            self._drawn += number
+            if self._drawn * self._size >= len(self._view):
+                self._drop_block()
+        return batch
+
+    def _part(self, size: int, generator: np.random.Generator) -> DataSet:
+        """The blocks in the window, which is filled up."""
+        while len(self._blocks) < size:
+            if not self._next:
+                outside = np.setdiff1d(np.arange(len(self._data.manifest.files)), self._blocks)
+                self._next = generator.permutation(outside).tolist()
+            self._blocks.append(self._next.pop(0))
+        return self._data.part(self._blocks)
+
+    def _drop_block(self) -> None:
+        self._data.release(self._blocks.pop(0))
+        self._drawn, self._view = 0, None
+
+    def state(self) -> dict[str, Any]:
+        """Returns the position of the window, for checkpoints; nothing for a whole set."""
+        if self._size is None:
+            return {}
+        return {
+            "size": self._size,
+            "blocks": np.array(self._blocks, np.int64),
+            "next": np.array(self._next, np.int64),
+            "drawn": self._drawn,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores a window of the size that it had, so that the next draws are equal wherever the set is now.
+
+        Raises:
+            ValueError: The state is of no window of this set.
+        """
+        self._view = None
+        self._size = None
+        if not state:
+            return
+        self._size, self._drawn = as_count(state["size"]), as_count(state["drawn"])
+        self._blocks, self._next = (list(map(as_count, state[name])) for name in ("blocks", "next"))
+        blocks, number = [*self._blocks, *self._next], len(self._data.manifest.files)
+        is_known = len(set(blocks)) == len(blocks) and max(blocks, default=0) < number
+        if not (is_known and len(self._blocks) <= self._size and 0 < self._size < number):
+            raise ValueError(f"no window of {number} blocks has the size {self._size} and the blocks {self._blocks}")

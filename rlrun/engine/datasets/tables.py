@@ -1,0 +1,277 @@
+"""Episodes from tables with a row for each step, as simulators log them and other libraries store them.
+
+Tables differ in what they hold of an episode's end. With a column `valid` there are rows of final observations.
+Otherwise a final observation is taken from the columns of next observations. Without those an episode that terminated
+needs none. Of any other episode the last observation becomes the final one, and the step from there is dropped: no
+value could be bootstrapped from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+from numpy.typing import NDArray
+
+from rlrun.engine.datasets.episodes import Episode, Source
+from rlrun.engine.datasets.layout import (
+    LOGP,
+    LOGP_FORM,
+    STEP_COLUMNS,
+    ColumnForm,
+    Columns,
+    SetSpaces,
+    as_tree,
+    named_forms,
+)
+from rlrun.engine.messages.errors import UsageError, did_you_mean
+
+_NUMBERED = re.compile(r"(.+)\[(\d+)\]")
+"""Regular expression for one number of a column's entries, such as obs[2]."""
+
+
+@dataclass(frozen=True)
+class TableNames:
+    """Names of a table's columns.
+
+    Attributes:
+        obs: Columns of the observation's numbers; empty for `obs`, `obs[0]`, `obs/camera` and the like.
+        actions: Columns of the action's numbers; empty for `actions`, `actions[0]` and the like.
+        next_obs: Columns of the next observation's numbers, in the order of `obs`; empty if there are none.
+        rewards: Column of the rewards.
+        terminateds: Column of the flags of terminations.
+        truncateds: Column of the flags of truncations.
+        episode: Column whose changes begin episodes.
+    """
+
+    obs: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    next_obs: tuple[str, ...] = ()
+    rewards: str = "rewards"
+    terminateds: str = "terminateds"
+    truncateds: str = "truncateds"
+    episode: str = "episode"
+
+
+def table_source(
+    table: Columns,
+    names: TableNames,
+    *,
+    spaces: SetSpaces | None = None,
+    agents: Sequence[str] = (),
+    about: Mapping[str, Any] | None = None,
+) -> tuple[Source, list[str]]:
+    """Episodes of a table.
+
+    Args:
+        table: The table's columns, [N, ...].
+        names: Names of the columns.
+        spaces: Spaces of observations and actions; None to infer them from the numbers.
+        agents: Names of the agents, if the column `agent` holds positions.
+        about: Notes for the manifest.
+
+    Returns:
+        The episodes, and sentences on what was inferred or left out.
+
+    Raises:
+        UsageError: A column is missing, or does not fit its space.
+    """
+    if not table or not len(next(iter(table.values()))):
+        raise UsageError("the table has no rows")
+    table = _joined(table)
+    notes: list[str] = []
+    obs = _leaves(table, "obs", names.obs, None if spaces is None else spaces.observation)
+    actions = _leaves(table, "actions", names.actions, None if spaces is None else spaces.action)
+    if spaces is None:
+        spaces = SetSpaces(_inferred(obs, "obs", _observation_space), _inferred(actions, "actions", _action_space))
+        notes.append(f"spaces are inferred: observations {spaces.observation}, actions {spaces.action}")
+    rows: Columns = {**obs, **actions, "rewards": _column(table, names.rewards).astype(np.float64)}
+    for name, own in (("terminateds", names.terminateds), ("truncateds", names.truncateds)):
+        rows[name] = table[own].astype(np.bool_) if own in table else np.zeros(len(rows["rewards"]), np.bool_)
+    used = {*names.obs, *names.actions, *names.next_obs, *obs, *actions, names.rewards, names.terminateds}
+    further, left_out = _further({name: column for name, column in table.items() if name not in used}, names)
+    if left_out:
+        notes.append(f"columns without numbers, or with a name that is taken, are left out: {', '.join(left_out)}")
+    rows |= {name: table[name].astype(form.dtype) for name, form in further.items()}
+    rows |= {name: table[name].astype(np.int64) for name in ("seed", "weights_version") if name in table}
+    finals = _leaves(table, "obs", names.next_obs, spaces.observation) if names.next_obs else None
+    if finals is None and "valid" not in table:
+        notes.append(
+            "there are no final observations: the last step of an episode that did not terminate is dropped, and its "
+            "observation is the final one"
+        )
+    bounds = _bounds(table, rows, names)
+    agent_of = _agents(table, agents, bounds)
+    episodes = _episodes(rows, finals, bounds, spaces, agent_of, has_finals="valid" in table)
+    return Source(spaces, episodes, further, about or {}), notes
+
+
+def _episodes(
+    rows: Columns,
+    finals: Columns | None,
+    bounds: Sequence[tuple[int, int]],
+    spaces: SetSpaces,
+    agent_of: Mapping[int, str],
+    *,
+    has_finals: bool,
+) -> Iterator[Episode]:
+    """Yields the episodes in rows from `start` up to `end`, for each pair in `bounds`."""
+    observed, acted = named_forms("obs", spaces.observation), named_forms("actions", spaces.action)
+    for start, end in bounds:
+        last = slice(end - 1, end)
+        if has_finals or not (rows["terminateds"][end - 1] or finals is not None):
+            end -= 1  # whose observation is the final one
+            final = {name: rows[name][last] for name in observed}
+        else:
+            final = {name: (rows if finals is None else finals)[name][last] for name in observed}
+        if end == start:
+            continue
+        obs = {name: np.concatenate([rows[name][start:end], final[name]]) for name in observed}
+        steps = {name: column[start:end] for name, column in rows.items() if name not in observed}
+        own: dict[str, Any] = {name: column for name, column in steps.items() if name not in acted}
+        own |= {"obs": as_tree("obs", spaces.observation, obs), "actions": as_tree("actions", spaces.action, steps)}
+        yield Episode(own, agent_of.get(start, ""))
+
+
+def _bounds(table: Columns, rows: Columns, names: TableNames) -> list[tuple[int, int]]:
+    """Bounds (start, end) of the episodes' rows, those of final observations included."""
+    number = len(rows["rewards"])
+    if "valid" in table:
+        last = ~table["valid"].astype(np.bool_)
+    elif names.episode in table:
+        own = table[names.episode]
+        last = np.append(own[1:] != own[:-1], True)
+    else:
+        last = rows["terminateds"] | rows["truncateds"]
+    ends = np.union1d(np.flatnonzero(last) + 1, [number]).astype(np.int64)
+    starts = np.append(0, ends[:-1])
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
+
+
+def _agents(table: Columns, agents: Sequence[str], bounds: Sequence[tuple[int, int]]) -> dict[int, str]:
+    """Names of the agents by the first row of their episodes."""
+    if "agent" not in table:
+        return {}
+    own = table["agent"]
+    return {start: agents[int(own[start])] if agents else str(own[start]) for start, _ in bounds}
+
+
+def _joined(table: Columns) -> Columns:
+    """Joins columns such as obs[0] and obs[1] to one column [N, 2]."""
+    parts: dict[str, dict[int, NDArray[Any]]] = {}
+    joined: Columns = {}
+    for name, column in table.items():
+        if numbered := _NUMBERED.fullmatch(name):
+            parts.setdefault(numbered[1], {})[int(numbered[2])] = column
+        else:
+            joined[name] = column
+    for name, own in parts.items():
+        joined[name] = np.stack([own[number] for number in sorted(own)], axis=1)
+    return joined
+
+
+def _leaves(table: Columns, root: str, names: Sequence[str], space: Space[Any] | None) -> Columns:
+    """Columns of the parts of observations or actions, in the shapes of the space, if it is known."""
+    if names:
+        own = [_column(table, name) for name in names]
+        found = {root: own[0] if len(own) == 1 else np.stack(own, axis=1)}
+    else:
+        found = {name: column for name, column in table.items() if name.partition("/")[0] == root}
+        if not found:
+            raise UsageError(
+                f"the table has no column '{root}', and none like '{root}[0]'; name the columns, of {', '.join(table)}"
+            )
+    if space is None:
+        return found
+    forms = named_forms(root, space)
+    if found.keys() != forms.keys():
+        raise UsageError(f"the table has {', '.join(found)}, and the space {space} has {', '.join(forms)}")
+    return {name: _shaped(name, found[name], form) for name, form in forms.items()}
+
+
+def _shaped(name: str, column: NDArray[Any], form: ColumnForm) -> NDArray[Any]:
+    try:
+        shaped = column.reshape(len(column), *form.shape)
+        cast = shaped.astype(form.dtype)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the column '{name}' does not fit {form.dtype} {form.shape}: {error}") from error
+    if form.dtype.kind != "f" and not np.array_equal(cast, shaped):
+        raise UsageError(f"the column '{name}' does not fit {form.dtype}: it has fractions, or is out of range")
+    return cast
+
+
+def _column(table: Columns, name: str) -> NDArray[Any]:
+    if name not in table:
+        raise UsageError(f"the table has no column '{name}'{did_you_mean(name, table)}; it has {', '.join(table)}")
+    return table[name]
+
+
+def _further(table: Columns, names: TableNames) -> tuple[dict[str, ColumnForm], list[str]]:
+    """Forms of the other columns of single numbers, and the names of the rest."""
+    own = {*STEP_COLUMNS, names.truncateds, names.episode}
+    forms, left_out = {}, []
+    for name, column in table.items():
+        if name in own:
+            continue
+        is_taken = name.partition("/")[0] in ("obs", "actions")
+        if name == LOGP:
+            forms[name] = LOGP_FORM
+        elif not is_taken and column.dtype.kind in "biuf" and column.ndim == 1:
+            forms[name] = ColumnForm(column.dtype)
+        else:
+            left_out.append(name)
+    return forms, left_out
+
+
+def _inferred(leaves: Columns, root: str, space_of: Any) -> Space[Any]:
+    """Space inferred from columns: a Dict of the parts for columns such as obs/camera."""
+    if root in leaves:
+        leaves[root], space = space_of(leaves[root])
+        return space
+    tree: dict[str, Any] = {}
+    for name in list(leaves):
+        *folders, last = name.split("/")[1:]
+        leaves[name], space = space_of(leaves[name])
+        branch = tree
+        for folder in folders:
+            branch = branch.setdefault(folder, {})
+        branch[last] = space
+    return _as_dict(tree)
+
+
+def _as_dict(tree: Any) -> Space[Any]:
+    return Dict({key: _as_dict(part) for key, part in tree.items()}) if isinstance(tree, dict) else tree
+
+
+def _observation_space(column: NDArray[Any]) -> tuple[NDArray[Any], Space[Any]]:
+    """Infers the space of observations; returns their column in its dtype as well."""
+    shape = column.shape[1:]
+    if column.dtype == np.uint8 and len(shape) > 1:
+        return column, Box(0, 255, shape, np.uint8)
+    if column.dtype.kind in "biu" and not shape:
+        return _as_choices(column)
+    rows = column.reshape(len(column), *(shape or (1,))).astype(np.float32)
+    return rows, Box(-np.inf, np.inf, rows.shape[1:])
+
+
+def _action_space(column: NDArray[Any]) -> tuple[NDArray[Any], Space[Any]]:
+    """Infers the space of actions; returns their column in its dtype as well."""
+    if column.dtype.kind in "biu":
+        if column.ndim == 1:
+            return _as_choices(column)
+        rows = column.astype(np.int64)
+        start = np.minimum(rows.min(axis=0), 0)
+        return rows, MultiDiscrete(rows.max(axis=0) - start + 1, start=start)
+    rows = column.reshape(len(column), *(column.shape[1:] or (1,))).astype(np.float32)
+    return rows, Box(rows.min(axis=0), rows.max(axis=0), rows.shape[1:])
+
+
+def _as_choices(column: NDArray[Any]) -> tuple[NDArray[Any], Space[Any]]:
+    rows = column.astype(np.int64)
+    start = min(int(rows.min()), 0)
+    return rows, Discrete(int(rows.max()) - start + 1, start=start)

@@ -1,0 +1,228 @@
+"""Transitions of a data set, in the form of a replay's minibatches (NumPy)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.datasets.data_set import DataSet, Indices
+from rlrun.engine.functional.episode_returns import discounted_returns
+
+
+class DataView(Protocol):
+    """Way to read a data set as items of minibatches, such as transitions or sequences."""
+
+    def __len__(self) -> int:
+        """Number of items, each of which is drawn with equal probability."""
+
+    def gather(self, items: Indices) -> SampleBatch:
+        """Reads items by number, [S], as rows [S, L, ...] with raw observations and the env's actions."""
+
+
+class Steps:
+    """Single steps without their successors: `obs`, `actions` and `valid`, [S, 1].
+
+    Args:
+        data: The data set.
+    """
+
+    def __init__(self, data: DataSet) -> None:
+        self.data = data
+
+    def __len__(self) -> int:
+        return self.data.num_steps
+
+    def gather(self, items: Indices) -> SampleBatch:
+        """Reads steps by number, [S]."""
+        rows = self.data.rows(self.data.rows_of_steps(items), ("obs", "actions", "valid"))
+        return rows.map(lambda leaf: leaf[:, None])
+
+
+class Transitions:
+    """N-step transitions, with the columns of `rlrun.engine.replay.replay_buffer.ReplayBuffer.sample`, [S, 1].
+
+    `rewards` is the discounted sum over n steps, or fewer where the episode ends earlier. `next_obs` is the observation
+    after them, and `discounts` its discount, 0 after a terminated episode. Truncated and cut episodes bootstrap from
+    their final observation. `weights` are 1, and `indices` are the numbers of rows.
+
+    Args:
+        data: The data set.
+        gamma: Discount factor.
+        n_step: Maximum length n of a transition; None for the rest of the episode, whose sum of rewards is the return.
+        clip_rewards: Bound to which each reward is clipped; None for none.
+        further: Further columns to read: `next_actions`, those in `next_obs`, with `next_valid`, false where an episode
+            ends before one; `returns`, the discounted rewards to the episode's end, without a bootstrap. They are
+            lower bounds of values, unless an episode has negative rewards and does not terminate; a warning names the
+            data set then.
+    """
+
+    def __init__(
+        self,
+        data: DataSet,
+        *,
+        gamma: float,
+        n_step: int | None = 1,
+        clip_rewards: float | None = None,
+        further: Sequence[str] = (),
+    ) -> None:
+        self.data = data
+        self.further = further
+        self.gamma = gamma
+        self.n_step = n_step
+        self.clip_rewards = clip_rewards
+
+    def __len__(self) -> int:
+        return self.data.num_steps
+
+    def gather(self, items: Indices) -> SampleBatch:
+        """Reads transitions by number, [S]."""
+        data, rows = self.data, self.data.rows_of_steps(items)
+        own = data.rows(rows, ("obs", "actions", "valid", "rewards", "terminateds"))
+        last, rewards = own.pop("terminateds"), clipped(own.pop("rewards"), self.clip_rewards)
+        following = rows + 1
+        if self.n_step != 1:
+            following = self._following(items, rows)
+            last = data.rows(following - 1, ("terminateds",))["terminateds"]
+            rewards = self._rewards(rows, following)
+        batch = SampleBatch(
+            own,
+            rewards=rewards.astype(np.float32),
+            discounts=(~last * self.gamma ** (following - rows)).astype(np.float32),
+            next_obs=data.rows(following, ("obs",))["obs"],
+            weights=np.ones(len(rows), np.float32),
+        )
+        if "returns" in self.further:
+            batch["returns"] = self._lower_bounds[rows].astype(np.float32)
+        if "next_actions" in self.further:
+            after = data.rows(following, ("actions", "valid"))
+            batch = SampleBatch(batch, next_actions=after["actions"], next_valid=after["valid"])
+        return SampleBatch(batch.map(lambda leaf: leaf[:, None]), indices=rows)
+
+    @cached_property
+    def _returns(self) -> NDArray[np.float64]:
+        return returns_to_go(self.data, self.gamma, self.clip_rewards)
+
+    @cached_property
+    def _lower_bounds(self) -> NDArray[np.float64]:
+        data, returns = self.data, self._returns
+        starts, lengths = data.episodes
+        goes_on = ~data.rows(starts + lengths - 1, ("terminateds",))["terminateds"]
+        if goes_on.any() and returns[starts[goes_on]].mean() < 0:
+            warnings.warn(
+                f"{data.folder}: episodes with negative returns do not terminate, so what is recorded of these returns "
+                "is too high a bound for calibrated values; set config.calibrated: false for this data set",
+                stacklevel=2,
+            )
+        return returns
+
+    def _following(self, items: Indices, rows: Indices) -> Indices:
+        ends = self.data.ends_of_steps(items)
+        return ends if self.n_step is None else np.minimum(rows + self.n_step, ends)
+
+    def _rewards(self, rows: Indices, following: Indices) -> NDArray[np.float64]:
+        """Discounted sums of the rewards from `rows` to before `following`, [S]."""
+        if self.n_step is None:
+            return self._returns[rows]
+        reached = rows[:, None] + np.arange(self.n_step)
+        rewards = rewards_at(self.data, np.minimum(reached, following[:, None] - 1).ravel(), self.clip_rewards)
+        rewards = rewards.reshape(reached.shape) * (reached < following[:, None])
+        sums: NDArray[np.float64] = rewards @ self.gamma ** np.arange(self.n_step)
+        return sums
+
+
+class LocatedSteps(NamedTuple):
+    """Places of the steps of sequences, [S, L].
+
+    Attributes:
+        rows: Rows in the data set; those of a step of the episode where the sequence reaches beyond it.
+        steps: Numbers of the steps in their episodes.
+        is_step: Whether the episode has the step.
+    """
+
+    rows: Indices
+    steps: Indices
+    is_step: NDArray[np.bool_]
+
+
+class Sequences:
+    """Sequences of consecutive steps of one episode, each with earlier steps for burn-in, [S, burn_in + length].
+
+    A sequence begins at every `stride` steps of an episode, the first one at its start. Rows outside of the episode are
+    zero. `valid` marks the steps to learn from, those of burn-in excluded. `episode_starts` marks each episode's first
+    step, at which a recurrent state is reset; before other sequences it is zero. Further columns are `obs`, `actions`,
+    `rewards`, `terminateds`, `truncateds`, and `episode_steps`, the number of each step in its episode.
+
+    Args:
+        data: The data set.
+        length: L, steps to learn from in a sequence.
+        stride: Steps from the start of one sequence to that of the next; None for `length`.
+        burn_in: Number of steps before those to learn from.
+    """
+
+    COLUMNS = ("obs", "actions", "rewards", "terminateds", "truncateds")
+
+    def __init__(self, data: DataSet, *, length: int, stride: int | None = None, burn_in: int = 0) -> None:
+        self.data = data
+        self.length = length
+        self.stride = stride or length
+        self.burn_in = burn_in
+        numbers = -(-data.episodes.lengths // self.stride)
+        self._ends = np.cumsum(numbers)
+        self._begins = self._ends - numbers
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def located(self, items: Indices) -> LocatedSteps:
+        """Finds the steps of sequences by number, [S]."""
+        episodes = self._ends.searchsorted(items, side="right")
+        firsts = (items - self._begins[episodes]) * self.stride
+        steps = firsts[:, None] + np.arange(-self.burn_in, self.length)
+        lengths = self.data.episodes.lengths[episodes][:, None]
+        is_step = (steps >= 0) & (steps < lengths)
+        rows = self.data.episodes.starts[episodes][:, None] + steps.clip(0, lengths - 1)
+        return LocatedSteps(rows, steps, is_step)
+
+    def read(self, rows: Indices, names: Sequence[str]) -> SampleBatch:
+        """Reads columns of rows, [S, L]."""
+        flat = self.data.rows(rows.ravel(), names)
+        return flat.map(lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:]))
+
+    def gather(self, items: Indices) -> SampleBatch:
+        """Reads sequences by number, [S]."""
+        rows, steps, is_step = self.located(items)
+        batch = SampleBatch(
+            self.read(rows, self.COLUMNS), episode_steps=steps, episode_starts=steps == 0, valid=is_step
+        )
+        batch["rewards"] = batch["rewards"].astype(np.float32)
+        batch = batch.zero_invalid()
+        batch["valid"] = is_step & (np.arange(steps.shape[1]) >= self.burn_in)
+        return batch
+
+
+def rewards_at(data: DataSet, rows: Indices, clip_rewards: float | None) -> NDArray[np.float64]:
+    """Rewards of rows, clipped to [-clip_rewards, clip_rewards] unless that is None."""
+    return clipped(data.rows(rows, ("rewards",))["rewards"], clip_rewards)
+
+
+def clipped(rewards: NDArray[np.float64], bound: float | None) -> NDArray[np.float64]:
+    """Rewards clipped to [-bound, bound], unless that is None."""
+    return rewards if bound is None else rewards.clip(-bound, bound)
+
+
+def returns_to_go(data: DataSet, gamma: float, clip_rewards: float | None = None) -> NDArray[np.float64]:
+    """Discounted return from each row to the end of its episode, without bootstrap, [N]; 0 in rows without a step.
+
+    Args:
+        data: The data set.
+        gamma: Discount factor.
+        clip_rewards: Bound to which each reward is clipped; None for none.
+    """
+    rewards = rewards_at(data, np.arange(data.num_rows), clip_rewards)
+    return discounted_returns(rewards, *data.episodes, gamma)

@@ -1,0 +1,460 @@
+"""Config of a single-agent env or a multi-agent world: id, keyword arguments, wrappers, backend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from annotated_types import Ge, Le
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
+from typing_extensions import override
+
+from rlrun.engine.data.sample_batch import OWN_COLUMNS
+from rlrun.engine.messages.errors import did_you_mean
+from rlrun.engine.messages.explain import Mistake, UnknownKey
+from rlrun.engine.messages.foreign_names import unknown_key
+from rlrun.engine.settings.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
+
+Backend = Literal["auto", "vector", "loop", "envpool"]
+
+WITHOUT_ENV = "rlrun.engine.envs.without_env:WithoutEnv"
+"""Id of the env of runs that learn from data without an env."""
+
+Preset = Literal["atari"]
+
+WorldClock = Literal["parallel", "per_agent"]
+"""Time axis of experience. `parallel`: one row per world step, in which all living agents act. `per_agent`: one row per
+decision of an agent, for turn-based worlds or agents that act at different rates."""
+
+EXTERNAL = "external"
+"""Id of every external env, in messages and records."""
+OPENENV = "rlrun.bridges.openenv:OpenEnv"
+"""Env of an OpenEnv server, which `openenv` stands for."""
+
+WHICH_ENV = ("id", "world", "pettingzoo", "external")
+"""Names of the settings of which one names the env."""
+
+OF_ONE_AGENT = ("id", "preset", "reset_options", "backend")
+"""Names of the settings valid only for single-agent envs."""
+
+OF_MANY_AGENTS = ("world", "pettingzoo", "external", "clock")
+"""Names of the settings valid only for multi-agent worlds."""
+
+
+def _id_alone(data: Any) -> Any:
+    """Expands a bare id to the mapping {id: ...}; returns other data unchanged."""
+    return {"id": data} if isinstance(data, str) else data
+
+
+def _openenv_in_full(data: Any) -> Any:
+    """Expands `openenv: {url: URL, ...}` to the env that plays on that server; returns other data unchanged.
+
+    A resume plays no logged actions into the server, unless `max_replay_s` is given.
+
+    Raises:
+        ValueError: The settings are not those of a server.
+    """
+    if not isinstance(data, Mapping) or "openenv" not in data:
+        return data
+    further = {key: value for key, value in data.items() if key != "openenv"}
+    if taken := further.keys() & {"id", "kwargs"}:
+        raise ValueError(f"openenv stands for an env and its arguments: leave out {', '.join(sorted(taken))}")
+    try:
+        settings = OpenEnvConfig.model_validate(data["openenv"])
+    except ValidationError as error:
+        wrong = [*map(_below_openenv, OpenEnvConfig.mistakes(error))]
+        raise ValidationError.from_exception_data("EnvConfig", wrong) from None
+    kwargs = settings.model_dump(include=settings.model_fields_set)
+    return {"id": OPENENV, "kwargs": kwargs, "max_replay_s": 0.0, **further}
+
+
+def _below_openenv(mistake: Mistake) -> InitErrorDetails:
+    """Pydantic's error for a mistake in the settings of a server, which `EnvConfig` has in `kwargs`."""
+    reason = UnknownKey(mistake.message) if mistake.at_key else ValueError(mistake.message)
+    loc = ("openenv", *mistake.location)
+    return {"type": "value_error", "loc": loc, "input": None, "ctx": {"error": reason}}
+
+
+class OpenEnvConfig(ConfigModel):
+    """Env of an OpenEnv server, under `openenv` in the place of an id; see docs/openenv.md."""
+
+    url: NonEmptyText
+    """Address of the server, such as ws://localhost:8000."""
+
+    spaces: dict[str, Any]
+    """Spaces of `observation` and `action` as JSON, each a Dict of the server's fields that are used."""
+
+    timeout_s: PositiveFloat = 60.0
+    """Longest time in seconds for an answer of the server."""
+
+    reset: dict[str, Any] = Field(default_factory=dict)
+    """Further arguments of each reset, besides the seed."""
+
+
+class WrapperConfig(ConfigModel):
+    """Config of an env wrapper: id and keyword arguments; a bare string in YAML is the wrapper's id."""
+
+    id: str
+    """Name of a class in gymnasium.wrappers, such as TimeAwareObservation, or import path package.module:Class."""
+
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the wrapper."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_a_string(cls, data: Any) -> Any:
+        return _id_alone(data)
+
+
+class TaskConfig(ConfigModel):
+    """Config of one task: keyword arguments and reset options of the env in the task's episodes."""
+
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the env, merged over the env's own; an env is created again if a new task changes them."""
+
+    reset_options: dict[str, Any] = Field(default_factory=dict)
+    """Options for the env's `reset(options=...)`, merged over the env's own `reset_options`."""
+
+
+def check_columns(columns: Sequence[str]) -> None:
+    """Validates names of info entries that are recorded as columns of a batch.
+
+    Raises:
+        ValueError: A name is repeated, or is the name of a standard batch column.
+    """
+    for name in columns:
+        if columns.count(name) > 1:
+            raise ValueError(f"columns has {name!r} twice")
+        if name in OWN_COLUMNS:
+            raise ValueError(f"columns: a batch has a column {name!r} already; call the number in the info otherwise")
+
+
+def lacking_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
+    """Error message for a column that the algorithm needs but the env's config lacks; "" if none is missing."""
+    if missing := [name for name in learned_from if name not in columns]:
+        return f"columns must name {missing[0]!r}, a number in every step's info, which the algorithm learns from"
+    return ""
+
+
+def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -> None:
+    """Validates the setting `tasks`: not empty, and present if observations include the task.
+
+    Raises:
+        ValueError: The list of tasks is empty, or missing although observations include the task.
+    """
+    if is_shown and tasks is None:
+        raise ValueError("task_in_observation: there are no tasks to show; say which in tasks")
+    if tasks == ():
+        raise ValueError("tasks: name at least one")
+
+
+def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str | None) -> tuple[dict[str, Any], ...]:
+    """Returns the keyword arguments of each listed task, merged over the env's own; without a list, the env's own."""
+    listed = tasks if isinstance(tasks, tuple) else (TaskConfig(),)
+    return tuple({**kwargs, **task.kwargs} for task in listed)
+
+
+class TlsConfig(ConfigModel):
+    """Certificate of a server, for encrypted connections."""
+
+    cert: NonEmptyText
+    """File of the certificate in PEM format."""
+
+    key: NonEmptyText
+    """File of its private key."""
+
+
+class ExternalConfig(ConfigModel):
+    """Server to which simulators connect as clients; see docs/external.md for the protocol."""
+
+    port: Annotated[int, Ge(0), Le(65_535)] = 9900
+    """Port of the server; a rollout worker's is `port` + its index, which is 0 without worker processes."""
+
+    host: NonEmptyText = "127.0.0.1"
+    """Address of the network interface, such as 0.0.0.0 for all. Any but this machine's own needs a token, from the
+    environment variable RLRUN_TOKEN or from `token_file`."""
+
+    spaces: dict[str, Any]
+    """Spaces as JSON, `{observation: ..., action: ...}`, or those of several agents by id, `{buyer: {observation: ...,
+    action: ...}, ...}`; or the name of a JSON file that holds them."""
+
+    token_file: NonEmptyText | None = None
+    """File that holds the token; null for the environment variable RLRUN_TOKEN."""
+
+    tls: TlsConfig | None = None
+    """Certificate for encrypted connections; null for none."""
+
+    logged_actions: Literal["refuse", "mask", "learn"] | None = None
+    """Use of actions that clients chose by themselves (`log_action`). `refuse`: they are an error. `mask`:
+    their steps are in returns and advantages but not in the losses of an on-policy algorithm. `learn`: they are learned
+    from. Null for refuse where the algorithm is on-policy, else learn."""
+
+    client_timeout_s: PositiveFloat = 30.0
+    """Silence in seconds after which a client counts as dead, so that its episodes end as truncated."""
+
+    gather_ms: NonNegativeFloat = 5.0
+    """Longest time in milliseconds for which a request waits, so that those of other running episodes are answered with
+    it. A simulator that needs longer for a step is not waited for."""
+
+    max_message_bytes: Annotated[int, Ge(1_000)] = 8_000_000
+    """Maximum length of a message in bytes."""
+
+    max_requests_per_s: PositiveFloat = 10_000.0
+    """Maximum mean rate of requests of one address."""
+
+    @field_validator("spaces", mode="before")
+    @classmethod
+    def _read(cls, spaces: Any) -> Any:
+        """Reads the spaces of a file, so that a saved run does not need it."""
+        if not isinstance(spaces, str):
+            return spaces
+        try:
+            if not Path(spaces).is_file():
+                raise ValueError("there is no such file")
+            return json.loads(Path(spaces).read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise ValueError(f"{spaces} cannot be read: {error}") from None
+
+
+@dataclass(frozen=True)
+class GivenEnv:
+    """Env that a user passed as a Python object without an import name; it exists in this process and in no file.
+
+    Attributes:
+        factory: Callable that takes the place of the factory at an import path.
+        instance: The user's env, if the object is an instance; None for a class or a function.
+        num_envs: Number of env slots of the instance; None for a class or a function, which makes any number.
+    """
+
+    factory: Callable[..., Any]
+    instance: Any = None
+    num_envs: int | None = None
+
+
+def is_unnamed(env_id: str) -> bool:
+    """Whether an id stands for an env that was passed as a Python object without an import name: ``<Tank>``."""
+    return env_id.startswith("<")
+
+
+class EnvConfig(ConfigModel):
+    """Config of a single-agent env or a multi-agent world, with its backend; a bare string in YAML is the id.
+
+    `world` or `pettingzoo` selects a multi-agent world, `external` simulators that connect as clients, and `id` a
+    single-agent env.
+    """
+
+    id: str = ""
+    """Gymnasium id such as CartPole-v1 or ALE/Pong-v5; package.module:Id-v0 for a package that registers ids on import;
+    or package.module:factory for a custom env. In a world, this is the value of `world` or `pettingzoo`."""
+
+    world: str | None = None
+    """Import path of a multi-agent world's factory, package.module:factory. The factory returns a World of rlrun, or a
+    ParallelEnv or AECEnv of PettingZoo. With the first parameter `num_worlds` it returns an ArrayWorld of that size."""
+
+    pettingzoo: str | None = None
+    """Module of a PettingZoo env, such as mpe2.simple_spread_v3. The env is created by the module's `parallel_env`, or
+    by `env` (turn-based) if there is no parallel form."""
+
+    external: ExternalConfig | None = None
+    """Server to which simulators connect as clients and ask for actions; see docs/external.md. Each running episode is
+    a world of its own, so that `num_envs_per_worker` is the number of episodes at a time."""
+
+    preset: Preset | None = None
+    """Preset of a family of envs: default settings, which explicit settings override. `atari` sets `evaluation_kwargs`
+    and settings of the algorithm. A resolved spec lists them all."""
+
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the env or world."""
+
+    evaluation_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments merged over `kwargs` for evaluations and recordings."""
+
+    wrappers: tuple[WrapperConfig, ...] = ()
+    """Wrappers around each single env, innermost first; they require the loop backend. A wrapper of a world is
+    package.module:Class, which takes a World and is a World."""
+
+    reset_options: dict[str, Any] = Field(default_factory=dict)
+    """Options for the env's `reset(options=...)` at the start of each episode; they require the loop backend."""
+
+    columns: tuple[NonEmptyText, ...] = ()
+    """Names of numbers in every step's info, such as `cost`, that are recorded as columns of the batch. Their sums over
+    an episode are reported as `episode_columns/<name>_mean`. They require the loop backend. In a world they are read
+    from the infos of agents that act. With the clock `per_agent`, values until an agent's next decision are summed, as
+    rewards are."""
+
+    tasks: tuple[TaskConfig, ...] | str | None = None
+    """Task distribution: a list of tasks with equal probability, or module:function from a seed to a task. Each
+    episode's task is sampled by the episode's seed, and reported in infos. Tasks require the loop backend; tasks of a
+    world have `kwargs` but no `reset_options`."""
+
+    task_in_observation: bool = False
+    """Whether observations include the task, `{observation: ..., task: ...}`: the index in the list, or the numbers of
+    a task that a function returned."""
+
+    curriculum: str | None = None
+    """Curriculum as module:function, from an iteration's metrics to keyword arguments for episodes that start
+    afterwards, merged over the env's own. A curriculum requires the loop backend."""
+
+    backend: Backend = "auto"
+    """Vectorization backend: loop (single envs in sequence), vector (the env's native vector form), envpool, or auto.
+    Auto chooses vector if the env has a vector form and no other setting forbids it, else loop."""
+
+    clock: WorldClock | None = None
+    """Time axis of experience in a world: one row per world step, in which all living agents act (parallel); or one row
+    per decision of an agent (per_agent), for agents that take turns or act at different rates. Null for the world's own
+    clock."""
+
+    max_episode_steps: PositiveInt | None = None
+    """Time limit: steps after which an episode is truncated, in a world for all agents; null for the env's own
+    limit."""
+
+    max_replay_s: NonNegativeFloat = 60.0
+    """Time limit in seconds, at a resume, for replaying the actions of one worker's current episodes; 0 to begin new
+    ones instead."""
+
+    _given: GivenEnv | None = PrivateAttr(default=None)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _has_settings_of_its_kind(cls, data: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
+        """Expands a bare id, and rejects settings of the other kind of env (single- or multi-agent)."""
+        data = _openenv_in_full(_id_alone(data))
+        if not isinstance(data, Mapping):
+            return build(data)
+        foreign = OF_ONE_AGENT if names_world(data) else OF_MANY_AGENTS
+        wrong = [*_foreign_settings(data, foreign, [name for name in cls.model_fields if name not in foreign])]
+        own = {key: value for key, value in data.items() if key not in foreign}
+        if names_world(data):
+            named = (data.get("world"), data.get("pettingzoo"))
+            own["id"] = next((name for name in named if isinstance(name, str)), EXTERNAL if "external" in data else "")
+        elif "id" not in data and not any(did_you_mean(str(key), WHICH_ENV) for key in data.keys() - cls.model_fields):
+            wrong.append({"type": "missing", "loc": ("id",), "input": data})
+        try:
+            made = build(own)
+        except ValidationError as error:
+            wrong += error.errors()  # type: ignore[arg-type]
+        if wrong:
+            raise ValidationError.from_exception_data(cls.__name__, wrong)
+        return made
+
+    @model_serializer(mode="wrap")
+    def _settings_of_its_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in dump(self).items() if name not in self._foreign}
+
+    @override
+    def replace(self, **changes: Any) -> Self:
+        replaced = self.parse({**{name: value for name, value in self if name not in self._foreign}, **changes})
+        return replaced if self._given is None or replaced.id != self.id else replaced.with_given(self._given)
+
+    def with_given(self, given: GivenEnv) -> Self:
+        """Returns a copy whose env is made by a Python object, of which `id` is only a name for messages."""
+        copied = self.model_copy()
+        copied._given = given
+        return copied
+
+    @property
+    def given(self) -> GivenEnv | None:
+        """The Python object that makes the env; None for an env with an id or an import path."""
+        return self._given
+
+    @property
+    def fixed_num_envs(self) -> int | None:
+        """Number of env slots of an env that was passed as an instance; None if any number can be made."""
+        return None if self._given is None else self._given.num_envs
+
+    @property
+    def _foreign(self) -> Collection[str]:
+        """Names of the settings invalid for this kind of env (single- or multi-agent)."""
+        return OF_ONE_AGENT if self.has_many_agents else OF_MANY_AGENTS
+
+    @model_validator(mode="after")
+    def _one_world(self) -> Self:
+        worlds = (self.world, self.pettingzoo, self.external)
+        if names_world(self.model_fields_set) and sum(world is not None for world in worlds) != 1:
+            raise ValueError(
+                "say which world, by one of the three: `world`, a factory of one's own (package.module:factory), "
+                "`pettingzoo`, a module such as mpe2.simple_spread_v3, or `external`, a server for simulators"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _clients_make_the_episodes(self) -> Self:
+        if self.external is not None:
+            fields = {name: field for name, field in type(self).model_fields.items() if name not in ("id", "external")}
+            changed = [
+                name
+                for name, field in fields.items()
+                if name in self.model_fields_set and getattr(self, name) != field.get_default(call_default_factory=True)
+            ]
+            if changed:
+                raise ValueError(f"the clients of an external env make its episodes: leave out {', '.join(changed)}")
+        return self
+
+    @model_validator(mode="after")
+    def _backend_has_what_is_asked_for(self) -> Self:
+        asked = {
+            "wrappers go around single environments": self.wrappers,
+            "reset_options are for the reset of single environments": self.reset_options,
+            "columns are read from the infos of single environments": self.columns,
+            "tasks and curricula are for single environments": self.varies,
+        }
+        if self.backend in ("vector", "envpool"):
+            for told in (told for told, is_asked in asked.items() if is_asked):
+                raise ValueError(f"{told}, which backend {self.backend} has none of; use backend loop, or auto")
+        return self
+
+    @model_validator(mode="after")
+    def _columns_and_tasks_are_possible(self) -> Self:
+        check_columns(self.columns)
+        check_tasks(self.tasks, is_shown=self.task_in_observation)
+        listed = self.tasks if self.has_many_agents and isinstance(self.tasks, tuple) else ()
+        if any(task.reset_options for task in listed):
+            raise ValueError("tasks: a world's reset takes no options; say what differs in kwargs")
+        return self
+
+    @property
+    def named_by(self) -> str:
+        """Key that names the env: `world`, `pettingzoo`, `external` or `id`."""
+        return next(key for key in ("world", "pettingzoo", "external", "id") if getattr(self, key) is not None)
+
+    @property
+    def has_many_agents(self) -> bool:
+        """Whether this config describes a multi-agent world."""
+        return self.world is not None or self.pettingzoo is not None or self.external is not None
+
+    @property
+    def varies(self) -> bool:
+        """Whether episodes differ by task or curriculum, and not only by seed."""
+        return self.tasks is not None or self.curriculum is not None
+
+    def in_evaluation(self) -> Self:
+        """Returns the config for evaluation: `kwargs` updated with `evaluation_kwargs`."""
+        return self.replace(kwargs={**self.kwargs, **self.evaluation_kwargs}) if self.evaluation_kwargs else self
+
+
+def names_world(data: Any) -> bool:
+    """Whether raw config data, or a set of its keys, describes a multi-agent world."""
+    return isinstance(data, Mapping | set) and any(kind in data for kind in ("world", "pettingzoo", "external"))
+
+
+def _foreign_settings(
+    data: Mapping[str, Any], foreign: Collection[str], known: Sequence[str]
+) -> Iterator[InitErrorDetails]:
+    """Yields a validation error for each setting in raw data that is invalid for its kind of env."""
+    for key in data:
+        if key in foreign:
+            error = UnknownKey(unknown_key(key, known))
+            yield {"type": "value_error", "loc": (key,), "input": data[key], "ctx": {"error": error}}

@@ -1,0 +1,218 @@
+"""Diagnostics of an env: findings on spaces, observations, rewards, seeds and speed, with their effect on learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.data.tree import named_leaves
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_watch import Watched
+from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.make import make_env
+from rlrun.engine.envs.random_actions import RandomActions
+from rlrun.engine.envs.spaces import Spaces, first_bad_row
+from rlrun.engine.envs.vector_env import close_or_warn, env_error
+
+Verdict = Literal["ok", "note", "wrong"]
+
+TYPED_STEPS = 200
+"""Number of steps of a single env in which the dtypes of its observations are checked."""
+LARGE_NUMBER = 20.0
+"""Absolute observation above which learning is slow: networks are initialized for inputs of about 1."""
+LARGE_REWARD = 10.0
+"""Mean absolute reward above which values, and so the critic's gradients, are large."""
+SMALL_REWARD = 1e-3
+SLOW_STEPS_S = 200.0
+"""Steps per second below which an env counts as slow: a million steps take more than 80 minutes."""
+SLOW_AFTER_S = 1.0
+"""Least wall time in seconds for a verdict on speed, since the first steps of many envs are slow."""
+
+ACTION_SEED = 0
+"""Seed of the random actions."""
+
+
+@dataclass(frozen=True)
+class EnvFinding:
+    """Finding of an env check: a verdict on one topic, with its reason and advice.
+
+    Attributes:
+        topic: Subject, such as "rewards" or "seeds".
+        verdict: "wrong" if training or a resume fails, "note" if learning may suffer, else "ok".
+        found: The observed fact, with its numbers.
+        reason: Consequence for learning, "" for none.
+        advice: Suggested remedy.
+    """
+
+    topic: str
+    verdict: Verdict
+    found: str
+    reason: str = ""
+    advice: str = ""
+
+
+def refusal_finding(refusal: str) -> EnvFinding:
+    """Finding that an env or world returned an invalid value."""
+    reason = "training ends there with exit code 4; other findings are of the steps before"
+    return EnvFinding("returns", "wrong", refusal, reason, "mend what it returns")
+
+
+def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvFinding]:
+    """Yields findings on raw observations' dtypes that differ from the space's: the loop backend casts them."""
+    env, random, own_seed = make_env(config, seed=seed), RandomActions(spaces, ACTION_SEED), EpisodeSeeds(seed, 0)
+    found: dict[str, str] = {}
+    place = EpisodePlace(0, own_seed.seed(0, 0), 0)
+    try:
+        with Watched(f"env {config.id}: check", lambda: [place]):
+            observation, _ = env.reset(seed=place.seed)
+            _note_types(found, spaces.observation, observation)
+            ended = False
+            while not ended and place.length < TYPED_STEPS:
+                observation, _, terminated, truncated, _ = env.step(random.draw_one(observation))
+                place = replace(place, length=place.length + 1)
+                _note_types(found, spaces.observation, observation)
+                ended = terminated or truncated
+    except (Exception, SystemExit) as error:
+        raise env_error(config.id, "step()", str(place), error) from error
+    finally:
+        close_or_warn(env.close, config.id, str(place))
+    for path, told in found.items():
+        reason = "it is cast at each step, which takes time, and other libraries refuse it"
+        yield EnvFinding("observations", "note", f"{path or 'one'} is {told}", reason, "return the type that holds")
+
+
+def _note_types(found: dict[str, str], space: gymnasium.Space[Any], observation: Any) -> None:
+    """Records, by path of a leaf, the first dtype of an observation that differs from the space's dtype."""
+    for path, leaf in named_leaves(observation):
+        own, dtype = _leaf_space(space, path), np.asarray(leaf).dtype
+        if isinstance(own, Box) and dtype != own.dtype:
+            found.setdefault(path, f"{dtype}, and its space has {own.dtype}")
+
+
+def space_findings(spaces: Spaces) -> Iterator[EnvFinding]:
+    """Yields findings on the observation and action space, such as unbounded actions."""
+    yield EnvFinding("observation space", "ok", str(spaces.observation))
+    space = spaces.action
+    if isinstance(space, Box) and not space.is_bounded():
+        reason = "a policy's actions are in units of half the range between bounds; sac, td3 and ddpg cannot act at all"
+        yield EnvFinding("action space", "note", f"{space} has no bounds", reason, "declare bounds")
+    else:
+        yield EnvFinding("action space", "ok", str(space))
+
+
+def observation_findings(
+    space: gymnasium.Space[Any], rows: Any, steps: int, where: Callable[[int, int], str]
+) -> Iterator[EnvFinding]:
+    """Yields findings on observations: invalid, out of bounds, large or constant values.
+
+    Args:
+        space: Observation space.
+        rows: Observations, leaves [T, B, ...].
+        steps: Number of env steps that the observations are from.
+        where: Returns a description of the entry (t, b) in words, for messages.
+    """
+    bad = first_bad_row(space, rows)
+    if bad is not None:
+        place, misfit = bad
+        found = f"{misfit} ({where(*place)})"
+        yield EnvFinding("observations", "wrong", found, "training stops at the first of them", "mend the env")
+        return
+    outside = [*_outside(space, rows)]
+    yield from outside
+    large = []
+    for path, leaf in named_leaves(rows):
+        own = _leaf_space(space, path)
+        if isinstance(own, Box) and np.issubdtype(own.dtype, np.floating) and leaf.size:
+            most = float(np.abs(leaf).max())
+            if most > LARGE_NUMBER:
+                large.append(f"{f' of {path}' if path else ''} up to {most:.4g}")
+    if large:
+        reason, advice = "networks learn slowly from large inputs", "config.normalize_observations: true, or scale them"
+        yield EnvFinding("observations", "note", f"numbers{', '.join(large)}", reason, advice)
+    elif not outside:
+        yield EnvFinding("observations", "ok", f"{steps:,} steps: shape and bounds as declared")
+    still = [path for path, leaf in named_leaves(rows) if (leaf == leaf[:1]).all()]
+    constant = [path or "all of it" for path in still if path != ACTION_MASK]
+    if constant:
+        reason = "what never changes under random actions has no information for a policy"
+        yield EnvFinding("observations", "note", f"constant: {', '.join(constant)}", reason, "leave it out")
+
+
+def _outside(space: gymnasium.Space[Any], rows: Any) -> Iterator[EnvFinding]:
+    for path, values in named_leaves(rows):
+        leaf = _leaf_space(space, path)
+        if isinstance(leaf, Box):
+            outside = (values < leaf.low) | (values > leaf.high)
+            if outside.any():
+                found = f"{path or 'one'} holds {values[outside].ravel()[0]:.6g}, which is outside {leaf}"
+                reason = "rlrun relies on bounds of whole numbers and images alone, other libraries may scale by all"
+                yield EnvFinding("observations", "note", found, reason, "declare the bounds that hold")
+
+
+def _leaf_space(space: gymnasium.Space[Any], path: str) -> gymnasium.Space[Any]:
+    for key in path.split("/") if path else []:
+        parts: Any = space
+        space = parts[int(key)] if isinstance(space, gymnasium.spaces.Tuple) else parts[key]
+    return space
+
+
+def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
+    """Yields the finding on the scale of rewards [N]: all zero, large, tiny or fine."""
+    size, least, most = float(np.abs(rewards).mean()), float(rewards.min()), float(rewards.max())
+    found = f"{least:.4g} to {most:.4g}, mean absolute {size:.4g}"
+    if not rewards.any():
+        reason = "random actions never meet a reward, and nothing is learned before one is met"
+        yield EnvFinding("rewards", "note", "all 0", reason, "help exploration, or shape the reward")
+    elif size > LARGE_REWARD:
+        reason, advice = (
+            "values and gradients grow with it",
+            "config.normalize_rewards: true on-policy, else scale",
+        )
+        yield EnvFinding("rewards", "note", found, reason, advice)
+    elif size < SMALL_REWARD and max(-least, most) < SMALL_REWARD:
+        yield EnvFinding("rewards", "note", found, "errors of values are then tiny", "scale rewards to about 1")
+    else:
+        yield EnvFinding("rewards", "ok", found)
+
+
+def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, is_world: bool) -> EnvFinding:
+    """Finding on reproducibility: equal seeds must repeat episodes, and other seeds should differ.
+
+    Args:
+        step: First step at which episodes with equal seeds and actions differ; None if they are equal.
+        of_other_seeds: Returns the first step at which episodes with other seeds differ, None if they are equal.
+        is_world: Whether the seeds are those of a multi-agent world.
+    """
+    if step is not None:
+        found = f"the same seeds and actions came to something else after {step} steps"
+        source = "a generator that reset(seed) makes" if is_world else "self.np_random, which reset(seed=...) seeds"
+        reason = "runs can neither be repeated nor resumed exactly"
+        return EnvFinding("seeds", "wrong", found, reason, f"draw all randomness from {source}")
+    if of_other_seeds() is None:
+        found = f"other seeds come to the same episodes: the {'world' if is_world else 'env'} is deterministic"
+        reason = "episodes differ by actions alone, so that an evaluation without exploring repeats a single one"
+        return EnvFinding("seeds", "note", found, reason, "let reset(seed) draw the first state, if it may vary")
+    return EnvFinding("seeds", "ok", "the same seeds repeat episodes, others differ")
+
+
+def speed_finding(steps: int, seconds: float, how: str) -> EnvFinding:
+    """Finding on an env's throughput in steps per second.
+
+    Args:
+        steps: Number of steps taken.
+        seconds: Wall time of the steps.
+        how: Description of how the env was stepped, for the message.
+    """
+    rate = steps / max(seconds, 1e-9)
+    found = f"{rate:,.0f} steps/s {how}"
+    if rate >= SLOW_STEPS_S or seconds < SLOW_AFTER_S:
+        return EnvFinding("speed", "ok", found)
+    reason = f"a million steps take {1e6 / rate / 3600:,.1f} hours, whatever learns from them"
+    return EnvFinding("speed", "note", found, reason, "config.num_workers: 2 or more, an algorithm with a replay")

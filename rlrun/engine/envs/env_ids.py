@@ -1,0 +1,239 @@
+"""Lookup of env ids in Gymnasium's registry, without creating envs; errors suggest ids and pip commands."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from rlrun.engine.envs.env_config import EnvConfig, is_unnamed
+from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError, did_you_mean
+from rlrun.engine.messages.foreign_names import env_package, env_packages, is_world_module, moved_module
+from rlrun.engine.settings.registry import load_object
+
+_PACKAGES = {
+    "gymnasium.envs.box2d": ("Box2D", "pip install 'rlrun[box2d]'"),
+    "gymnasium.envs.mujoco": ("mujoco", "pip install 'rlrun[mujoco]'"),
+    "gymnasium.envs.phys2d": ("jax", "pip install 'gymnasium[jax]'"),
+    "gymnasium.envs.tabular": ("jax", "pip install 'gymnasium[jax]'"),
+    "ale_py": ("ale_py", "pip install 'rlrun[atari]'"),
+}
+"""Required module and its pip command, by the package of an env's entry point."""
+
+_ROBOTICS, _DM_CONTROL = ("gymnasium-robotics", (1, 4, 2), (3, 12)), ("dm-control", (1, 0, 50), (4,))
+_FAIL_INSIDE = {
+    "gymnasium_robotics.envs.fetch": _ROBOTICS,
+    "gymnasium_robotics.envs.franka_kitchen": _ROBOTICS,
+    "gymnasium_robotics.envs.shadow_dexterous_hand": _ROBOTICS,
+    "dm_control/": _DM_CONTROL,
+}
+"""Package, its last version that is known to fail, and MuJoCo's first version with which it does, by the beginning of
+an env's entry point or id."""
+
+
+def is_factory(env_id: str) -> bool:
+    """Whether an id names a factory: ``package.module:factory``, or a Python object without an import name.
+
+    Examples:
+        >>> is_factory("tank:Tank"), is_factory("<Tank>"), is_factory("minigrid:MiniGrid-Empty-5x5-v0")
+        (True, True, False)
+    """
+    if is_unnamed(env_id):
+        return True
+    module, colon, name = env_id.partition(":")
+    return bool(colon) and all(word.isidentifier() for word in (*module.split("."), *name.split(".")))
+
+
+def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., Any]:
+    """Returns the factory of an env or world: the object at its import path, or the one that was passed in Python.
+
+    Args:
+        config: Config of the env, whose id names a factory.
+        what: Kind of the factory, for messages.
+
+    Raises:
+        UsageError: The factory does not exist, cannot be called, or was passed to another process and not to this one.
+        UserCodeError: The factory's module raises while it is imported.
+    """
+    if config.given is not None:
+        return config.given.factory
+    if is_unnamed(config.id):
+        raise UsageError(
+            f"env {config.id} was passed as a Python object that has no import name: pass it again, as `env` (or "
+            "`eval_env`) of Training.restore"
+        )
+    factory = load_object(config.id, what)
+    if not callable(factory):
+        raise UsageError(f"the {what} '{config.id}' cannot be called: it is a {type(factory).__name__}")
+    return factory  # type: ignore[no-any-return]
+
+
+def makes_vector_env(factory: Callable[..., Any]) -> bool:
+    """Whether a factory makes a `gymnasium.vector` env: a class of these, or a function with a parameter `num_envs`."""
+    if isinstance(factory, type):
+        return issubclass(factory, gymnasium.vector.VectorEnv)
+    try:
+        return "num_envs" in inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # callables of C have no signature
+        return False
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """Returns the Gymnasium `EnvSpec` registered under an id.
+
+    The version is a required part of the id: for an id without one, the error names the newest version.
+    Older versions are accepted. ``package.module:Name-v0`` imports the module first, for packages that register
+    their envs on import.
+
+    Raises:
+        UsageError: No env is registered under the id; the message names the nearest id.
+        EnvironmentUnusable: The env's package is not installed; the message names the pip command.
+    """
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        if "." not in module and not _is_installed(module) and module in env_packages():
+            raise EnvironmentUnusable(f"env {env_id} needs {module}, which is not installed: pip install {module}")
+        load_object(f"{module}:__name__", "env package")  # imports it, with a clear message where that fails
+    if name not in gymnasium.registry and not register_atari() and name.startswith("ALE/"):
+        raise _lacks("ale_py", env_id)
+    if name not in gymnasium.registry:
+        hint = nearest_id(name, gymnasium.registry) if colon else _unimported(name)
+        raise UsageError(f"there is no env '{env_id}'{hint or nearest_id(name, gymnasium.registry) or _other(env_id)}")
+    spec: EnvSpec = gymnasium.registry[name]
+    return spec
+
+
+def check_installed(spec: EnvSpec) -> None:
+    """Checks that the packages an env needs are installed, and work with one another.
+
+    Raises:
+        EnvironmentUnusable: A package is not installed, or fails with the version of another one; the message names the
+            pip command.
+    """
+    package = _package_of(spec)
+    if package and not _is_installed(_PACKAGES[package][0]):
+        raise _lacks(package, spec.id)
+    if command := _command_for_mujoco(spec):
+        raise EnvironmentUnusable(
+            f"env {spec.id} fails inside its own package with MuJoCo {version('mujoco')}: {command}"
+        )
+
+
+def pip_command(spec: EnvSpec) -> str:
+    """Returns the pip command for an env's dependencies beyond Gymnasium, "" if there are none."""
+    package = _package_of(spec)
+    return _PACKAGES[package][1] if package else _command_for_mujoco(spec)
+
+
+def register_atari() -> bool:
+    """Registers ALE's envs by importing ale_py; returns whether ale_py is installed."""
+    if not _is_installed("ale_py"):
+        return False
+    ale_py = importlib.import_module("ale_py")
+    gymnasium.register_envs(ale_py)
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner for each env that is made
+    return True
+
+
+def is_usable_kind(spec: EnvSpec) -> bool:
+    """Whether a Gymnasium registration is a usable env, and not a stub for an env that moved to another package."""
+    return not callable(spec.entry_point) or getattr(spec.entry_point, "__module__", "") != "gymnasium.envs"
+
+
+def nearest_id(wrong: str, ids: Iterable[str]) -> str:
+    """Suggestion "; did you mean 'x'?" with the known id nearest to a wrong id; "" if none is near.
+
+    Differences in case, version or namespace count less than other differences in spelling.
+
+    Examples:
+        >>> nearest_id("cartpole", ["CartPole-v0", "CartPole-v1", "phys2d/CartPole-v1"])
+        "; did you mean 'CartPole-v1'?"
+        >>> nearest_id("Pong-v5", ["Pong-v4", "ALE/Pong-v5"])
+        "; did you mean 'ALE/Pong-v5'?"
+    """
+    known = list(ids)
+    name, version = _parts(wrong)
+
+    def nearness(env_id: str) -> tuple[bool, bool, int]:
+        own_name, own_version = _parts(env_id)
+        return own_version == version, own_name == name, own_version
+
+    alike = [env_id for env_id in known if name in (_parts(env_id)[0], _parts(env_id)[0].rpartition("/")[2])]
+    return f"; did you mean '{max(alike, key=nearness)}'?" if alike else did_you_mean(wrong, known)
+
+
+def _unimported(env_id: str) -> str:
+    """Hint for an unknown id of a package that registers its envs on import; "" if no such package is known.
+
+    For example, the prefix of MiniGrid-Empty-5x5-v0 names the package `minigrid`.
+    """
+    if package := env_package(env_id):
+        install = "" if _is_installed(package) else f"`pip install {package}` and "
+        return f" before its package is imported; {install}write {package}:{env_id}"
+    package = re.split("[-/]", env_id)[0].lower()
+    if not package.isidentifier() or package in sys.stdlib_module_names or package in sys.modules:
+        return ""
+    if not _is_installed(package):
+        return ""
+    return f" before its package is imported; write {package}:{env_id}"
+
+
+def _other(env_id: str) -> str:
+    """Hint for an id that is a PettingZoo module, or a dotted path without a factory; "" for other ids."""
+    if is_world_module(env_id):
+        return f"; a world of many agents is env: {{pettingzoo: {moved_module(env_id) or env_id}}}"
+    if re.fullmatch(r"\w+(\.\w+)+", env_id):
+        module, _, name = env_id.rpartition(".")
+        is_there = importlib.util.find_spec(module.partition(".")[0]) is not None  # imports nothing
+        return f"; did you mean '{module}:{name}'?" if is_there else "; an env of your own is package.module:factory"
+    return ""
+
+
+def _parts(env_id: str) -> tuple[str, int]:
+    """Splits an env id into its lower-case name, namespace included, and its version (-1 without one)."""
+    name, version = re.fullmatch(r"(.*?)(?:-v(\d+))?", env_id, re.DOTALL).groups()  # type: ignore[union-attr]
+    return name.lower(), int(version or -1)
+
+
+def _package_of(spec: EnvSpec) -> str | None:
+    entry_point = spec.entry_point or spec.vector_entry_point
+    path = entry_point if isinstance(entry_point, str) else ""
+    return next((package for package in _PACKAGES if f"{path.partition(':')[0]}.".startswith(f"{package}.")), None)
+
+
+def _command_for_mujoco(spec: EnvSpec) -> str:
+    """Pip command for a version of MuJoCo with which an env's package works; "" unless the installed one fails."""
+    named = (str(spec.entry_point), spec.id)
+    found = next(
+        (known for start, known in _FAIL_INSIDE.items() if any(name.startswith(start) for name in named)), None
+    )
+    if found is None:
+        return ""
+    package, last, first = found
+    try:
+        fails = _numbers(version(package)) <= last and _numbers(version("mujoco")) >= first
+    except PackageNotFoundError:
+        return ""
+    return f"pip install 'mujoco<{'.'.join(map(str, first))}'" if fails else ""
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)[:3]))
+
+
+def _lacks(package: str, env_id: str) -> EnvironmentUnusable:
+    module, command = _PACKAGES[package]
+    return EnvironmentUnusable(f"env {env_id} needs {module}, which is not installed: {command}")
+
+
+def _is_installed(module: str) -> bool:
+    found = importlib.util.find_spec(module)
+    return found is not None and found.origin is not None  # a mere folder of that name is no package

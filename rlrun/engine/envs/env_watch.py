@@ -1,0 +1,244 @@
+"""Watchdog for env code that hangs in this process.
+
+A thread checks once a second whether the watched code has made progress. So a step has no overhead, and many steps
+together may take any time as long as each of them ends.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import CodeType, FrameType, FunctionType, TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import override
+
+from rlrun.engine.messages.errors import Interrupted, TrainingFailed
+from rlrun.engine.processes.process_end import end_process
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.episode_place import EpisodePlace
+
+NOTICE_S = 30.0
+"""Seconds without a step after which a message names the env code that is waited for."""
+
+INTERRUPT_S = 10.0
+"""Seconds without a step after which watched code counts as hung, once the user has interrupted the run."""
+
+GRACE_S = 10.0
+"""Grace period in seconds between the exception raised in hung code and the end of the process."""
+
+POLL_S = 1.0
+"""Polling interval of the watchdog thread in seconds."""
+
+interrupt_wanted = threading.Event()
+"""Event set after the user interrupted the run; hung code is then ended early."""
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+_limit_s: ContextVar[float] = ContextVar("limit_s", default=math.inf)
+
+
+class StepTimeout(TrainingFailed):
+    """Error for env code that made no progress for `worker_timeout_s`."""
+
+
+@contextmanager
+def hangs_fail_after(seconds: float) -> Iterator[None]:
+    """Context manager that sets the timeout of watched env code; outside of the context there is no timeout.
+
+    Args:
+        seconds: `worker_timeout_s`.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGALRM, _end_step)
+    token = _limit_s.set(seconds)
+    try:
+        yield
+    finally:
+        _limit_s.reset(token)
+
+
+class Watched:
+    """Context manager that watches env code for hangs: reports them to the user, and ends them after a timeout.
+
+    Hung code is ended by an exception that a signal handler raises. Only the main thread can run the handler: in other
+    threads hangs are only reported. Native code that blocks signals can only be ended with its process; a resumed trial
+    then continues from its newest checkpoint. Hangs in native code that holds the GIL are not detected.
+
+    Of nested watches only the innermost is active.
+
+    Args:
+        name: Name in messages: the env and the call.
+        places: Returns the places of the stepped env slots; None for a single call, such as `close`.
+    """
+
+    def __init__(self, name: str, places: Callable[[], Sequence[EpisodePlace]] | None = None) -> None:
+        self._name = name
+        self._find_places = places
+        self._timeout_s, self._thread, self._can_end = math.inf, 0, False
+        self._begin()
+
+    def __enter__(self) -> None:
+        """Starts the watch on the current thread."""
+        thread = threading.get_ident()
+        if thread != self._thread:
+            self._thread, self._can_end = thread, threading.current_thread() is threading.main_thread()
+        self._timeout_s = _limit_s.get()
+        self._begin()
+        _keep_looking()
+        _under_way.setdefault(self._thread, []).append(self)  # last: an interrupt before this line has no effect
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends this watch; the enclosing watch becomes active again."""
+        stack = _under_way[self._thread]
+        stack.remove(self)
+        if stack:
+            stack[-1]._begin()
+        else:
+            del _under_way[self._thread]
+
+    def _begin(self) -> None:
+        self._places: Sequence[EpisodePlace] = ()
+        self._moved, self._wished, self._is_told = time.monotonic(), math.inf, False
+
+    def look(self) -> None:
+        """Checks for progress; without any, reports the hang or ends the code, depending on the time elapsed."""
+        latest = () if self._find_places is None else self._find_places()
+        now = time.monotonic()
+        if latest != self._places:
+            self._places, self._moved, self._is_told = latest, now, False
+        self._wished = min(self._wished, now) if interrupt_wanted.is_set() else math.inf
+        waited_s = now - self._moved
+        overdue_s = max(waited_s - self._timeout_s, now - max(self._wished, self._moved) - INTERRUPT_S)
+        if not self._is_told and (waited_s >= NOTICE_S or overdue_s >= 0):
+            self._is_told = True
+            print(self._notice(waited_s), file=sys.stderr, flush=True)
+        if overdue_s >= 0 and self._can_end:
+            self._end_wait(overdue_s)
+
+    def _end_wait(self, overdue_s: float) -> None:
+        """Ends hung code after an interrupt by the user or after the timeout."""
+        is_wanted = interrupt_wanted.is_set()
+        if overdue_s >= GRACE_S:
+            text = f"{self._name}: it hangs and cannot be ended, so the process ends; `rlrun resume` continues"
+            print(text, file=sys.stderr, flush=True)
+            end_process(Interrupted(text) if is_wanted else TrainingFailed(text))
+        if is_wanted:
+            signal.pthread_kill(self._thread, signal.SIGINT)  # as the user's second one
+        else:
+            _hung.append(self)
+            signal.pthread_kill(self._thread, signal.SIGALRM)
+
+    def end_step(self) -> None:
+        """Raises the timeout error in the hung code, unless the code has ended in the meantime.
+
+        Raises:
+            StepTimeout: In the hung code.
+        """
+        if self in _under_way.get(threading.get_ident(), ())[-1:]:
+            took = " took more than" if self._find_places is None else ": took no step within"
+            raise StepTimeout(f"{self._name}{took} {self._timeout_s:g} s (worker_timeout_s)")
+
+    def _notice(self, waited_s: float) -> str:
+        frame = sys._current_frames().get(self._thread)
+        place = waits_for(frame) or (str(self._places[0]) if len(self._places) == 1 else "")
+        code = "".join(traceback.format_stack(frame, limit=1)).rstrip()
+        where = f" ({place})" if place else ""
+        took = " has taken" if self._find_places is None else ": has taken no step for"
+        return f"{self._name}{took} {waited_s:.0f} s{where}; it is in\n{code}"
+
+
+_under_way: dict[int, list[Watched]] = {}
+"""Stack of active watches by thread id, the innermost last."""
+
+_hung: list[Watched] = []
+"""Watches whose code the pending SIGALRM shall end."""
+
+_lookers: list[threading.Thread] = []
+"""Running watchdog thread, if any."""
+
+_starting = threading.Lock()
+
+_tellers: dict[CodeType, Callable[[Mapping[str, Any]], str]] = {}
+"""Functions that describe the stepped env from a method's local variables, by the method's code object."""
+
+
+def telling_place(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Method], _Method]:
+    """Decorator that registers a method which calls env code, so that `waits_for` can describe the stepped env.
+
+    Args:
+        tell: Describes the env slot or world from the method's local variables, without overhead per step.
+    """
+
+    def mark(method: _Method) -> _Method:
+        assert isinstance(method, FunctionType)
+        _tellers[method.__code__] = tell
+        return method
+
+    return mark
+
+
+def waits_for(frame: FrameType | None) -> str:
+    """Describes the env slot or world whose code a thread is executing, "" for none.
+
+    Args:
+        frame: Current stack frame of the thread.
+    """
+    while frame is not None:
+        if frame.f_code in _tellers:
+            return _tellers[frame.f_code](frame.f_locals)
+        frame = frame.f_back
+    return ""
+
+
+class Waiting(Watched):
+    """Watch over a wait for another program, such as a client, which is no hang however long it takes.
+
+    As the innermost watch it takes the place of the one around it, which begins again afterwards.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("waiting")
+
+    @override
+    def look(self) -> None:
+        return
+
+
+def _end_step(number: int, frame: FrameType | None) -> None:
+    """SIGALRM handler that ends the hung code of the process."""
+    if _hung:
+        _hung.pop().end_step()
+
+
+def _keep_looking() -> None:
+    """Starts the watchdog thread unless it is running; a forked process has none."""
+    if _lookers and _lookers[0].is_alive():
+        return
+    with _starting:
+        if not (_lookers and _lookers[0].is_alive()):
+            _lookers[:] = [threading.Thread(target=_look_again_and_again, daemon=True)]
+            _lookers[0].start()
+
+
+def _look_again_and_again() -> None:
+    """Polling loop of the watchdog thread: checks the innermost watch of each thread once a second."""
+    while True:
+        _look()  # no variable of this function keeps an env alive
+        time.sleep(POLL_S)
+
+
+def _look() -> None:
+    for stack in list(_under_way.values()):
+        for watched in stack[-1:]:  # it may end just now
+            watched.look()

@@ -1,0 +1,87 @@
+"""Bookkeeping of the current episode number and seed of each env slot, with prehashed seeds of the next episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.seed_hash import generator_of, hash_keys
+
+_BLOCK = 1024
+"""Number of seeds hashed per call, for any number of env slots: 0.6 ms."""
+
+
+class EpisodeLedger:
+    """Episode counters and seeds of B env slots.
+
+    Args:
+        seeds: Episode seeds, a function of env slot and episode number.
+        num_envs: Number of env slots, B.
+        first_episodes: Number of each env slot's first episode; 0 for all unless given.
+
+    Attributes:
+        num_envs: Number of env slots, B.
+    """
+
+    def __init__(self, seeds: EpisodeSeeds, num_envs: int, first_episodes: Sequence[int] | None = None) -> None:
+        self.num_envs = num_envs
+        self._seeds = seeds
+        self._first = [0] * num_envs if first_episodes is None else [int(episode) for episode in first_episodes]
+        self._depth = max(1, _BLOCK // num_envs)
+        self._current = [0] * num_envs
+        self.start_over()
+
+    def start_over(self) -> list[int]:
+        """Resets every env slot to its first episode; returns the seeds."""
+        self._episodes = [first - 1 for first in self._first]
+        self._hash_ahead()
+        return [self.begin_next(slot) for slot in range(self.num_envs)]
+
+    def begin_next(self, slot: int) -> int:
+        """Advances an env slot to its next episode; returns the seed."""
+        row = self._used[slot]
+        if row == self._depth:
+            self._hash_ahead()
+            row = 0
+        self._used[slot] = row + 1
+        self._episodes[slot] += 1
+        seed = self._ahead[row][slot]
+        self._current[slot] = seed
+        return seed
+
+    def chosen(self, slot: int, seed: int) -> EpisodePlace:
+        """Returns the place of an env slot (next episode number, given seed, length 0) after a reset with the seed."""
+        return EpisodePlace(self._episodes[slot] + 1, seed, 0)
+
+    def return_to(self, slot: int, place: EpisodePlace) -> None:
+        """Sets the episode number and seed of an env slot to those of a place."""
+        self._episodes[slot] = place.episode
+        self._current[slot] = place.seed
+        self._used[slot] = self._depth  # what was hashed ahead belongs to other episodes
+
+    def generator(self, slot: int) -> np.random.Generator:
+        """Returns the NumPy generator that ``gymnasium.utils.seeding.np_random`` creates for the env slot's seed."""
+        row = self._used[slot] - 1
+        if self._ahead[row][slot] == self._current[slot]:
+            return generator_of(self._words[row, slot])
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self._current[slot])))
+
+    def place(self, slot: int, length: int) -> EpisodePlace:
+        """Returns the place of an env slot after `length` actions in its current episode."""
+        return EpisodePlace(self._episodes[slot], self._current[slot], length)
+
+    def places(self, lengths: Iterable[int]) -> list[EpisodePlace]:
+        """Returns the place of each env slot after `lengths` actions in its current episode."""
+        return list(map(EpisodePlace, self._episodes, self._current, lengths))
+
+    def _hash_ahead(self) -> None:
+        """Precomputes the seeds of every env slot's next episodes, and the SeedSequence words that seed PCG64."""
+        slots = np.arange(self.num_envs, dtype=np.uint32)
+        rows = np.arange(1, self._depth + 1)[:, None]
+        seeds = self._seeds.seeds(slots, np.asarray(self._episodes) + rows)
+        words = hash_keys([seeds.ravel().astype(np.uint32)], 8)
+        self._ahead: list[list[int]] = seeds.tolist()
+        self._words = words.reshape(self._depth, self.num_envs, 8)
+        self._used = [0] * self.num_envs

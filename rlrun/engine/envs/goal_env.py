@@ -1,0 +1,101 @@
+"""Envs with goals: their rewards and terminations as functions of achieved and desired goals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.single_env import make_single_env
+from rlrun.engine.envs.vector_env import env_error
+from rlrun.engine.messages.errors import UsageError
+
+Array = NDArray[Any]
+
+PROBED_ROWS = 16
+"""Rows of the first call that are computed one by one as well."""
+
+
+class GoalEnv:
+    """Goal functions of an env, called on an instance that is never stepped.
+
+    The env has `compute_reward(achieved_goal, desired_goal, info)` of goals [N, ...], as Gymnasium-Robotics' envs have,
+    and may have `compute_terminated` with the same arguments. `info` is empty: replays do not keep infos.
+
+    Args:
+        config: Config of the env.
+
+    Raises:
+        UsageError: The env has no `compute_reward`, or tasks that change it.
+        EnvError: The env cannot be created.
+    """
+
+    def __init__(self, config: EnvConfig) -> None:
+        if config.varies:
+            raise UsageError("replay.hindsight: rewards of an env with tasks or a curriculum depend on more than goals")
+        self._id = config.id
+        env = make_single_env(config)
+        self._compute_reward = _attribute(env, "compute_reward")
+        self._compute_terminated = _attribute(env, "compute_terminated")
+        self._is_checked = False
+        if self._compute_reward is None:
+            raise UsageError(
+                f"replay.hindsight: env {config.id} has no compute_reward(achieved_goal, desired_goal, info); leave "
+                "hindsight out, or add it to the env"
+            )
+
+    def rewards(self, achieved: Array, desired: Array) -> NDArray[np.float32]:
+        """Rewards [N] of steps after which goals [N, ...] were achieved, where others were desired.
+
+        Raises:
+            UsageError: A goal function is not one of each row alone.
+            EnvError: It raised.
+        """
+        if not self._is_checked and len(achieved):
+            self._check(achieved[:PROBED_ROWS], desired[:PROBED_ROWS])
+            self._is_checked = True
+        return self._call("compute_reward", self._compute_reward, achieved, desired).astype(np.float32)
+
+    def terminateds(self, achieved: Array, desired: Array) -> NDArray[np.bool_] | None:
+        """Whether goals end an episode, [N]; None if the env has no `compute_terminated`."""
+        if self._compute_terminated is None:
+            return None
+        return self._call("compute_terminated", self._compute_terminated, achieved, desired).astype(np.bool_)
+
+    def _check(self, achieved: Array, desired: Array) -> None:
+        """Compares a call on many rows with calls on single rows, and with a second call on the same memory."""
+        functions = {"compute_reward": self._compute_reward, "compute_terminated": self._compute_terminated}
+        for name, function in functions.items():
+            if function is None:
+                continue
+            together = self._call(name, function, achieved, desired)
+            alone = [
+                self._call(name, function, achieved[i : i + 1], desired[i : i + 1])[0] for i in range(len(achieved))
+            ]
+            again = self._call(name, function, achieved, desired)
+            if not np.allclose(together, alone) or not np.array_equal(together, again):
+                raise UsageError(
+                    f"replay.hindsight: {name} of env {self._id} must be a pure function of each row of goals; for "
+                    f"{len(achieved)} rows it gave {together.tolist()}, and one by one {np.array(alone).tolist()}"
+                )
+
+    def _call(self, name: str, function: Callable[..., Any] | None, achieved: Array, desired: Array) -> Array:
+        assert function is not None
+        try:
+            found = np.asarray(function(achieved.copy(), desired.copy(), {}))
+        except Exception as error:
+            raise env_error(self._id, f"{name}()", "goals of a replay", error) from error
+        if found.shape not in ((), (len(achieved),)):
+            raise UsageError(
+                f"replay.hindsight: {name} of env {self._id} must return one number for each row; for goals "
+                f"{achieved.shape} it returned {found.shape}"
+            )
+        return np.broadcast_to(found, (len(achieved),))
+
+
+def _attribute(env: Any, name: str) -> Callable[..., Any] | None:
+    """The function of that name of the env or its outermost wrapper that has one; None if none has."""
+    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None

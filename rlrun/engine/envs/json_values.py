@@ -1,0 +1,82 @@
+"""JSON form of elements of spaces: numbers, lists of them, objects for Dict spaces and lists for Tuple spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import Dict, Tuple
+
+from rlrun.engine.data.space_kinds import known_kind
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.envs.spaces import Misfit, Tree, empty_batch, row_writer
+
+_SUBJECT = "the observation"
+"""Subject of the messages of `Misfit`."""
+
+
+def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _SUBJECT) -> Tree:
+    """Converts elements in JSON form to a batch of the space, a tree of arrays [N, ...].
+
+    Bounds of real numbers are not checked, as for observations of envs.
+
+    Args:
+        space: The space.
+        elements: Any plain data.
+        subject: What the elements are, for messages.
+
+    Raises:
+        Misfit: An element is not in the space; the message names it, and its part.
+    """
+    batch = empty_batch(space, len(elements))
+    write = row_writer(space, batch)
+    for row, element in enumerate(elements):
+        named = f"{subject} {row}" if len(elements) > 1 else subject
+        try:
+            with np.errstate(over="raise"):
+                write(row, element)
+        except Misfit as error:
+            raise Misfit(str(error).replace(_SUBJECT, named, 1)) from None
+        except (FloatingPointError, OverflowError):
+            raise Misfit(f"{named} holds a number that is too large for {space}") from None
+    return batch
+
+
+def action_batch_from_json(space: Space[Any], actions: Sequence[Any]) -> Tree:
+    """Converts actions in JSON form to a batch, as `batch_from_json` does; true and false are no choices.
+
+    Raises:
+        Misfit: An action is not in the space; the message names it, and its part.
+    """
+    batch = batch_from_json(space, actions, "the action")
+    if any(_has_flag_as_choice(space, action) for action in actions):
+        raise Misfit(f"the action holds true or false where {space} takes whole numbers")
+    return batch
+
+
+def _has_flag_as_choice(space: Space[Any], action: Any) -> bool:
+    """Whether an action of a space holds true or false as a choice, which NumPy takes as 1 or 0."""
+    if isinstance(space, Dict):
+        return any(_has_flag_as_choice(part, action[key]) for key, part in space.items())
+    if isinstance(space, Tuple):
+        return any(_has_flag_as_choice(part, own) for part, own in zip(space, action, strict=True))
+    return known_kind(space).meaning == "choices" and _holds_flag(action)
+
+
+def _holds_flag(action: Any) -> bool:
+    return any(map(_holds_flag, action)) if isinstance(action, list) else isinstance(action, bool)
+
+
+def batch_to_json(batch: Tree) -> list[Any]:
+    """Converts a batch, a tree of arrays [N, ...], to N elements in JSON form.
+
+    Examples:
+        >>> batch_to_json({"gear": np.array([3, 1]), "wheel": np.array([[0.5], [-0.5]])})
+        [{'gear': 3, 'wheel': [0.5]}, {'gear': 1, 'wheel': [-0.5]}]
+    """
+    lists = map_tree(lambda leaf: np.asarray(leaf).tolist(), batch)
+    if isinstance(lists, list):
+        return lists
+    return [map_tree(lambda leaf, row=row: leaf[row], lists) for row in range(len(leaves(lists)[0]))]

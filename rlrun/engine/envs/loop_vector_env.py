@@ -1,0 +1,254 @@
+"""Sequential vector env backend: steps single Gymnasium envs in a loop in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.env_watch import telling_place
+from rlrun.engine.envs.episode_ledger import EpisodeLedger
+from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.spaces import Misfit, action_misfit, empty_batch, misfit, row_splitter, row_writer
+from rlrun.engine.envs.step_columns import reading_columns
+from rlrun.engine.envs.step_marks import NO_SLOT, StepMarks
+from rlrun.engine.envs.vector_env import (
+    BadReturn,
+    EnvError,
+    Infos,
+    Tree,
+    close_or_warn,
+    env_error,
+    first_not_finite,
+    observation_hash,
+)
+
+_FLAG = (bool, np.bool_)
+
+
+class LoopVectorEnv:
+    """Vector env that steps single envs in a loop, with observations in one preallocated batch.
+
+    Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
+    only rewards, the type of set termination and truncation flags, and the shape and dtype of observations are checked.
+
+    Args:
+        env_id: Name of the env in messages.
+        envs: Single environments with equal spaces, one for each env slot.
+        seeds: Episode seeds, a function of env slot and episode number.
+        first_episodes: Number of each env slot's first episode.
+        columns: Names of the numbers in each step's info that are recorded as columns.
+    """
+
+    name = "loop"
+    seeds_episodes = True
+
+    def __init__(
+        self,
+        env_id: str,
+        envs: Sequence[gymnasium.Env[Any, Any]],
+        seeds: EpisodeSeeds,
+        first_episodes: Sequence[int] | None = None,
+        columns: Sequence[str] = (),
+    ) -> None:
+        self.num_envs = len(envs)
+        self.observation_space = envs[0].observation_space
+        self.action_space = envs[0].action_space
+        self._env_id = env_id
+        self._envs = list(envs)
+        self._steps = [env.step for env in envs]
+        self.columns: Mapping[str, NDArray[np.float64]] = {name: np.zeros(self.num_envs) for name in columns}
+        if columns:
+            self._steps = [reading_columns(env_step, self.columns, slot) for slot, env_step in enumerate(self._steps)]
+        self._slots = range(self.num_envs)
+        self._marks = StepMarks(env_id, seeds, self.num_envs)
+        self._worker_index = seeds.worker_index
+        self._ledger = EpisodeLedger(seeds, self.num_envs, first_episodes)
+        self._observations = empty_batch(self.observation_space, self.num_envs)
+        self._write = row_writer(self.observation_space, self._observations)
+        self._rows = row_splitter(self.action_space)
+        self._rewards = np.zeros(self.num_envs)
+        # A memoryview takes numbers alone, in half the time; the array would read the text "1".
+        self._reward_of = self._rewards.data.cast("B").cast("d")
+        self._terminateds = np.zeros(self.num_envs, dtype=bool)
+        self._truncateds = np.zeros(self.num_envs, dtype=bool)
+        self._awaiting = [False] * self.num_envs
+        self._lengths = [0] * self.num_envs
+        self._unchecked = True
+
+    def reset(self) -> Tree:
+        """Starts the first episode of every env slot with its own seed."""
+        for slot, seed in enumerate(self._ledger.start_over()):
+            self._reset_slot(slot, seed)
+        self._marks.rest()
+        self._unchecked = True
+        return self._observations
+
+    @telling_place(lambda own: own["self"]._where(own["slot"]))
+    def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
+        if self._unchecked:
+            return self._first_step(actions)
+        rewards, terminateds, truncateds = self._reward_of, self._terminateds, self._truncateds
+        awaiting, lengths, write, mark = self._awaiting, self._lengths, self._write, self._marks.slot
+        infos: Infos = {}
+        terminateds.fill(False)
+        truncateds.fill(False)
+        slot, result = 0, None
+        try:
+            for slot, env_step, action in zip(self._slots, self._steps, self._rows(actions), strict=True):
+                mark[0], result = slot, None
+                if awaiting[slot]:
+                    self._reset_slot(slot, self._ledger.begin_next(slot))
+                    rewards[slot] = 0.0
+                    continue
+                result = observation, reward, terminated, truncated, info = env_step(action)
+                write(slot, observation)
+                rewards[slot] = reward
+                if terminated or truncated:
+                    if not (isinstance(terminated, _FLAG) and isinstance(truncated, _FLAG)):
+                        raise TypeError("terminated and truncated must be True or False")
+                    terminateds[slot] = terminated
+                    truncateds[slot] = truncated
+                    awaiting[slot] = True
+                    if info:
+                        infos[slot] = info
+                lengths[slot] += 1
+            mark[0] = NO_SLOT
+        except EnvError:
+            raise
+        except Misfit as error:
+            self._lengths[slot] += 1
+            self._refuse("step()", slot, str(error))
+        except (Exception, SystemExit) as error:
+            if result is not None:  # what was wrong is found by looking closely
+                self._lengths[slot] += 1
+                self._look_closely(slot, result)
+            raise env_error(self._env_id, "step()", self._where(slot), error) from error
+        if (bad := first_not_finite(self._rewards)) is not None:
+            self._refuse("step()", bad[0], f"the reward must be a finite number, not {self._rewards[bad]}")
+        return self._observations, self._rewards, terminateds, truncateds, infos
+
+    def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
+        """Starts episodes with given seeds in some env slots; see `VectorEnv.begin`."""
+        for slot, seed in zip(slots, seeds, strict=True):
+            self._ledger.return_to(slot, self._ledger.chosen(slot, seed))
+            self._reset_slot(slot, seed)
+        self._marks.rest()
+        return self._observations
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns the current place of each env slot: episode number, seed and episode length so far."""
+        return self._ledger.places(self._lengths)
+
+    def restore(
+        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+    ) -> tuple[Tree, list[bool]]:
+        """Returns to the given places, one env slot after another; see `VectorEnv.restore`."""
+        deadline = time.monotonic() + max_replay_s
+        exact = []
+        for slot, place in enumerate(places):
+            self._ledger.return_to(slot, place)
+            self._reset_slot(slot, place.seed)
+            exact.append(self._replay(slot, place, actions[slot], hashes[slot], deadline))
+            if not exact[-1]:
+                self._reset_slot(slot, self._ledger.begin_next(slot))
+        self._marks.rest()
+        self._unchecked = True
+        return self._observations, exact
+
+    def close(self) -> None:
+        """Closes the environments."""
+        for slot, env in enumerate(self._envs):
+            close_or_warn(env.close, self._env_id, self._where(slot))
+
+    @telling_place(lambda own: own["self"]._where(own["slot"]))
+    def _replay(self, slot: int, place: EpisodePlace, actions: Tree, saved_hash: str, deadline: float) -> bool:
+        """Replays an env slot's actions after its reset; returns whether the observation equals the recorded one."""
+        env_step = self._steps[slot]
+        try:
+            for action in self._rows(actions):
+                if self._awaiting[slot] or time.monotonic() > deadline:
+                    return False
+                observation, _, terminated, truncated, _ = env_step(action)
+                self._write(slot, observation)
+                self._lengths[slot] += 1
+                self._awaiting[slot] = bool(terminated or truncated)
+        except (Exception, SystemExit) as error:
+            raise env_error(self._env_id, "step()", self._where(slot), error) from error
+        row = map_tree(lambda leaf: leaf[slot], self._observations)
+        return self._lengths[slot] == place.length and observation_hash(row) == saved_hash
+
+    @telling_place(lambda own: own["self"]._where(own["slot"]))
+    def _reset_slot(self, slot: int, seed: int) -> None:
+        """Resets an env slot to the ledger's current episode."""
+        self._awaiting[slot] = False
+        self._lengths[slot] = 0
+        self._marks.begin(slot, self._ledger.place(slot, 0).episode, seed)
+        try:
+            observation, info = self._envs[slot].reset(seed=seed)
+        except (Exception, SystemExit) as error:
+            starts = self._ledger.place(slot, 0).episode == 0
+            raise env_error(self._env_id, "reset()", self._where(slot), error, starts=starts) from error
+        self._check_observation("reset()", slot, observation)
+        if not isinstance(info, dict):
+            self._refuse("reset()", slot, f"the info must be a dict, not {type(info).__name__}")
+        self._write(slot, observation)
+
+    def _first_step(
+        self, actions: Tree
+    ) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Steps all env slots with full validation of actions and return values."""
+        reason = action_misfit(self.action_space, actions, self.num_envs)
+        if reason:
+            raise EnvError(f"env {self._env_id} cannot be given these actions: {reason}")
+        self._unchecked = False
+        plain = self._steps
+        self._steps = [self._checked(slot, env_step) for slot, env_step in enumerate(plain)]
+        try:
+            return self.step(actions)
+        finally:
+            self._steps = plain
+
+    def _checked(self, slot: int, env_step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Wraps an env slot's step function with full validation of the return values."""
+
+        def step(action: Any) -> Any:
+            result = env_step(action)
+            self._look_closely(slot, result)
+            return result
+
+        return step
+
+    def _look_closely(self, slot: int, result: Any) -> None:
+        """Validates the return value of a step; raises an error if it is invalid."""
+        if not isinstance(result, tuple) or len(result) != 5:
+            size = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
+            self._refuse(
+                "step()", slot, f"it must return (observation, reward, terminated, truncated, info), not {size}"
+            )
+        observation, reward, terminated, truncated, info = result
+        self._check_observation("step()", slot, observation)
+        if np.ndim(reward) or not isinstance(reward, int | float | np.number | np.bool_ | np.ndarray):
+            self._refuse("step()", slot, f"the reward must be a number, not {reward!r}")
+        for name, flag in (("terminated", terminated), ("truncated", truncated)):
+            if not isinstance(flag, _FLAG):
+                self._refuse("step()", slot, f"{name} must be True or False, not {flag!r}")
+        if not isinstance(info, dict):
+            self._refuse("step()", slot, f"the info must be a dict, not {type(info).__name__}")
+
+    def _check_observation(self, doing: str, slot: int, observation: Any) -> None:
+        reason = misfit(self.observation_space, observation)
+        if reason:
+            self._refuse(doing, slot, reason)
+
+    def _refuse(self, doing: str, slot: int, reason: str) -> NoReturn:
+        raise BadReturn(f"env {self._env_id} returned from {doing} what it may not ({self._where(slot)}): {reason}")
+
+    def _where(self, slot: int) -> str:
+        return f"worker {self._worker_index}, env {slot}, {self._ledger.place(slot, self._lengths[slot])}"

@@ -1,0 +1,302 @@
+"""Creation of a single Gymnasium env from its config: registered id or factory, time limit and wrappers."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, load_env_creator
+
+from rlrun.engine.envs.action_masks import with_action_masks
+from rlrun.engine.envs.begin_with import BeginWith
+from rlrun.engine.envs.env_config import EnvConfig, WrapperConfig, kwargs_of_tasks
+from rlrun.engine.envs.env_ids import check_installed, factory_of, find_spec, is_factory, is_usable_kind, nearest_id
+from rlrun.engine.envs.env_watch import Watched
+from rlrun.engine.envs.spaces import check_spaces
+from rlrun.engine.envs.tasks import EpisodeTasks, Lessons, TaskEnv, check_functions
+from rlrun.engine.envs.vector_env import env_error
+from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError, did_you_mean
+from rlrun.engine.settings.registry import load_object
+
+Env: TypeAlias = "gymnasium.Env[Any, Any]"
+
+
+def make_single_env(
+    config: EnvConfig,
+    *,
+    render_mode: str | None = None,
+    worker_index: int = 0,
+    env_index: int = 0,
+    seed: int = 0,
+    lessons: Lessons | None = None,
+) -> Env:
+    """Creates the single env of an env slot of the loop backend.
+
+    Args:
+        config: Config of the env.
+        render_mode: Gymnasium's render mode, or None.
+        worker_index: Index of the rollout worker, passed to a factory with this parameter.
+        env_index: Index of the worker's env slot, passed to a factory with this parameter.
+        seed: Seed of the first episode, passed to a factory with this parameter.
+        lessons: Curriculum arguments of the env slots; None without a curriculum.
+
+    Raises:
+        UsageError: The id, a wrapper or a keyword argument does not exist.
+        EnvironmentUnusable: A package is missing, or the object is no env, or has unsupported spaces.
+        EnvError: The env's own code raised.
+    """
+    offered: dict[str, Any] = {"worker_index": worker_index, "env_index": env_index, "seed": seed}
+    kwargs = dict(config.kwargs) if render_mode is None else {**config.kwargs, "render_mode": render_mode}
+    where = f"worker {worker_index}, env {env_index}"
+    if not config.varies:
+        return _of_one_task(config, kwargs, offered, where)
+    return TaskEnv(
+        config.id,
+        lambda more: _of_one_task(config, {**kwargs, **more}, offered, where),
+        EpisodeTasks(config.tasks, lessons, env_index),
+        shows_task=config.task_in_observation,
+    )
+
+
+def _of_one_task(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:
+    """Creates the env of one task, with the task's keyword arguments."""
+    with Watched(f"env {config.id}: making it ({where})"):
+        env = (
+            _from_factory(config, kwargs, offered, where)
+            if is_factory(config.id)
+            else _from_registry(config, kwargs, where)
+        )
+        for wrapper in config.wrappers:
+            env = _wrapped(env, wrapper, config.id, where)
+    # Wrappers hand a missing attribute on as an AttributeError, hence the defaults.
+    check_spaces(config.id, getattr(env, "observation_space", None), getattr(env, "action_space", None))
+    env = with_action_masks(env)
+    return BeginWith(env, config.reset_options) if config.reset_options else env
+
+
+def check_single_env(config: EnvConfig) -> None:
+    """Validates an env config without creating the env: id or factory, wrappers, packages, keyword arguments.
+
+    Raises:
+        UsageError: A name or a keyword argument does not exist.
+        EnvironmentUnusable: A package is not installed.
+        UserCodeError: The module of a factory or wrapper raises while it is imported.
+    """
+    check_functions(config.tasks, config.curriculum)
+    for wrapper in config.wrappers:
+        check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
+    if is_factory(config.id):
+        factory = factory_of(config)
+        offered: dict[str, Any] = {
+            name: 0 for name in ("worker_index", "env_index", "seed") if name in _parameters(factory)
+        }
+        for kwargs in kwargs_of_tasks(config.kwargs, config.tasks):
+            check_call(factory, (), {**offered, **kwargs}, f"env {config.id}")
+        return
+    spec = _usable_spec(config.id)
+    for kwargs in kwargs_of_tasks(config.kwargs, config.tasks):
+        if kwargs:
+            check_call(_creator(spec), (), {**spec.kwargs, **kwargs}, f"env {config.id}")
+            _check_model_file(spec, kwargs)
+
+
+def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:
+    env = made_by(factory_of(config), config.id, kwargs, offered, where)
+    if not isinstance(env, gymnasium.Env):
+        raise EnvironmentUnusable(
+            f"env {config.id}: its factory must return a gymnasium.Env, {_not_an_env(env, config.id)}"
+        )
+    return env if config.max_episode_steps is None else gymnasium.wrappers.TimeLimit(env, config.max_episode_steps)
+
+
+def made_by(
+    factory: Callable[..., Any], env_id: str, kwargs: Mapping[str, Any], offered: Mapping[str, Any], where: str
+) -> Any:
+    """Calls an env's factory; returns whatever it made.
+
+    Args:
+        factory: The factory.
+        env_id: Name of the env in messages.
+        kwargs: Keyword arguments.
+        offered: Further arguments by name, passed to a factory with these parameters.
+        where: Place of the env in messages.
+
+    Raises:
+        UsageError: The keyword arguments do not fit.
+        EnvStartFailed: The factory raised.
+    """
+    wanted = _parameters(factory)
+    kwargs = {**{name: value for name, value in offered.items() if name in wanted}, **kwargs}
+    check_call(factory, (), kwargs, f"env {env_id}")
+    try:
+        return factory(**kwargs)
+    except (Exception, SystemExit) as error:
+        raise env_error(env_id, "its factory", where, error, starts=True) from error
+
+
+def _from_registry(config: EnvConfig, kwargs: dict[str, Any], where: str) -> Env:
+    spec = _usable_spec(config.id)
+    # A spec with a version is taken as it is: an older version than the newest is a choice, not a mistake to warn of.
+    # Order enforcing would cost each step a call to notice what the loop backend never does.
+    spec = dataclasses.replace(spec, order_enforce=False)
+    check_call(_creator(spec), (), {**spec.kwargs, **kwargs}, f"env {config.id}")
+    _check_model_file(spec, kwargs)
+    try:
+        with _without_model_warnings(spec):
+            return gymnasium.make(spec, config.max_episode_steps, disable_env_checker=True, **kwargs)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise EnvironmentUnusable(f"env {config.id}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise env_error(config.id, "its constructor", where, error, starts=True) from error
+
+
+def _creator(spec: EnvSpec) -> Callable[..., Any]:
+    """Returns the entry point of a registered env; the import may fail in the user's module."""
+    if not isinstance(spec.entry_point, str):
+        return spec.entry_point  # type: ignore[no-any-return]
+    try:
+        with warnings.catch_warnings():
+            # What Box2D's bindings say about themselves on every import.
+            warnings.filterwarnings("ignore", r"builtin type \w+ has no __module__ attribute", DeprecationWarning)
+            return load_env_creator(spec.entry_point)  # type: ignore[no-any-return]
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise EnvironmentUnusable(f"env {spec.id}: {error}") from error
+    except Exception as error:
+        raise env_error(
+            spec.id, f"the import of {spec.entry_point}", "before any was made", error, starts=True
+        ) from error
+
+
+def _usable_spec(env_id: str) -> EnvSpec:
+    """Returns the `EnvSpec` of an env that has a single form and installed dependencies."""
+    spec = find_spec(env_id)
+    if not is_usable_kind(spec):
+        newer = [known.id for known in gymnasium.registry.values() if is_usable_kind(known)]
+        raise EnvironmentUnusable(f"env {env_id} is no longer part of Gymnasium{nearest_id(env_id, newer)}")
+    check_installed(spec)
+    if spec.entry_point is None:
+        raise UsageError(f"env {env_id} is registered as a vector env only: use backend vector, without wrappers")
+    return spec
+
+
+def _wrapped(env: Env, wrapper: WrapperConfig, env_id: str, where: str) -> Env:
+    wrapper_class = _wrapper_class(wrapper)
+    check_call(wrapper_class, (env,), wrapper.kwargs, f"wrapper {wrapper.id}")
+    try:
+        wrapped = wrapper_class(env, **wrapper.kwargs)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
+    except UsageError as error:  # of a wrapper that comes with rlrun
+        raise UsageError(f"env {env_id}: wrapper {wrapper.id}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise env_error(env_id, f"the constructor of wrapper {wrapper.id}", where, error, starts=True) from error
+    if not isinstance(wrapped, gymnasium.Env):
+        raise EnvironmentUnusable(f"wrapper {wrapper.id} must return a gymnasium.Env, {_not_an_env(wrapped, env_id)}")
+    return wrapped
+
+
+def _wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
+    if ":" in wrapper.id:
+        return load_object(wrapper.id, "env wrapper")  # type: ignore[no-any-return]
+    names = [name for name in gymnasium.wrappers.__all__ if name != "vector"]
+    if wrapper.id not in names:
+        hint = did_you_mean(wrapper.id, names) or "; one of your own is written package.module:Class"
+        raise UsageError(f"there is no wrapper '{wrapper.id}' in gymnasium.wrappers{hint}")
+    try:
+        return getattr(gymnasium.wrappers, wrapper.id)  # type: ignore[no-any-return]
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:  # some are imported when they are asked for
+        raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
+
+
+def check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> None:
+    """Validates arguments against a callable's signature, so that a later TypeError is known to come from its code."""
+    parameters = _parameters(called)
+    if not parameters:
+        return
+    if "render_mode" in kwargs and not {"render_mode", _any_keyword(called)} & {*parameters}:
+        raise EnvironmentUnusable(f"{what} cannot be drawn: it has no parameter render_mode")
+    try:
+        inspect.signature(called).bind(*args, **kwargs)
+    except TypeError as error:
+        unknown = [name for name in kwargs if name not in parameters]
+        hint = did_you_mean(unknown[0], parameters) if unknown else ""
+        raise UsageError(f"{what}: its keyword arguments do not fit: {error}{hint}") from None
+
+
+def _parameters(called: Callable[..., Any]) -> list[str]:
+    """Returns the names of a callable's parameters; empty if unknown, as for some functions in C."""
+    try:
+        return list(inspect.signature(called).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _any_keyword(called: Callable[..., Any]) -> str:
+    """Returns the name of a callable's `**kwargs` parameter, "" if there is none."""
+    parameters = inspect.signature(called).parameters.values()
+    return next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD), "")
+
+
+def _not_an_env(found: Any, factory: str) -> str:
+    if found is None:
+        return "but it returned None: is a return statement missing?"
+    bases = [base.__module__ for base in type(found).__mro__]
+    packages = [module.partition(".")[0] for module in bases]
+    if "gym" in packages:
+        return "but it returned one of the old gym package: derive it from gymnasium.Env"
+    if "pettingzoo" in packages or "rlrun.engine.worlds.world" in bases:
+        return f"but it returned a world of many agents, a {type(found).__name__}: write env: {{world: {factory}}}"
+    return f"but it returned a {type(found).__name__}"
+
+
+def _check_model_file(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
+    """Validates that the model file in the arguments of a Gymnasium MuJoCo env exists.
+
+    Raises:
+        UsageError: The file does not exist by Gymnasium's rule of lookup.
+    """
+    file = kwargs.get("xml_file")
+    if not isinstance(file, str) or not _is_mujoco(spec):
+        return
+    try:
+        importlib.import_module("gymnasium.envs.mujoco.mujoco_env").expand_model_path(file)
+    except OSError as error:
+        raise UsageError(
+            f"env {spec.id}: kwargs.xml_file: {error}; Gymnasium looks for '{file}' among its own models unless it "
+            f"begins with / or ./, which is this folder: {Path.cwd()}"
+        ) from None
+
+
+def _is_mujoco(spec: EnvSpec) -> bool:
+    return str(spec.entry_point).startswith("gymnasium.envs.mujoco.")
+
+
+@contextlib.contextmanager
+def _without_model_warnings(spec: EnvSpec) -> Iterator[None]:
+    """Suppresses MuJoCo's message on a deprecated attribute in Gymnasium's own HalfCheetah.
+
+    MuJoCo would print the message for each env, and leave a MUJOCO_LOG.TXT in the working directory. Other messages of
+    MuJoCo about a model become Python warnings.
+    """
+    if not _is_mujoco(spec):
+        yield
+        return
+    mujoco = importlib.import_module("mujoco")
+
+    def hear(text: str) -> None:
+        if "settotalmass" not in text:
+            warnings.warn(f"MuJoCo on the model of {spec.id}: {text}", stacklevel=2)
+
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(hear)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)

@@ -1,0 +1,67 @@
+"""Recording of numbers from step infos as batch columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.envs.spaces import Misfit
+
+Step = Callable[[Any], Any]
+"""Type of an env's method `step`."""
+
+
+def reading_columns(env_step: Step, columns: Mapping[str, NDArray[np.float64]], slot: int) -> Step:
+    """Wraps an env slot's step function to record numbers of each info as columns.
+
+    Args:
+        env_step: The env's method `step`.
+        columns: Arrays [B] to record in, by name of the info entry.
+        slot: The env slot.
+
+    Raises:
+        Misfit: By the returned function, if an info entry is missing or is not a finite number.
+    """
+    kept = list(columns.items())
+
+    def step(action: Any) -> Any:
+        result = env_step(action)
+        *_, info = result
+        for name, column in kept:
+            column[slot] = column_number(info, name)
+        return result
+
+    return step
+
+
+def column_number(info: Mapping[str, Any], name: str) -> float:
+    """Returns the number of a column in a step's info.
+
+    Raises:
+        Misfit: The info entry is missing or is not a finite number.
+    """
+    number = finite_number(info.get(name))
+    if number is None:
+        found = repr(info[name]) if name in info else f"there is none; the info has {sorted(map(str, info))}"
+        raise Misfit(f"env.columns names {name!r}, which must be a finite number in every step's info: {found}")
+    return number
+
+
+def finite_number(value: Any) -> float | None:
+    """Converts a value to a finite float64 number, None if it is not a finite number.
+
+    Examples:
+        >>> finite_number(True), finite_number(10**400), finite_number("1")
+        (1.0, None, None)
+    """
+    if not isinstance(value, int | float | np.integer | np.floating | np.bool_):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,196 @@
+"""Crash-safe record of the env slot or world being stepped, for error messages after a crash in native code.
+
+The record is in a memory-mapped file, which survives a crash of the process. So an update is a single store: the env
+slot at each of its steps, and episode and seed at each reset. Env slots stepped in lockstep share one mark.
+"""
+
+from __future__ import annotations
+
+import mmap
+import platform
+import struct
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from typing_extensions import override
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+
+_FILES = ".env-steps-{}-{}"
+"""File name of a process's step mark, by worker index and seed stream."""
+
+_HEAD = struct.Struct("=qqq")
+_EPISODE = struct.Struct("=qq")
+NO_SLOT = -1
+ALL_SLOTS = -2
+_LARGEST_BYTES = 1_000_000
+
+_kept_in: list[Path] = []
+"""Stack of trial directories; the last one is that of the trial of this process."""
+
+
+class MarksPlace(NamedTuple):
+    """Location of the step marks (files that name the env slot being stepped) of a trial's processes.
+
+    Attributes:
+        host: Name of the machine; processes on other machines write no marks.
+        directory: The trial's directory on that machine.
+    """
+
+    host: str
+    directory: Path
+
+
+MOST_TOLD = 8
+"""Limit on the number of env slots named in a message on a lockstep env."""
+
+
+def told_in_part(slots: Sequence[str]) -> str:
+    """Joins the descriptions of env slots to one text, truncated after the first `MOST_TOLD`."""
+    more = [f"and {len(slots) - MOST_TOLD} more"] if len(slots) > MOST_TOLD else []
+    return "; ".join([*slots[:MOST_TOLD], *more])
+
+
+class SteppedSlot(NamedTuple):
+    """Env slot or world that was being stepped when a process ended.
+
+    Attributes:
+        slot: The env slot, or the number of the world.
+        episode: Number of its episode, from 0.
+        seed: The seed that the episode was reset with.
+    """
+
+    slot: int
+    episode: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class SteppedEnv:
+    """Env, and those of its env slots that were being stepped when a process ended.
+
+    Attributes:
+        env_id: The env's id or factory.
+        slots: The env slot or world that was being stepped; all slots of a lockstep env.
+        in_training: Whether the episodes were for training, and not for evaluation.
+        each: Kind of a slot: `env` or `world`.
+    """
+
+    env_id: str
+    slots: tuple[SteppedSlot, ...]
+    in_training: bool
+    each: str = "env"
+
+    @override
+    def __str__(self) -> str:
+        what = "" if self.in_training else "an evaluation in "
+        told = [f"{self.each} {slot}, episode {episode} with seed {seed}" for slot, episode, seed in self.slots]
+        return f"{what}env {self.env_id} ({told_in_part(told)})"
+
+
+class StepMarks:
+    """Writer of a step mark, which names the env slot being stepped; kept only in processes of a trial.
+
+    Args:
+        env_id: The env's id or factory.
+        seeds: Episode seeds, whose stream distinguishes training from evaluation.
+        num_envs: Number of env slots or worlds, B.
+        each: Kind of a slot: `env` or `world`.
+
+    Attributes:
+        slot: Array [1] with the env slot being stepped or reset; -1 for none, -2 for all in lockstep.
+    """
+
+    def __init__(self, env_id: str, seeds: EpisodeSeeds, num_envs: int, each: str = "env") -> None:
+        head = array("q", [NO_SLOT, seeds.stream, num_envs, *[0, 0] * num_envs])
+        memory = memoryview(_kept(seeds, head.tobytes() + f"{each} {env_id}".encode()))
+        self.slot = memory[:8].cast("q")
+        self._episodes = memory[_HEAD.size : _HEAD.size + num_envs * _EPISODE.size].cast("q")
+
+    def begin(self, slot: int, episode: int, seed: int) -> None:
+        """Marks the reset of an env slot to an episode."""
+        self._episodes[2 * slot], self._episodes[2 * slot + 1] = episode, seed
+        self.slot[0] = slot
+
+    def begin_at_once(self, places: Mapping[int, EpisodePlace]) -> None:
+        """Marks the reset of some env slots of a lockstep env to the episodes of the given places."""
+        for slot, place in places.items():
+            self._episodes[2 * slot], self._episodes[2 * slot + 1] = place.episode, place.seed
+        self.slot[0] = ALL_SLOTS
+
+    def rest(self) -> None:
+        """Marks that no env slot is being stepped."""
+        self.slot[0] = NO_SLOT
+
+
+def begin_marks(directory: Path) -> None:
+    """Enables step marks in a trial's directory for envs created afterwards; removes earlier marks."""
+    end_marks()
+    _remove_marks(directory)
+    _kept_in.append(directory)
+
+
+def end_marks() -> None:
+    """Disables step marks and removes the files, after a trial finished or failed with an error message."""
+    while _kept_in:
+        _remove_marks(_kept_in.pop())
+
+
+def marks_place() -> MarksPlace | None:
+    """Returns the location of this process's step marks, None if they are disabled."""
+    return MarksPlace(platform.node(), _kept_in[-1]) if _kept_in else None
+
+
+def keep_marks_at(place: MarksPlace | None) -> None:
+    """Enables step marks in a worker process at its trial's location, if that is on the same machine."""
+    if place is not None and place.host == platform.node() and place.directory.is_dir():
+        _kept_in[:] = [place.directory]
+
+
+def stepped_env(directory: Path, worker: int = 0) -> SteppedEnv | None:
+    """Reads the mark of a dead process: the env that was being stepped, None if there was none or marks are unreadable.
+
+    Args:
+        directory: The trial's directory.
+        worker: Index of the rollout worker, 0 for the trial's own process.
+    """
+    for path in sorted(directory.glob(_FILES.format(worker, "*"))):
+        try:
+            with path.open("rb") as file:
+                data = file.read(_LARGEST_BYTES)
+            slot, stream, num_envs = _HEAD.unpack_from(data)
+            stepped = range(num_envs) if slot == ALL_SLOTS else range(slot, slot + 1) if 0 <= slot < num_envs else ()
+            slots = tuple(SteppedSlot(b, *_EPISODE.unpack_from(data, _HEAD.size + b * _EPISODE.size)) for b in stepped)
+            if slots:
+                each, _, env_id = data[_HEAD.size + num_envs * _EPISODE.size :].decode().partition(" ")
+                return SteppedEnv(env_id, slots, in_training=stream == 0, each=each)
+        except (OSError, ValueError, struct.error):  # a damaged file has no usable mark
+            continue
+    return None
+
+
+def _kept(seeds: EpisodeSeeds, content: bytes) -> mmap.mmap | bytearray:
+    """Allocates memory with the given content: mapped to a file if step marks are enabled, else plain."""
+    if not _kept_in:
+        return bytearray(content)
+    path = _kept_in[-1] / _FILES.format(seeds.worker_index, seeds.stream)
+    try:
+        path.unlink(missing_ok=True)  # never shortened: an earlier env may still have it in its memory
+        with path.open("x+b", buffering=0) as file:
+            file.write(content)  # a hole in the file would end the process where the disk is full
+            return mmap.mmap(file.fileno(), len(content))
+    except (OSError, ValueError):  # no reason to end a run
+        return bytearray(content)
+
+
+def _remove_marks(directory: Path) -> None:
+    for path in directory.glob(_FILES.format("*", "*")):
+        try:
+            path.unlink()
+        except OSError:
+            continue

@@ -1,0 +1,281 @@
+"""Multi-task envs: each episode's task is sampled by the episode's seed, or set by a curriculum."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete
+
+from rlrun.engine.envs.env_config import TaskConfig
+from rlrun.engine.envs.vector_env import close_or_warn
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.settings.registry import load_object
+
+Env: TypeAlias = "gymnasium.Env[Any, Any]"
+
+TASK = "task"
+"""Key of the task in infos and observations."""
+
+TASK_DRAWS = 0x7A5C
+"""Seed constant that separates the sampling of tasks from the env's random stream."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Task of an episode: env arguments, and numbers for infos and observations.
+
+    Attributes:
+        config: Keyword arguments and reset options of the env.
+        index: Index in the list of tasks; None for a task that a function returned.
+        values: Numbers of the task by name, for infos and observations.
+        number: Number of tasks in the list; None for a task that a function returned.
+    """
+
+    config: TaskConfig
+    index: int | None
+    values: Mapping[str, float]
+    number: int | None = None
+
+    @property
+    def info(self) -> dict[str, float]:
+        """Info entries of the task: `task` is the index in a list; `task/NAME` are the numbers of a function's task."""
+        if self.index is not None:
+            return {TASK: self.index}
+        return {f"{TASK}/{name}": value for name, value in self.values.items()}
+
+    def space_with(self, inner: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
+        """Returns the observation space with the task added, `{observation: ..., task: ...}`.
+
+        Args:
+            inner: Observation space without the task; a Dict gets an additional key.
+
+        Raises:
+            UsageError: The task has no numbers, or observations already have its key.
+        """
+        if self.number is not None:
+            own: gymnasium.Space[Any] = Discrete(self.number)
+        elif self.values:
+            own = Box(-np.inf, np.inf, (len(self.values),), np.float32)
+        else:
+            raise UsageError("env.task_in_observation: the tasks of env.tasks hold no numbers that could be shown")
+        if not isinstance(inner, Dict):
+            return Dict({"observation": inner, TASK: own})
+        if TASK in inner.spaces:
+            raise UsageError(f"env.task_in_observation: observations have a part {TASK!r} already")
+        return Dict({**inner.spaces, TASK: own})
+
+    def shown_with(self, observation: Any, inner: gymnasium.Space[Any]) -> dict[str, Any]:
+        """Adds the task to an observation of the space `inner`: the index in the list, or all numbers of the task."""
+        own = np.int64(self.index) if self.index is not None else np.array([*self.values.values()], np.float32)
+        return {**(observation if isinstance(inner, Dict) else {"observation": observation}), TASK: own}
+
+
+class Tasks:
+    """Task distribution: a deterministic function from an episode's seed to a task.
+
+    Args:
+        source: List of tasks with equal probability, or `module:function` from a seed to a task.
+
+    Raises:
+        UsageError: The function does not exist.
+    """
+
+    def __init__(self, source: Sequence[TaskConfig] | str) -> None:
+        self._listed = () if isinstance(source, str) else tuple(source)
+        self._path = source if isinstance(source, str) else ""
+        self._function: Callable[[int], Any] | None = load_object(source, "tasks") if isinstance(source, str) else None
+
+    def of(self, seed: int) -> Task:
+        """Samples the task of the episode with a given seed.
+
+        Raises:
+            UsageError: The function returned no valid task.
+        """
+        if self._function is None:
+            index = int(np.random.default_rng([seed, TASK_DRAWS]).integers(len(self._listed)))
+            return Task(self._listed[index], index, {TASK: float(index)}, len(self._listed))
+        returned = self._function(seed)
+        try:
+            config = TaskConfig.parse(returned, path=f"the task of {self._path}")
+        except SpecError as error:
+            raise UsageError(f"{error}; a task is a dict with kwargs, reset_options or both") from error
+        return Task(config, None, numbers_of({**config.kwargs, **config.reset_options}))
+
+
+def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
+    """Extracts the numbers among values by name, lists element by element, sorted by name."""
+    found: dict[str, float] = {}
+    for name in sorted(values):
+        column = np.asarray(values[name])
+        if column.dtype.kind in "bif":
+            names = [name] if not column.ndim else [f"{name}/{i}" for i in range(column.size)]
+            found.update(zip(names, column.ravel().astype(float).tolist(), strict=True))
+    return found
+
+
+class Lessons:
+    """Curriculum state of a worker: each env slot adopts the latest keyword arguments at its next episode.
+
+    Args:
+        slots: Number of env slots.
+
+    Attributes:
+        latest: Arguments for episodes that begin from now on.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.latest: dict[str, Any] = {}
+        self._present: list[dict[str, Any]] = [{} for _ in range(slots)]
+        self._returns: set[int] = set()
+
+    def begin(self, slot: int) -> dict[str, Any]:
+        """Returns the arguments for the episode that begins in an env slot, or that is replayed there."""
+        if slot in self._returns:
+            self._returns.discard(slot)
+        else:
+            self._present[slot] = self.latest
+        return self._present[slot]
+
+    def state(self) -> dict[str, Any]:
+        """Returns the latest curriculum arguments, and the arguments of each env slot's current episode."""
+        return {"latest": self.latest, "present": list(self._present)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the curriculum from `state()`; the next `begin` of each env slot resumes its interrupted episode."""
+        self.latest = dict(state["latest"])
+        self._present = [dict(own) for own in state["present"]]
+        self._returns = set(range(len(self._present)))
+
+
+class EpisodeTasks:
+    """Tasks of one env slot's episodes: sampled by seeds and merged over the curriculum's arguments.
+
+    Args:
+        tasks: Source of the tasks, as in `Tasks`; None for a single task.
+        lessons: Curriculum arguments of the env slots; None without a curriculum.
+        slot: Index of the env slot.
+
+    Attributes:
+        task: Task of the current episode (before the first episode, that of seed 0); None without tasks.
+
+    Raises:
+        UsageError: The function does not exist, or returned no valid task.
+    """
+
+    def __init__(self, tasks: Sequence[TaskConfig] | str | None, lessons: Lessons | None, slot: int) -> None:
+        self._tasks = None if tasks is None else Tasks(tasks)
+        self._lessons = lessons
+        self._slot = slot
+        self.task = None if self._tasks is None else self._tasks.of(0)
+
+    @property
+    def config(self) -> TaskConfig:
+        """Config of the current task: keyword arguments and reset options of the env."""
+        return TaskConfig() if self.task is None else self.task.config
+
+    def begin(self, seed: int) -> dict[str, Any]:
+        """Samples the task of the episode with a seed; returns the env's keyword arguments."""
+        if self._tasks is not None:
+            self.task = self._tasks.of(seed)
+        lesson = {} if self._lessons is None else self._lessons.begin(self._slot)
+        return {**lesson, **self.config.kwargs}
+
+
+def check_functions(tasks: Sequence[TaskConfig] | str | None, curriculum: str | None) -> None:
+    """Validates that the task and curriculum functions of an env config exist.
+
+    Raises:
+        UsageError: A function does not exist; the message names the nearest.
+    """
+    if isinstance(tasks, str):
+        load_object(tasks, "tasks")
+    if curriculum is not None:
+        load_object(curriculum, "curriculum")
+
+
+class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Multi-task env, created again when the next episode's task has other keyword arguments.
+
+    Infos report the task: `task` is the index in a list, `task/NAME` a number of a task that a function returned.
+
+    Args:
+        env_id: Name of the env in messages.
+        make: Creates the env with additional keyword arguments.
+        episodes: Tasks of the episodes.
+        shows_task: Whether observations include the task, `{observation: ..., task: ...}`: the index in a list, or all
+            numbers of a task that a function returned.
+
+    Raises:
+        UsageError: A task has no numbers for observations.
+    """
+
+    def __init__(
+        self, env_id: str, make: Callable[[Mapping[str, Any]], Env], episodes: EpisodeTasks, *, shows_task: bool
+    ) -> None:
+        self._env_id = env_id
+        self._make = make
+        self._episodes = episodes
+        self._shows_task = shows_task
+        self._kwargs: Mapping[str, Any] = episodes.config.kwargs
+        self.env = make(self._kwargs)
+        self.action_space = self.env.action_space
+        self.render_mode, self.metadata = self.env.render_mode, self.env.metadata
+        self.observation_space = self._space() if shows_task else self.env.observation_space
+
+    def _space(self) -> gymnasium.Space[Any]:
+        """Returns the observation space with the task added."""
+        task = self._episodes.task
+        assert task is not None  # a config that shows tasks has some
+        return task.space_with(self.env.observation_space)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Resets the env to an episode with the task sampled by the seed."""
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(2**31)) if seed is None else seed
+        self._take(self._episodes.begin(drawn))
+        own = copy.deepcopy(self._episodes.config.reset_options)
+        observation, info = self.env.reset(seed=seed, options=own | (options or {}))
+        return self._shown(observation), self._told(info)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Steps the env of the current task."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._shown(observation), reward, terminated, truncated, self._told(info)
+
+    def _take(self, kwargs: Mapping[str, Any]) -> None:
+        if kwargs == self._kwargs:
+            return
+        close_or_warn(self.env.close, self._env_id, "before an episode of another task")
+        self.env = self._make(kwargs)
+        self._kwargs = kwargs
+        spaces = self.env.observation_space, self.env.action_space
+        shown = self.observation_space
+        seen = self._space() if self._shows_task else spaces[0]
+        if seen != shown or spaces[1] != self.action_space:
+            raise ValueError(
+                f"with {dict(kwargs)} the env has other spaces than before: {seen}, {spaces[1]}, not "
+                f"{shown}, {self.action_space}"
+            )
+
+    def _shown(self, observation: Any) -> Any:
+        if not self._shows_task:
+            return observation
+        assert self._episodes.task is not None
+        return self._episodes.task.shown_with(observation, self.env.observation_space)
+
+    def _told(self, info: dict[str, Any]) -> dict[str, Any]:
+        task = self._episodes.task
+        return info if task is None else {**info, **task.info}
+
+    def render(self) -> Any:
+        """Renders the env."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Closes the env."""
+        self.env.close()

@@ -1,0 +1,259 @@
+"""Interface of all vector env backends: B env slots with NEXT_STEP autoreset, episode seeds, and restore by replay.
+
+A vector env steps a batch of B single environments; each of them is an env slot. Autoreset is Gymnasium's NEXT_STEP: an
+episode's final observation is returned by its last step. In the next step the env slot is reset: the action is ignored,
+the reward is 0, both flags are False, and the observation is the first one of the next episode. The stream of
+observations is complete that way, and the row in between is masked.
+
+Each episode has a seed of its own, a function of (run seed, worker, stream, env slot, episode). A place inside an
+episode is therefore known by that seed and the actions taken since, and `VectorEnv.restore` returns to it by replaying
+them: copies of an env by pickle or deepcopy are silently wrong for several simulators.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.tree import map_tree, named_leaves
+from rlrun.engine.envs.env_watch import Watched
+from rlrun.engine.envs.episode_place import EpisodePlace
+from rlrun.engine.envs.spaces import first_bad_row
+from rlrun.engine.envs.step_marks import told_in_part
+from rlrun.engine.messages.errors import TrainingFailed, UsageError
+
+Tree = Any
+"""An array or a dict or tuple of trees, as in `rlrun.engine.data.tree`."""
+
+Infos = dict[int, dict[str, Any]]
+"""Infos of episodes that ended in a step, by env slot; slots with an empty info are left out."""
+
+
+NO_COLUMNS: Mapping[str, NDArray[np.float64]] = MappingProxyType({})
+"""Empty mapping of columns, for envs without recorded info entries."""
+
+
+class EnvError(TrainingFailed):
+    """Error for an env that raised or returned an invalid value; the message names the episode."""
+
+
+class EnvStartFailed(EnvError):
+    """Error for an env that raised in its constructor or in the reset of its first episode."""
+
+
+class BadReturn(EnvError):
+    """Error for an invalid return value of an env."""
+
+
+class VectorEnv(Protocol):
+    """Interface of a vector env with B env slots; see the module for autoreset.
+
+    Attributes:
+        num_envs: Number of env slots, B.
+        observation_space: Space of one env slot's observation.
+        action_space: Space of one env slot's action.
+        name: Name of the backend, such as "loop" or "cartpole".
+        seeds_episodes: Whether single env slots can be reset with their own seeds. Otherwise `restore` starts new
+            episodes, and `begin` is not supported.
+        columns: Numbers of the latest steps' infos by name, each [B], which the next step overwrites; they are
+            undefined in env slots that were just reset. Empty unless the env's config names some.
+    """
+
+    num_envs: int
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    name: str
+    seeds_episodes: bool
+    columns: Mapping[str, NDArray[np.float64]]
+
+    def reset(self) -> Tree:
+        """Starts the first episode of every env slot with its own seed.
+
+        Returns:
+            Observations, leaves [B, ...]. As with `step`, the env owns these arrays, and may overwrite them in the next
+            call.
+        """
+        ...
+
+    def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset).
+
+        Args:
+            actions: Leaves [B, ...], in the env's action space, whose Discrete actions may start at another number than
+                0.
+
+        Returns:
+            Observations [B, ...], raw rewards [B], terminateds [B], truncateds [B], and infos by env slot.
+
+        Raises:
+            EnvError: A single environment raised, or returned a value outside its spaces.
+        """
+        ...
+
+    def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
+        """Starts episodes with given seeds in some env slots; requires an earlier `reset`.
+
+        The env slots may be within an episode. The started episode counts as the env slot's next one.
+        Other env slots are unchanged.
+
+        Args:
+            slots: Env slots, at least one, without duplicates.
+            seeds: Seed of each slot's new episode, below 2**31.
+
+        Returns:
+            Observations of all env slots, leaves [B, ...].
+
+        Raises:
+            UsageError: The backend cannot seed single env slots.
+            EnvError: A single environment raised, or returned a value outside its spaces.
+        """
+        ...
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns the current place of each env slot: episode number, seed and episode length so far."""
+        ...
+
+    def restore(
+        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+    ) -> tuple[Tree, list[bool]]:
+        """Restores the env slots to given places by seeded resets and a replay of their actions.
+
+        Args:
+            places: Place of each env slot.
+            actions: Actions of each env slot since its reset, leaves [length, ...].
+            hashes: Expected `observation_hash` of each env slot at its place.
+            max_replay_s: Time limit of the replay in seconds.
+
+        Returns:
+            Observations [B, ...], and per env slot whether the restore was exact. Otherwise (another observation, or
+            no time left) the env slot is at the first observation of its next episode.
+
+        Raises:
+            EnvError: A single environment raised, or returned a value outside its spaces.
+        """
+        ...
+
+    def close(self) -> None:
+        """Closes the environments and frees their resources."""
+        ...
+
+
+def observation_hash(observation: Tree) -> str:
+    """Returns a digest of one env slot's observation: 32 hexadecimal digits over names, dtypes, shapes and bytes."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, leaf in sorted(named_leaves(observation), key=lambda item: item[0]):
+        array = np.asarray(leaf)
+        digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def first_not_finite(numbers: NDArray[np.float64]) -> tuple[int, ...] | None:
+    """Returns the index of the first NaN or infinite entry of an array, None if all are finite.
+
+    A finite sum proves that all entries are finite; otherwise the entries are searched.
+    """
+    if math.isfinite(numbers.sum()):
+        return None
+    found = np.argwhere(~np.isfinite(numbers))
+    return tuple(found[0].tolist()) if len(found) else None
+
+
+def cannot_begin(env_id: str, reason: str) -> UsageError:
+    """Creates the error for a vector env that does not support `VectorEnv.begin`."""
+    return UsageError(f"env {env_id}: no chosen episode can be begun in a single env slot: {reason}")
+
+
+_CALLERS_OF_WORLDS = (
+    "rlrun.engine.worlds.make",
+    "rlrun.engine.worlds.pettingzoo_worlds",
+    "rlrun.engine.worlds.running_world",
+)
+"""Modules of `rlrun.engine.worlds` that call users' env code; other modules of the package define worlds."""
+
+
+def env_error(env_id: str, doing: str, where: str, error: BaseException, *, starts: bool = False) -> EnvError:
+    """Creates the error for an exception in an env's code, with place and traceback in the message.
+
+    Args:
+        env_id: The env's id or factory.
+        doing: Call that raised, such as "step()".
+        where: Worker, env slot and episode in words.
+        error: Exception that the env raised.
+        starts: Whether the env raised before its first step.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and _is_ours(trace.tb_frame.f_globals.get("__name__", "")):
+        trace = trace.tb_next
+    told = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+    kind = EnvStartFailed if starts else EnvError
+    return kind(f"env {env_id} raised in {doing} ({where}){_old_interface(error)}:\n{told}")
+
+
+def places_in_words(each: str, places: Sequence[EpisodePlace]) -> str:
+    """Describes the places of lockstep env slots for messages, truncated after the first ones.
+
+    Args:
+        each: Kind of a slot: `env` or `world`.
+        places: Places of the env slots.
+    """
+    return told_in_part([f"{each} {slot}, {place}" for slot, place in enumerate(places)])
+
+
+def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> None:
+    """Validates observations: no NaN, no infinite numbers, no integers outside of the space.
+
+    Args:
+        env: Vector env after the step that returned the observations.
+        observations: Observations, leaves [B, ...].
+        name: Name of the envs in messages.
+
+    Raises:
+        EnvError: An observation is invalid.
+    """
+    if bad := first_bad_row(env.observation_space, map_tree(lambda leaf: leaf[None], observations)):
+        (_, slot), reason = bad
+        raise EnvError(f"{name}, env {slot}, {env.places()[slot]}: {reason}")
+
+
+def close_or_warn(close: Callable[[], object], env_id: str, where: str) -> None:
+    """Closes an env, and turns an exception of its `close` into a warning, since no results are lost.
+
+    Args:
+        close: The env's method `close`.
+        env_id: The env's id or factory.
+        where: Worker, env slot and episode in words, or the env's purpose.
+    """
+    try:
+        with Watched(f"env {env_id}: closing it ({where})"):
+            close()
+    except (Exception, SystemExit) as error:
+        warnings.warn(str(env_error(env_id, "close()", where, error)), stacklevel=3)
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith("rlrun.engine.envs.") or module in _CALLERS_OF_WORLDS
+
+
+def _old_interface(error: BaseException) -> str:
+    """Hint for the commonest error, an env with the interface of Gym before 0.26; "" for other errors.
+
+    Such errors are recognised by Python's messages on a tuple that is too short, or on an unknown keyword argument.
+    """
+    text = str(error)
+    if "to unpack (expected 5" in text:
+        return "; step() must return five values: observation, reward, terminated, truncated, info"
+    if "to unpack (expected 2" in text:
+        return "; reset() must return two values: observation, info"
+    if "unexpected keyword argument 'seed'" in text or "unexpected keyword argument 'options'" in text:
+        return "; reset() must accept the keyword arguments seed and options"
+    return ""

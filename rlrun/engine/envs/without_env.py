@@ -1,0 +1,46 @@
+"""The place of an env in runs that learn from recorded data without one: spaces, but no episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import gymnasium
+from typing_extensions import override
+
+from rlrun.engine.data.space_json import space_from_json, space_to_json
+from rlrun.engine.envs.env_config import WITHOUT_ENV, EnvConfig
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+
+
+class WithoutEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Env that has the spaces of a data set and cannot be reset.
+
+    Args:
+        observation_space: Space of observations in its JSON form.
+        action_space: Space of actions in its JSON form.
+    """
+
+    def __init__(self, observation_space: Mapping[str, Any], action_space: Mapping[str, Any]) -> None:
+        self.observation_space = space_from_json(observation_space)
+        self.action_space = space_from_json(action_space)
+
+    @override
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> NoReturn:
+        """Refuses to begin an episode.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError("this run learns from data, without an env: name one to act in")
+
+
+def without_env(spaces: Spaces) -> EnvConfig:
+    """Config of the env of a run without an env.
+
+    Args:
+        spaces: Spaces of the run's data.
+    """
+    kwargs = {f"{name}_space": space_to_json(space) for name, space in spaces._asdict().items()}
+    return EnvConfig(id=WITHOUT_ENV, kwargs=kwargs)

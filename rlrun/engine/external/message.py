@@ -1,0 +1,229 @@
+"""Messages between clients and server: versions, refusals, and elements of spaces in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from rlrun.engine.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
+from rlrun.engine.data.space_kinds import space_tree
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.envs.json_values import action_batch_from_json, batch_from_json
+from rlrun.engine.envs.spaces import Misfit, Spaces
+from rlrun.engine.envs.step_columns import finite_number
+from rlrun.engine.settings.metric import MOST_NAME_CHARACTERS, is_name
+
+PROTOCOL = "1.0"
+"""Version of the protocol, major.minor; the majors of client and server must be equal."""
+
+LARGEST_REWARD = 1e100
+"""Largest size of a reward, so that sums of rewards are finite."""
+
+MOST_HALF_RANGES = 1_000
+"""Largest distance of a drawn action from the middle of a Box, in halves of its range; its density is still finite."""
+
+Message = Mapping[str, Any]
+
+
+class Refused(Exception):
+    """Error for a message that is not accepted and has no effect.
+
+    Args:
+        code: Kind of the error, for programs.
+        message: What is wrong and what to do, for people.
+        more: Further entries of the answer.
+    """
+
+    def __init__(self, code: str, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.answer: dict[str, Any] = {"error": code, "message": message, **more}
+
+
+def check_protocol(version: object) -> None:
+    """Validates the protocol version that a client speaks.
+
+    Raises:
+        Refused: The client speaks another major version, or names none.
+    """
+    if not isinstance(version, str) or version.partition(".")[0] != PROTOCOL.partition(".")[0]:
+        raise Refused(
+            "protocol_mismatch",
+            f"the client speaks protocol {version!r:.40}, and this server speaks {PROTOCOL}; their first numbers must "
+            "be equal: copy the client of this server's version (rlrun client --print)",
+            protocol=PROTOCOL,
+        )
+
+
+def text_of(message: Message, name: str) -> str:
+    """Returns a text in a message.
+
+    Raises:
+        Refused: There is none of this name.
+    """
+    value = message.get(name)
+    if not isinstance(value, str):
+        raise Refused("bad_message", f"{name} must be a text, not {value!r:.80}")
+    return value
+
+
+def flag_of(message: Message, name: str) -> bool:
+    """Returns a truth value in a message; False if it is missing.
+
+    Raises:
+        Refused: The value is neither true nor false.
+    """
+    value = message.get(name, False)
+    if not isinstance(value, bool):
+        raise Refused("bad_message", f"{name} must be true or false, not {value!r:.80}")
+    return value
+
+
+def version_of(message: Message) -> int | None:
+    """Returns the version of weights in a message; None if it is missing.
+
+    Raises:
+        Refused: It is no whole number.
+    """
+    value = message.get("version")
+    if value is not None and type(value) is not int:
+        raise Refused("bad_message", f"version must be a whole number, not {value!r:.80}")
+    return value
+
+
+def reward_of(message: Message) -> float:
+    """Returns the reward in a message; 0 if it is missing.
+
+    Raises:
+        Refused: The reward is no finite number.
+    """
+    value = message.get("reward", 0.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_REWARD:
+        raise Refused("bad_reward", f"reward must be a number of at most {LARGEST_REWARD:g}, not {value!r:.80}")
+    return float(value)
+
+
+def info_of(message: Message) -> dict[str, float]:
+    """Returns the numbers in a message's info.
+
+    Raises:
+        Refused: The info is no object of finite numbers, or a metric cannot have one of its names.
+    """
+    info = message.get("info", {})
+    if not isinstance(info, Mapping):
+        raise Refused("bad_message", f"info must be an object of numbers by name, not {info!r:.80}")
+    found: dict[str, float] = {}
+    for name, value in info.items():
+        number = finite_number(value)
+        if number is None:
+            raise Refused("bad_message", f"info holds {name!r:.40}, which must be a finite number, not {value!r:.40}")
+        if not is_name(name):
+            raise Refused(
+                "bad_message",
+                f"info holds a number named {name!r:.40}: a name is 1 to {MOST_NAME_CHARACTERS} printable characters "
+                "in one line",
+            )
+        found[name] = number
+    return found
+
+
+def observation_of(spaces: Spaces, data: Any, *, is_final: bool = False) -> Any:
+    """Converts an observation from JSON.
+
+    Args:
+        spaces: Spaces of the agent.
+        data: The observation as JSON.
+        is_final: Whether no action follows, so that an action mask may allow none.
+
+    Raises:
+        Refused: It is outside of the space, or its action mask allows no action.
+    """
+    observation = _element(spaces.observation, data, "observation")
+    if has_action_mask(spaces.observation) and not is_final:
+        firsts = np.cumsum([0, *masked_choices(spaces.action)[:-1]])
+        if not np.logical_or.reduceat(observation[ACTION_MASK], firsts).all():
+            raise Refused("bad_observation", f"its {ACTION_MASK} allows no action: end the episode there")
+    return observation
+
+
+def read_together(spaces: Mapping[str, Spaces], messages: Sequence[dict[str, Any]]) -> None:
+    """Replaces observations in messages by rows of one array, if all are real numbers of one agent as they should be.
+
+    Args:
+        spaces: Spaces of each agent by id.
+        messages: The messages. Those that are left as they are `observation_of` reads one by one.
+    """
+    space = next(iter(spaces.values())).observation
+    given = [message.get("observation") for message in messages]
+    if len(spaces) > 1 or not isinstance(space, Box) or not all(type(own) is list for own in given):
+        return
+    rows = _numbers(space, given, len(given))
+    if rows is not None:
+        for message, row in zip(messages, rows, strict=True):
+            message["observation"] = row
+
+
+def action_of(spaces: Spaces, data: Any, *, is_drawn: bool) -> Any:
+    """Converts an action from JSON.
+
+    Args:
+        spaces: Spaces of the agent.
+        data: The action as JSON.
+        is_drawn: Whether it was drawn by the policy's weights. Numbers that are drawn from a Gaussian may be outside of
+            a Box, by up to `MOST_HALF_RANGES`.
+
+    Raises:
+        Refused: It is outside of the space.
+    """
+    action = _element(spaces.action, data, "action")
+    for space, numbers in zip(leaves(space_tree(spaces.action)), leaves(action), strict=True):
+        if not isinstance(space, Box):
+            continue
+        margin = (MOST_HALF_RANGES - 1) * (space.high.astype(np.float64) - space.low) / 2 if is_drawn else 0.0
+        if ((numbers < space.low - margin) | (numbers > space.high + margin)).any():
+            raise Refused("bad_action", f"the action {data!r:.80} is outside {space}: log what was carried out")
+    return action
+
+
+def action_to_json(action: Any) -> Any:
+    """Converts an action to JSON."""
+    return map_tree(lambda leaf: np.asarray(leaf).tolist(), action)
+
+
+def _element(space: Space[Any], data: Any, what: str) -> Any:
+    if isinstance(data, np.ndarray):  # JSON has none: it was read together with others
+        return data
+    if isinstance(space, Box) and isinstance(data, list):
+        array = _numbers(space, data)
+        if array is not None:
+            return array
+    try:
+        batch = action_batch_from_json(space, [data]) if what == "action" else batch_from_json(space, [data])
+    except (Misfit, OverflowError) as error:
+        raise Refused(f"bad_{what}", str(error)) from None
+    return map_tree(lambda leaf: leaf[0], batch)
+
+
+def _numbers(space: Box, data: list[Any], *rows: int) -> NDArray[Any] | None:
+    """Converts a list of real numbers by a shorter way, which takes a tenth of the time; None if anything is wrong.
+
+    Args:
+        space: The space.
+        data: An element, or several.
+        rows: Their number, where there are several.
+    """
+    if space.dtype.kind != "f":
+        return None
+    try:
+        given = np.asarray(data)
+    except ValueError:
+        return None
+    if given.dtype.kind not in "if" or given.shape != (*rows, *space.shape):
+        return None
+    with np.errstate(over="ignore"):
+        array: NDArray[Any] = given.astype(space.dtype)
+    return array if np.isfinite(array).all() else None

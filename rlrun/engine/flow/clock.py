@@ -1,0 +1,84 @@
+"""Clock of a trainee: step counters, and the schedules (such as learning rate decay) evaluated at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from rlrun.engine.functional.schedules import value_at, values_at
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.collecting_workers import CollectedSteps
+    from rlrun.engine.learner.learner import Learner
+    from rlrun.engine.settings.config import Schedule
+
+ClockUnit = Literal["env_steps", "sgd_steps"]
+"""Unit of a clock: env steps, or SGD steps for training on given data."""
+
+
+class Clock:
+    """Step counter of a trainee, at which scheduled settings are evaluated.
+
+    Args:
+        schedules: Schedules by setting; learning rates among them.
+        counts: Counter of env steps.
+        start_learner: Returns the learner, whose SGD steps are counted.
+        unit: The counter that schedules and iterations follow.
+        fixed: Constant settings that other trainings schedule, by name.
+
+    Attributes:
+        schedules: Schedules by setting, which may be replaced between two updates.
+        fixed: Constant settings that other trainings schedule, by name.
+        unit: The counter that schedules and iterations follow.
+    """
+
+    def __init__(
+        self,
+        schedules: Mapping[str, Schedule],
+        counts: CollectedSteps,
+        start_learner: Callable[[], Learner],
+        unit: ClockUnit = "env_steps",
+        fixed: Mapping[str, Schedule] | None = None,
+    ) -> None:
+        self.schedules: dict[str, Schedule] = dict(schedules)
+        self.fixed: Mapping[str, Schedule] = fixed or {}
+        self.unit: ClockUnit = unit
+        self._counts = counts
+        self._start_learner = start_learner
+        self._began_at = self._env_steps_began_at = 0
+        self._evaluated: tuple[int, Mapping[str, Schedule], dict[str, float]] | None = None
+
+    def begin_iteration(self) -> None:
+        """Resets the per-iteration step counters at the start of an iteration."""
+        self._began_at, self._env_steps_began_at = self.steps, self.env_steps
+
+    @property
+    def steps_this_iteration(self) -> int:
+        """Steps of the clock's unit since the iteration began."""
+        return self.steps - self._began_at
+
+    @property
+    def env_steps_this_iteration(self) -> int:
+        """Env steps since the iteration began."""
+        return self.env_steps - self._env_steps_began_at
+
+    @property
+    def steps(self) -> int:
+        """Steps of the clock's unit so far."""
+        return self._counts.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
+
+    @property
+    def env_steps(self) -> int:
+        """Number of env steps taken so far."""
+        return self._counts.env_steps
+
+    def value(self, name: str) -> float:
+        """Returns the current value of a scheduled setting."""
+        return value_at(self.schedules[name], self.steps)
+
+    def scheduled(self) -> dict[str, float]:
+        """Returns the current values of all scheduled and fixed settings by name; the same dict at the same step."""
+        steps = self.steps
+        if self._evaluated is None or self._evaluated[0] != steps or self._evaluated[1] is not self.schedules:
+            self._evaluated = steps, self.schedules, values_at({**self.fixed, **self.schedules}, steps)
+        return self._evaluated[2]

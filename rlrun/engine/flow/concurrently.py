@@ -1,0 +1,136 @@
+"""Weighted round-robin of several flows in one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, overload
+
+from typing_extensions import override
+
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.nodes import ENDED, Delivered, Ended, Node, Pending, Polled
+from rlrun.engine.messages.errors import UsageError
+
+T = TypeVar("T")
+
+
+@overload
+def concurrently(*flows: Flow[Any], weights: Sequence[int] | None = None) -> Flow[Any]: ...
+
+
+@overload
+def concurrently(
+    *flows: Flow[Any], weights: Sequence[int] | None = None, output: Flow[T] | Sequence[Flow[T]]
+) -> Flow[T]: ...
+
+
+def concurrently(
+    *flows: Flow[Any],
+    weights: Sequence[int] | None = None,
+    output: Flow[Any] | Sequence[Flow[Any]] | None = None,
+) -> Flow[Any]:
+    """Joins several flows by weighted round-robin, in one thread.
+
+    A branch without a ready item loses the rest of its turn, so that no branch blocks another. Only a barrier, such as
+    that of a synchronous source, is waited for. So the order of turns never depends on the speed of workers.
+
+    Args:
+        flows: The branches, in the order of their turns.
+        weights: Items pulled from each branch in its turn, 1 by default.
+        output: The branch or branches whose items the joined flow delivers, all by default; items of the others are
+            dropped.
+
+    Raises:
+        UsageError: The weights or the output do not fit the flows.
+
+    Examples:
+        >>> from rlrun.engine.flow.sources.items import from_items
+        >>> concurrently(from_items("abc"), from_items("xyz"), weights=(2, 1)).take(6)
+        ['a', 'b', 'x', 'c', 'y', 'z']
+    """
+    if len(flows) < 2:
+        raise UsageError(f"concurrently needs at least two flows, not {len(flows)}")
+    turns = tuple(weights) if weights is not None else (1,) * len(flows)
+    if len(turns) != len(flows) or any(type(weight) is not int or weight < 1 for weight in turns):
+        raise UsageError(f"concurrently needs a whole weight above 0 for each of its {len(flows)} flows, not {weights}")
+    chosen = flows if output is None else (output,) if isinstance(output, Flow) else tuple(output)
+    if not chosen or any(flow not in flows for flow in chosen):
+        raise UsageError("the output of concurrently must be one or several of its flows")
+    return Flow(Concurrently([flow.node for flow in flows], turns, [flow in chosen for flow in flows]))
+
+
+class Concurrently(Node):
+    """Node of a weighted round-robin over branches; see `concurrently`."""
+
+    kind = "concurrently"
+
+    def __init__(self, branches: Sequence[Node], weights: Sequence[int], is_output: Sequence[bool]) -> None:
+        output = tuple(index for index, chosen in enumerate(is_output) if chosen)
+        super().__init__("concurrently", {"weights": list(weights), "output": list(output)}, branches)
+        self.weights = tuple(weights)
+        self.output = output
+        self._ended = [False] * len(branches)
+        self._branch = 0
+        self._taken = 0
+
+    @override
+    def poll(self) -> Polled:
+        """Returns the next item of an output branch, after the turns of other branches.
+
+        It returns `Pending` after a round of turns without such an item, so that the caller can poll other branches.
+        Otherwise a branch that always has items could be polled for ever, while an output branch waits for one of those
+        other branches.
+        """
+        missing: list[Pending] = []
+        went_on, turns = False, 0
+        while not all(self._ended[index] for index in self.output):
+            if turns == len(self.inputs):
+                if went_on:
+                    return Pending(went_on=True)
+                return _joined(missing) if missing else ENDED
+            polled = ENDED if self._ended[self._branch] else self.inputs[self._branch].poll()
+            if isinstance(polled, Delivered):
+                self.items += 1
+                is_output = self._branch in self.output
+                self._taken += 1
+                if self._taken == self.weights[self._branch]:
+                    self._next_turn()
+                    turns += 1
+                if is_output:
+                    return polled
+                went_on = True
+                continue
+            if isinstance(polled, Ended):
+                self._ended[self._branch] = True
+            elif polled.barrier:
+                return polled
+            else:
+                missing.append(polled)
+            self._next_turn()
+            turns += 1
+        return ENDED
+
+    def _next_turn(self) -> None:
+        self._branch, self._taken = (self._branch + 1) % len(self.inputs), 0
+
+    @property
+    @override
+    def stateful(self) -> bool:
+        """Always true: checkpoints hold the position in the round-robin."""
+        return True
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the current branch of the round-robin, and the number of items pulled in its turn."""
+        return {"branch": self._branch, "taken": self._taken}
+
+    @override
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self._branch, self._taken = int(state["branch"]), int(state["taken"])
+
+
+def _joined(missing: Sequence[Pending]) -> Pending:
+    joined, *others = missing
+    for other in others:
+        joined = joined.joined(other)
+    return joined

@@ -1,0 +1,452 @@
+"""Flow: a stream of items through named operators, lazily pulled, printable, timed, checkpointable.
+
+Nothing is computed until an item is pulled. Operators without state are functions, or
+`Operator` objects if they have settings; operators with state are `StatefulOperator` objects, which checkpoints hold
+by their path.
+
+Examples:
+    >>> from rlrun.engine.flow.sources.items import from_items
+    >>> def doubled(x: int) -> int:
+    ...     return 2 * x
+    >>> flow = from_items([1, 2, 3]).for_each(doubled)
+    >>> flow.take(2)
+    [2, 4]
+    >>> [(info.path, info.kind) for info in flow.describe()]
+    [('from_items', 'source'), ('doubled', 'for_each')]
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from typing_extensions import override
+
+from rlrun.engine.flow.nodes import (
+    DUPLICATE_LEAD,
+    Combine,
+    Copy,
+    Delivered,
+    Duplicate,
+    Ended,
+    Filter,
+    FollowedBy,
+    ForEach,
+    Node,
+    OperatorNode,
+    Pending,
+    ZipWithWorker,
+)
+from rlrun.engine.messages.errors import CheckpointError, TrainingFailed
+
+if TYPE_CHECKING:
+    from rlrun.engine.policy.weights import Weights
+    from rlrun.engine.settings.metric import Metric
+
+T_co = TypeVar("T_co", covariant=True)
+R = TypeVar("R")
+
+
+class FlowStalled(TrainingFailed):
+    """Deadlock of a flow: every branch is waiting, and no request is pending."""
+
+
+class Operator(ABC):
+    """Base class of operators with settings, printed in a plan as `Name(setting=value)`.
+
+    Attributes:
+        learns: Whether the operator's time counts as SGD in profiles.
+    """
+
+    learns: ClassVar[bool] = False
+
+    @abstractmethod
+    def __call__(self, item: Any) -> Any:
+        """Processes one item, and returns the item for the next operator."""
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the operator's settings for the printed plan; none by default."""
+        return {}
+
+    @property
+    def declared_metrics(self) -> Sequence[Metric]:
+        """Declarations of the metrics that `metrics` returns, none by default."""
+        return ()
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the operator's metrics for an iteration's result; none by default."""
+        return {}
+
+    @property
+    def unsaved(self) -> str:
+        """Reason why a resume from a checkpoint of the current state would not be exact; "" (the default) if exact."""
+        return ""
+
+    def pending(self) -> Pending | None:
+        """Returns the backpressure condition to wait for before pulling the next input; None (the default) for none."""
+        return None
+
+    def close(self) -> None:
+        """Releases the operator's resources, such as processes; no-op by default."""
+        return
+
+
+class StatefulOperator(Operator):
+    """Base class of operators with checkpointed state between items."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Returns the operator's state, as dicts, lists, texts, numbers, None and NumPy arrays."""
+
+    @abstractmethod
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the operator from `state()`."""
+
+
+class WorkerOperator(Operator):
+    """Base class of operators on workers that depend on the worker's index or the behavior policy's weights."""
+
+    def for_worker(self, worker: int) -> WorkerOperator:
+        """Returns the operator instance for a starting or restarting worker; `self` by default.
+
+        Args:
+            worker: The worker's index; 0 is the trial's own process.
+        """
+        return self
+
+    def begin(self) -> None:
+        """Initialises the operator on the worker, before the first fragment."""
+        return
+
+    def set_weights(self, weights: Weights) -> None:
+        """Receives new weights of the worker's behavior policy, in effect from the next fragment on."""
+        return
+
+    @override
+    def close(self) -> None:
+        """Releases the operator's resources; called on the worker, then in the trial's process."""
+        return
+
+
+@dataclass(frozen=True)
+class OperatorInfo:
+    """Plan entry: one operator, source or join of a flow.
+
+    Attributes:
+        path: Unique path in the plan: the operator's name, prefixed by the indices of its branches.
+        name: The operator's name.
+        kind: Kind of node: source, for_each, combine, filter, zip_with_worker, duplicate, copy,
+            followed_by or concurrently.
+        settings: Settings of the operator for the printed plan.
+        stateful: Whether checkpoints hold state of the operator.
+        on_workers: Name and settings of a source's operators on the workers.
+        branches: Plans of the joined branches, for `concurrently` and `followed_by`.
+    """
+
+    path: str
+    name: str
+    kind: str
+    settings: dict[str, Any]
+    stateful: bool
+    on_workers: tuple[tuple[str, dict[str, Any]], ...] = ()
+    branches: tuple[tuple[OperatorInfo, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class OperatorTiming:
+    """Cumulative time profile of one operator.
+
+    Attributes:
+        path: Path of the operator in the plan.
+        name: Name of the operator.
+        kind: Kind of node, as in `OperatorInfo`.
+        seconds: Time in the operator, without the nodes upstream.
+        items: Number of items processed.
+        learns: Whether that time counts as SGD.
+        spans: (Start, end) of each call since `keep_spans`, on the clock of `time.perf_counter`.
+    """
+
+    path: str
+    name: str
+    kind: str
+    seconds: float
+    items: int
+    learns: bool
+    spans: tuple[tuple[float, float], ...] = ()
+
+
+class Flow(Iterator[T_co]):
+    """Lazy stream of items through operators: an iterator, pulled by `next`, a loop, or `take`.
+
+    Args:
+        node: The last node; flows begin with sources, such as `PolicyWorkers.rollouts`.
+
+    Attributes:
+        waited_s: Seconds for which pulling this flow waited because nothing in it was ready.
+        waits: (Start, end) of each wait, on the clock of `time.perf_counter`; None without `keep_spans`.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.waited_s = 0.0
+        self.waits: list[tuple[float, float]] | None = None
+
+    def for_each(self, operator: Callable[[T_co], R]) -> Flow[R]:
+        """Maps an operator over the items."""
+        return _flow_through(ForEach(self.node, operator, _memory(operator), *operator_label(operator)))
+
+    def combine(self, operator: Callable[[T_co], Iterable[R]]) -> Flow[R]:
+        """Flat map: applies an operator that returns any number of outputs per item."""
+        return _flow_through(Combine(self.node, operator, _memory(operator), *operator_label(operator)))
+
+    def filter(self, predicate: Callable[[T_co], bool]) -> Flow[T_co]:
+        """Keeps the items for which the predicate holds."""
+        return _flow_through(Filter(self.node, predicate, _memory(predicate), *operator_label(predicate)))
+
+    def duplicate(self, copies: int, *, lead: int = DUPLICATE_LEAD) -> tuple[Flow[T_co], ...]:
+        """Splits the flow (tee): returns several flows that each deliver all items, as shared objects.
+
+        Args:
+            copies: Number of flows.
+            lead: Items by which one copy may be ahead of the slowest; beyond that it waits.
+        """
+        duplicate = Duplicate(self.node, copies, lead)
+        return tuple(Flow(Copy(duplicate, index)) for index in range(copies))
+
+    def zip_with_worker(self) -> Flow[tuple[int | None, T_co]]:
+        """Maps each item to a pair (worker index, item); the index is None for items without a worker."""
+        return Flow(ZipWithWorker(self.node))
+
+    def followed_by(self, other: Flow[Any]) -> Flow[T_co]:
+        """Delivers this flow's items, each after another flow has processed all of its ready items.
+
+        The other flow's items are dropped.
+
+        Examples:
+            >>> from rlrun.engine.flow.sources.items import from_items
+            >>> from_items("ab").followed_by(from_items([1, 2]).for_each(print)).take(2)
+            1
+            2
+            ['a', 'b']
+        """
+        return Flow(FollowedBy(self.node, other.node))
+
+    def with_step_after(self, kind: type[Operator], operator: Callable[[Any], Any]) -> Flow[T_co] | None:
+        """Inserts an operator after the flow's only operator of a class; returns the extended flow.
+
+        The assembly of a training extends an algorithm's dataflow by this method.
+
+        Args:
+            kind: Class of the operator after which to insert.
+            operator: The operator to insert.
+
+        Returns:
+            The extended flow; None if no operator, or more than one, has that class.
+        """
+        found = [node for node in self._places() if isinstance(_operator(node), kind)]
+        if len(found) != 1:
+            return None
+        inserted = Flow[Any](found[0]).for_each(operator).node
+        for node in self._places():
+            node.pull_from(inserted, instead_of=found[0])
+        return Flow(inserted) if self.node is found[0] else self
+
+    @override
+    def __next__(self) -> T_co:
+        """Pulls the next item; blocks until one is ready.
+
+        Raises:
+            StopIteration: At the end of a finite stream.
+            FlowStalled: Every branch waits for another one.
+        """
+        items_before = -1
+        while True:
+            polled = self.node.poll()
+            if isinstance(polled, Delivered):
+                return polled.value  # type: ignore[no-any-return]
+            if isinstance(polled, Ended):
+                raise StopIteration
+            if polled.went_on:
+                continue
+            items = sum(node.items for node in self._places()) if not _is_awaitable(polled) else -1
+            if items == items_before >= 0:
+                raise FlowStalled(f"the flow cannot continue: {'; '.join(polled.reasons) or 'every branch waits'}")
+            items_before = items
+            self._wait(polled)
+
+    def take(self, number: int) -> list[T_co]:
+        """Pulls a number of items, or fewer at the end of the stream."""
+        return [item for _, item in zip(range(number), self, strict=False)]
+
+    def state(self, *, without: Sequence[Flow[Any]] = ()) -> dict[str, Any]:
+        """Returns the state dict of the flow: operator states and queued items of all nodes by path.
+
+        Args:
+            without: Flows that lead into this one, whose state is kept elsewhere.
+        """
+        places = self._places(without)
+        return {
+            "plan": list(places.values()),
+            "operators": {path: node.state() for node, path in places.items() if node.stateful},
+        }
+
+    def load_state(self, state: Mapping[str, Any], *, without: Sequence[Flow[Any]] = ()) -> None:
+        """Restores the flow from the `state()` of a flow with the same plan and the same omitted flows.
+
+        Raises:
+            CheckpointError: The state is from a flow with another plan.
+        """
+        places = self._places(without)
+        saved, own = list(state["plan"]), list(places.values())
+        if saved != own:
+            raise CheckpointError(
+                f"the dataflow was saved by another plan: {' -> '.join(saved)}; this one is {' -> '.join(own)}"
+            )
+        for node, path in places.items():
+            if node.stateful:
+                node.load_state(state["operators"][path])
+
+    def unsaved(self) -> list[str]:
+        """Returns the reasons why a run could not resume bit for bit from the current state."""
+        return list(dict.fromkeys(node.unsaved for node in self._places() if node.unsaved))
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the metrics of all operators for an iteration's result."""
+        return {
+            name: value for node in self._places() if (own := _operator(node)) for name, value in own.metrics().items()
+        }
+
+    def declared_metrics(self) -> list[Metric]:
+        """Returns the declarations of the operators' metrics, each once."""
+        declared = (metric for node in self._places() if (own := _operator(node)) for metric in own.declared_metrics)
+        return list(dict.fromkeys(declared))
+
+    def close(self) -> None:
+        """Closes all operators, such as replay shards; rollout workers are closed by their worker set."""
+        for node in self._places():
+            (_operator(node) or node).close()
+
+    def timings(self) -> list[OperatorTiming]:
+        """Returns the time profile of each operator, in the order of the plan."""
+        return [
+            OperatorTiming(
+                path,
+                node.name,
+                node.kind,
+                node.seconds,
+                node.items,
+                node.learns,
+                tuple(node.spans or ()),
+            )
+            for node, path in self._places().items()
+        ]
+
+    def keep_spans(self) -> None:
+        """Enables recording of trace spans: start and end of each operator call and of each wait.
+
+        Long runs should not record spans: each takes about 120 bytes.
+        """
+        for node in self._places():
+            node.spans = []
+        self.waits = []
+
+    def describe(self) -> tuple[OperatorInfo, ...]:
+        """Returns the plan: the nodes from the source to the end."""
+        return _described(self.node, self._places())
+
+    def _places(self, without: Sequence[Flow[Any]] = ()) -> dict[Node, str]:
+        """Returns the path of every node, upstream first, without the nodes of some flows that lead into it."""
+        places: dict[Node, str] = {}
+        _locate(self.node, "", places)
+        apart = {node for flow in without for node in flow._places()}
+        return {node: path for node, path in places.items() if node not in apart}
+
+    def _wait(self, pending: Pending) -> None:
+        """Waits until one of the references is ready or the deadline has passed."""
+        began = time.perf_counter()
+        timeout = None if math.isinf(pending.deadline) else max(pending.deadline - time.monotonic(), 0.0)
+        if pending.references:
+            import ray  # only flows over actors need it
+
+            ray.wait(list(dict.fromkeys(pending.references)), num_returns=1, timeout=timeout)
+        elif timeout is not None:
+            time.sleep(timeout)
+        ended = time.perf_counter()
+        self.waited_s += ended - began
+        if self.waits is not None:
+            self.waits.append((began, ended))
+
+
+def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
+    """Returns an operator's display name (function or class name) and settings."""
+    if isinstance(operator, Operator):
+        return type(operator).__name__, operator.settings()
+    name: str = getattr(operator, "__name__", type(operator).__name__)
+    return name, {}
+
+
+def learns(operator: Callable[..., Any]) -> bool:
+    """Whether an operator's time counts as SGD in profiles."""
+    return isinstance(operator, Operator) and operator.learns
+
+
+def _flow_through(node: OperatorNode) -> Flow[Any]:
+    operator = node.operator
+    node.learns = learns(operator)
+    if isinstance(operator, Operator) and type(operator).pending is not Operator.pending:
+        node.pending = operator.pending
+    return Flow(node)
+
+
+def _memory(operator: Callable[..., Any]) -> StatefulOperator | None:
+    return operator if isinstance(operator, StatefulOperator) else None
+
+
+def _operator(node: Node) -> Operator | None:
+    """Returns a node's operator if it is an `Operator`, not a plain function."""
+    return node.operator if isinstance(node, OperatorNode) and isinstance(node.operator, Operator) else None
+
+
+def _is_awaitable(pending: Pending) -> bool:
+    return bool(pending.references) or not math.isinf(pending.deadline)
+
+
+def _chain(node: Node) -> list[Node]:
+    """Returns the nodes from the nearest source or join down to this one."""
+    chain = [node]
+    while len(chain[-1].inputs) == 1:
+        chain.append(chain[-1].inputs[0])
+    return chain[::-1]
+
+
+def _locate(end: Node, prefix: str, places: dict[Node, str]) -> None:
+    taken = set(places.values())
+    for node in _chain(end):
+        if node in places:  # upstream of a duplicate, and met before
+            continue
+        for branch, node_input in enumerate(node.inputs if len(node.inputs) > 1 else ()):
+            _locate(node_input, f"{prefix}{branch}/", places)
+        path, number = f"{prefix}{node.name}", 2
+        while path in taken:
+            path, number = f"{prefix}{node.name}-{number}", number + 1
+        places[node] = path
+        taken.add(path)
+
+
+def _described(end: Node, places: Mapping[Node, str]) -> tuple[OperatorInfo, ...]:
+    return tuple(
+        OperatorInfo(
+            path=places[node],
+            name=node.name,
+            kind=node.kind,
+            settings=node.settings,
+            stateful=node.stateful,
+            on_workers=node.on_workers,
+            branches=tuple(_described(branch, places) for branch in node.inputs) if len(node.inputs) > 1 else (),
+        )
+        for node in _chain(end)
+    )

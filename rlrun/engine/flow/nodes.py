@@ -1,0 +1,479 @@
+"""Nodes of a flow, which are polled for items; used inside `flow/` only.
+
+`poll()` returns a node's next item, and never waits. The result is `Delivered`, `ENDED`, or `Pending` if no item is
+ready, with the Ray references and the deadline to wait for. The flow waits for those of all nodes together.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from typing_extensions import override
+
+from rlrun.engine.data.sample_batch import SampleBatch
+
+DUPLICATE_LEAD = 8
+"""Default number of items by which one copy of a duplicated stream may be ahead of another."""
+
+
+class Delivered(NamedTuple):
+    """Poll result with an item, and the index of the item's last contributing worker (None without one)."""
+
+    value: Any
+    worker: int | None = None
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Poll result without a ready item: the conditions to wait for before the next poll.
+
+    Attributes:
+        references: Ray references to wait for, of which one is enough.
+        deadline: Latest time of the next poll, on the clock of `time.monotonic`.
+        barrier: Whether the whole flow has to wait for these conditions, even if other branches could continue.
+        reasons: Missing conditions, for the message if the flow can never continue.
+        went_on: Whether another branch processed items meanwhile, so that the next poll needs no wait.
+    """
+
+    references: tuple[Any, ...] = ()
+    deadline: float = math.inf
+    barrier: bool = False
+    reasons: tuple[str, ...] = ()
+    went_on: bool = False
+
+    def joined(self, other: Pending) -> Pending:
+        """Merges the wait conditions of two branches."""
+        return Pending(
+            self.references + other.references,
+            min(self.deadline, other.deadline),
+            self.barrier or other.barrier,
+            self.reasons + other.reasons,
+            self.went_on or other.went_on,
+        )
+
+
+class Ended:
+    """Poll result at the end of a finite stream."""
+
+
+ENDED = Ended()
+Polled = Delivered | Pending | Ended
+
+
+class Memory(Protocol):
+    """Protocol of checkpointable operator state."""
+
+    @property
+    def unsaved(self) -> str:
+        """Reason why a resume from a checkpoint of the current state would not be exact; "" if exact."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Returns the operator's state for checkpoints."""
+        ...
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the operator from `state()`."""
+        ...
+
+
+class Node(ABC):
+    """Node of the dataflow graph: a source, an operator, or a join of several flows.
+
+    Attributes:
+        kind: Kind of the node, for the printed plan.
+        name: Name of the node's operator.
+        settings: The operator's settings, for the printed plan.
+        inputs: Upstream nodes, from which items are pulled.
+        seconds: Time spent in this node, without the nodes upstream.
+        items: Number of items processed.
+        learns: Whether the node's time counts as SGD.
+        spans: (Start, end) of the operator's calls, on the clock of `time.perf_counter`; None if they are not recorded.
+        on_workers: Name and settings of a source's operators on the workers.
+    """
+
+    kind = ""
+    on_workers: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    def __init__(self, name: str, settings: Mapping[str, Any] | None = None, inputs: Sequence[Node] = ()) -> None:
+        self.name = name
+        self.settings = dict(settings or {})
+        self.inputs = tuple(inputs)
+        self.seconds = 0.0
+        self.items = 0
+        self.learns = False
+        self.spans: list[tuple[float, float]] | None = None
+
+    def pull_from(self, node: Node, *, instead_of: Node) -> None:
+        """Replaces the input `instead_of` by another node; no effect if `instead_of` is not an input."""
+        self.inputs = tuple(node if own is instead_of else own for own in self.inputs)
+
+    def spend(self, began: float) -> None:
+        """Adds the time elapsed since `began` to this node's profile."""
+        ended = time.perf_counter()
+        self.seconds += ended - began
+        if self.spans is not None:
+            self.spans.append((began, ended))
+
+    @abstractmethod
+    def poll(self) -> Polled:
+        """Returns the next item, or the conditions to wait for; never blocks."""
+
+    @property
+    def stateful(self) -> bool:
+        """Whether this node has state to save in checkpoints."""
+        return False
+
+    def state(self) -> dict[str, Any]:
+        """Returns the node's state for checkpoints."""
+        return {}
+
+    @property
+    def unsaved(self) -> str:
+        """Reason why a resume from a checkpoint of the current state would not be exact; "" if exact."""
+        return ""
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the node from `state()`; no-op by default."""
+        return
+
+    def close(self) -> None:
+        """Releases the node's resources, such as processes; no-op by default."""
+        return
+
+
+class Source(Node):
+    """Node without inputs; subclasses define `next_item`."""
+
+    kind = "source"
+
+    @abstractmethod
+    def next_item(self) -> Polled:
+        """Returns the next item, or the conditions to wait for; never blocks."""
+
+    @override
+    def poll(self) -> Polled:
+        """Returns the result of `next_item`, and records the elapsed time."""
+        began = time.perf_counter()
+        try:
+            polled = self.next_item()
+        finally:
+            self.spend(began)
+        self.items += isinstance(polled, Delivered)
+        return polled
+
+
+class OperatorNode(Node):
+    """Node that applies an operator to each item.
+
+    Attributes:
+        operator: The operator.
+        memory: The operator's checkpointable state; None for a stateless operator.
+        apply: Function applied to each item.
+        pending: Returns the condition to wait for before an item is pulled; None if there is never one.
+    """
+
+    pending: Callable[[], Pending | None] | None = None
+
+    def __init__(
+        self,
+        upstream: Node,
+        operator: Callable[[Any], Any],
+        memory: Memory | None,
+        name: str,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(name, settings, (upstream,))
+        self.operator = operator
+        self.memory = memory
+        self.apply = operator
+
+    @property
+    @override
+    def stateful(self) -> bool:
+        """Whether the operator has state."""
+        return self.memory is not None
+
+    @override
+    def state(self) -> dict[str, Any]:
+        return {} if self.memory is None else {"operator": self.memory.state()}
+
+    @property
+    @override
+    def unsaved(self) -> str:
+        return "" if self.memory is None else self.memory.unsaved
+
+    @override
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        if self.memory is not None:
+            self.memory.load_state(state["operator"])
+
+    def pull(self) -> Polled:
+        """Polls the upstream node for the operator's next input, unless the operator itself is waiting."""
+        if self.pending is not None and (pending := self.pending()) is not None:
+            return pending
+        return self.inputs[0].poll()
+
+    def call(self, item: Any) -> Any:
+        """Applies the operator to an item, with timing, and the operator's name added to exceptions."""
+        began = time.perf_counter()
+        try:
+            return self.apply(item)
+        except StopIteration as error:  # it would look like the end of the stream
+            raise RuntimeError(f"the operator {self.name} raised StopIteration") from error
+        except Exception as error:
+            error.add_note(f"raised by the operator {self.name}")
+            raise
+        finally:
+            self.spend(began)
+            self.items += 1
+
+
+class ForEach(OperatorNode):
+    """Map: applies an operator that returns one output per item."""
+
+    kind = "for_each"
+
+    _chain: tuple[ForEach, ...] | None = None
+
+    @override
+    def poll(self) -> Polled:
+        """Returns the next item after this operator and those like it next to it upstream, called in one loop."""
+        if self._chain is None:
+            self._chain = self._linked()
+        polled = self._chain[0].pull()
+        if not isinstance(polled, Delivered):
+            return polled
+        value = polled.value
+        for node in self._chain:
+            value = node.call(value)
+        return polled if value is polled.value else Delivered(value, polled.worker)
+
+    def _linked(self) -> tuple[ForEach, ...]:
+        """Returns this node, after those directly upstream whose next operator never waits."""
+        before = self.inputs[0]
+        return (*before._linked(), self) if isinstance(before, ForEach) and self.pending is None else (self,)
+
+    @override
+    def pull_from(self, node: Node, *, instead_of: Node) -> None:
+        super().pull_from(node, instead_of=instead_of)
+        self._chain = None
+
+
+class Filter(OperatorNode):
+    """Filter: passes the items for which a predicate holds."""
+
+    kind = "filter"
+
+    @override
+    def poll(self) -> Polled:
+        """Returns the next item for which the predicate holds."""
+        while isinstance(polled := self.pull(), Delivered):
+            if self.call(polled.value):
+                return polled
+        return polled
+
+
+class Combine(OperatorNode):
+    """Flat map: applies an operator with any number of outputs per item; checkpoints hold the queued outputs."""
+
+    kind = "combine"
+
+    def __init__(
+        self,
+        upstream: Node,
+        operator: Callable[[Any], Iterable[Any]],
+        memory: Memory | None,
+        name: str,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(upstream, operator, memory, name, settings)
+        self.apply = lambda item: list(operator(item))  # so that a generator's time is measured here
+        self._ready: deque[Delivered] = deque()
+
+    @override
+    def poll(self) -> Polled:
+        """Returns the next queued output of the operator, after applying it to further items if necessary."""
+        while not self._ready:
+            polled = self.pull()
+            if not isinstance(polled, Delivered):
+                return polled
+            self._ready.extend(Delivered(value, polled.worker) for value in self.call(polled.value))
+        return self._ready.popleft()
+
+    @property
+    @override
+    def stateful(self) -> bool:
+        """Always true: checkpoints hold the queued items."""
+        return True
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the operator's state and the queued outputs."""
+        return {**super().state(), "ready": saved_items(self._ready)}
+
+    @override
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        super().load_state(state)
+        self._ready = deque(loaded_items(state["ready"]))
+
+
+class ZipWithWorker(Node):
+    """Maps each item to a pair (worker index, item)."""
+
+    kind = "zip_with_worker"
+
+    def __init__(self, upstream: Node) -> None:
+        super().__init__("zip_with_worker", inputs=(upstream,))
+
+    @override
+    def poll(self) -> Polled:
+        """Returns the next pair of worker index and item."""
+        polled = self.inputs[0].poll()
+        if not isinstance(polled, Delivered):
+            return polled
+        self.items += 1
+        return Delivered((polled.worker, polled.value), polled.worker)
+
+
+class FollowedBy(Node):
+    """Ordered join: delivers each item after another stream has processed all of its ready items."""
+
+    kind = "followed_by"
+
+    def __init__(self, upstream: Node, other: Node) -> None:
+        super().__init__("followed_by", {"output": [0]}, (upstream, other))
+
+    @override
+    def poll(self) -> Polled:
+        """Returns the next item of the first input, after the other input's ready items have been processed."""
+        polled = self.inputs[0].poll()
+        if isinstance(polled, Delivered):
+            self.items += 1
+            while isinstance(other := self.inputs[1].poll(), Delivered) or (
+                isinstance(other, Pending) and other.went_on
+            ):
+                pass
+        return polled
+
+
+class Duplicate(Node):
+    """Tee: one queue of pending items for each copy of a duplicated stream."""
+
+    kind = "duplicate"
+
+    def __init__(self, upstream: Node, copies: int, lead: int) -> None:
+        shown = {} if lead == DUPLICATE_LEAD else {"lead": lead}
+        super().__init__("duplicate", {"copies": copies, **shown}, (upstream,))
+        self.lead = lead
+        self._waiting: list[deque[Delivered]] = [deque() for _ in range(copies)]
+
+    @override
+    def poll(self) -> Polled:
+        """Raises AssertionError: a duplicate is polled through its copies only."""
+        raise AssertionError("a duplicate is pulled through its copies")
+
+    def poll_copy(self, copy: int) -> Polled:
+        """Returns the next item of one copy; a copy `lead` items ahead of another has to wait."""
+        own = self._waiting[copy]
+        if own:
+            return own.popleft()
+        if max(map(len, self._waiting)) >= self.lead:
+            return Pending(reasons=(f"a copy made by duplicate is {self.lead} items ahead of one that is not pulled",))
+        polled = self.inputs[0].poll()
+        if isinstance(polled, Delivered):
+            self.items += 1
+            for index, waiting in enumerate(self._waiting):
+                if index != copy:
+                    waiting.append(polled)
+        return polled
+
+    @property
+    @override
+    def stateful(self) -> bool:
+        """Always true: checkpoints hold the queued items."""
+        return True
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the longest queue of pending items, and the queue length of each copy (queues are suffixes)."""
+        longest = max(self._waiting, key=lambda waiting: len(waiting))
+        return {"items": saved_items(longest), "lengths": [len(waiting) for waiting in self._waiting]}
+
+    @override
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        items = loaded_items(state["items"])
+        self._waiting = [deque(items[len(items) - length :]) for length in state["lengths"]]
+
+
+class Copy(Node):
+    """One output of a duplicated stream (tee)."""
+
+    kind = "copy"
+
+    def __init__(self, duplicate: Duplicate, index: int) -> None:
+        super().__init__("copy", {"index": index}, (duplicate,))
+        self.duplicate = duplicate
+        self.index = index
+
+    @override
+    def poll(self) -> Polled:
+        return self.duplicate.poll_copy(self.index)
+
+
+def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
+    """Serializes queued items of a flow to plain data for checkpoints.
+
+    Items are batches, or data that a checkpoint can hold as it is; the checkpoint refuses others with their path.
+    """
+    return [
+        {
+            "worker": item.worker,
+            "batch": isinstance(item.value, SampleBatch),
+            "item": dict(item.value) if isinstance(item.value, SampleBatch) else item.value,
+            "batches": list(_batches_inside(item.value)),
+        }
+        for item in items
+    ]
+
+
+def loaded_items(data: Iterable[Mapping[str, Any]]) -> list[Delivered]:
+    """Deserializes queued items; the inverse of `saved_items`."""
+    return [
+        Delivered(
+            SampleBatch(saved["item"]) if saved["batch"] else _with_batches(saved["item"], saved["batches"]),
+            saved["worker"],
+        )
+        for saved in data
+    ]
+
+
+_Path = tuple[int | str, ...]
+
+
+def _batches_inside(value: Any, path: _Path = ()) -> Iterator[_Path]:
+    """Yields the paths of all batches nested in tuples, lists and dicts, which checkpoints store as plain dicts."""
+    if isinstance(value, SampleBatch):
+        if path:
+            yield path
+    elif isinstance(value, dict | list | tuple):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _batches_inside(inner, (*path, key))
+
+
+def _with_batches(value: Any, batches: Collection[_Path], path: _Path = ()) -> Any:
+    """Converts the nested dicts at the given paths back to batches."""
+    if path in batches:
+        return SampleBatch(value)
+    if not batches or not isinstance(value, dict | list | tuple):
+        return value
+    if isinstance(value, dict):
+        return {key: _with_batches(inner, batches, (*path, key)) for key, inner in value.items()}
+    inside = [_with_batches(inner, batches, (*path, index)) for index, inner in enumerate(value)]
+    return tuple(inside) if isinstance(value, tuple) else inside

@@ -1,0 +1,97 @@
+"""Generalized advantage estimation, and standardisation of advantages over a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.data.packing import Packing
+from rlrun.engine.data.sample_batch import LOGGED, SampleBatch
+from rlrun.engine.flow.flow import Operator
+from rlrun.engine.functional.masked import standardized
+from rlrun.engine.functional.returns import gae
+from rlrun.engine.reward_streams.streams import ENV_ALONE, RewardStream, RewardStreams, weighted_advantages
+
+
+class ComputeAdvantages(Operator):
+    """Adds `advantages` and `value_targets` [T, B] by generalized advantage estimation (arXiv:1506.02438).
+
+    Each further reward stream adds columns with the stream's name as a prefix. `advantages` are then the weighted sum
+    over the streams that the policy maximises. Steps whose action was not the policy's (`LOGGED`) enter these sums, and
+    are not valid for the losses afterwards.
+
+    Args:
+        gamma: Discount of the env's rewards.
+        gae_lambda: Weight between one-step (0) and Monte Carlo (1) advantages of the env's rewards.
+        streams: Further reward streams.
+    """
+
+    def __init__(self, gamma: float, gae_lambda: float, streams: RewardStreams = ENV_ALONE) -> None:
+        self.streams = streams.all(gamma, gae_lambda)
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        own, *further = self.streams
+        names = {"further_streams": [stream.name for stream in further]} if further else {}
+        return {"gamma": own.gamma, "gae_lambda": own.gae_lambda, **names}
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the fragment with advantages and value targets of each stream."""
+        for stream in self.streams:
+            item = with_advantages(item, stream)
+        found = SampleBatch(item, advantages=weighted_advantages(self.streams, item))
+        logged = found.pop(LOGGED, None)
+        return found if logged is None else SampleBatch(found, valid=found["valid"] & ~logged)
+
+
+def with_advantages(batch: SampleBatch, stream: RewardStream) -> SampleBatch:
+    """Returns a fragment with the advantages and value targets of one reward stream.
+
+    A non-episodic stream bootstraps across episodes: the successor of an episode's last step is the first step of the
+    slot's next episode. If the fragment ends before that step, the final observation's value is used.
+
+    Args:
+        batch: The fragment [T, B], with the stream's rewards and values.
+        stream: The stream.
+    """
+    valid, terminateds, truncateds = batch["valid"], batch["terminateds"], batch["truncateds"]
+    if not stream.is_episodic:  # no ends, except before final observations without a later step
+        truncateds = valid & (terminateds | truncateds) & ~_is_followed(valid)
+        terminateds = np.zeros_like(terminateds)
+    rows = Packing(valid, terminateds, truncateds)
+    advantages, targets = gae(
+        rows.pack(batch[stream.rewards]),
+        rows.pack(batch[stream.column("values")]),
+        rows.pack(terminateds),
+        rows.truncateds,
+        stream.gamma,
+        stream.gae_lambda,
+    )
+    found = {"advantages": rows.unpack(advantages), "value_targets": rows.unpack(targets)}
+    return SampleBatch(batch, **{stream.column(name): column for name, column in found.items()})
+
+
+def _is_followed(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mask [T, B] of entries with a later valid step in their slot."""
+    from_here_on = np.logical_or.accumulate(valid[::-1])[::-1]
+    return np.concatenate([from_here_on[1:], np.zeros_like(valid[:1])])
+
+
+class Standardize(Operator):
+    """Shifts and scales a column to mean 0 and standard deviation 1 over the valid steps of the batch."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"column": self.column}
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the batch with the standardised column."""
+        return SampleBatch(item, **{self.column: standardized(item[self.column], item["valid"])})

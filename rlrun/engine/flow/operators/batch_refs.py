@@ -1,0 +1,56 @@
+"""Operators on remote workers: references to large fragments, and a lower process priority."""
+
+from __future__ import annotations
+
+import os
+
+from typing_extensions import override
+
+from rlrun.engine.actors.batch_ref import BatchRef
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import leaves
+from rlrun.engine.flow.flow import Operator, WorkerOperator
+
+CARRIED_UP_TO_BYTES = 100_000
+"""Greatest size of a fragment that is sent in its worker's answer: a fetch by reference blocks the receiver for
+milliseconds. Ray has the same limit."""
+
+YIELDED_NICENESS = 4
+"""Niceness of a worker relative to shards and learner: up to 19, the highest, from the 15 that Ray gives actors."""
+
+
+class LeaveOnWorker(Operator):
+    """Replaces a large fragment by a reference to the worker's object store; runs on a remote worker.
+
+    Args:
+        carried_up_to_bytes: Greatest size of a fragment that is sent itself.
+    """
+
+    def __init__(self, carried_up_to_bytes: int = CARRIED_UP_TO_BYTES) -> None:
+        self.carried_up_to_bytes = carried_up_to_bytes
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch | BatchRef:
+        """Returns a Ray object reference to a large fragment; a small fragment is returned unchanged."""
+        if sum(leaf.nbytes for leaf in leaves(item)) <= self.carried_up_to_bytes:
+            return item
+        import ray
+
+        return BatchRef(ray.put(item), int(item["valid"].sum()))
+
+
+class LowerProcessPriority(WorkerOperator):
+    """Lowers a remote worker's process priority below learner and replay; without effect if cores are idle.
+
+    Workers are always busy. A replay shard on the same cores would have to wait for them at each of the learner's
+    requests.
+    """
+
+    @override
+    def begin(self) -> None:
+        """Raises the niceness of the worker's process."""
+        os.nice(YIELDED_NICENESS)
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        return item

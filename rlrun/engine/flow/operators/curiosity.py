@@ -1,0 +1,140 @@
+"""Intrinsic rewards of curiosity (such as RND), scaled by the deviation of their discounted returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from typing_extensions import override
+
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.data.packing import Packing
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.returns import Floats, forward_discounted_sums
+from rlrun.engine.nn.observation_leaves import ObservationTree, is_masked
+from rlrun.engine.policy.observation_filter import ObservationFilter
+from rlrun.engine.reward_streams.streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS, INTRINSIC_REWARDS
+from rlrun.engine.settings.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.reward_streams.curiosity import CuriousPolicy
+    from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
+
+CLIP = 5.0
+"""Clipping bound of normalised inputs of curiosity's networks."""
+
+
+class IntrinsicRewards(StatefulOperator):
+    """Adds `intrinsic_rewards` [T, B] and the curiosity networks' inputs to fragments; input: (worker index, fragment).
+
+    Observations are normalised by running moments, and clipped to [-5, 5]. Rewards are divided by the running standard
+    deviation of their discounted returns, which are not cut off at episode ends; each env slot of each worker has a
+    running return of its own. Entries without a step are ignored.
+
+    Args:
+        trainee: The trainee, whose policy has curiosity's networks.
+        config: Settings of curiosity.
+
+    Source:
+        Burda et al., arXiv:1810.12894, sections 2.3 and 2.4.
+    """
+
+    def __init__(self, trainee: Trainee, config: CuriosityConfig) -> None:
+        self.trainee = trainee
+        self.config = config
+        self._moments: dict[str, Moments] = {}
+        self._returns = Moments.empty(())
+        self._running: dict[int | None, Floats] = {}
+        self._rewards = Moments.empty(())
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"kind": self.config.kind, "gamma": self.config.gamma}
+
+    @property
+    @override
+    def declared_metrics(self) -> tuple[Metric, ...]:
+        """Metrics of the intrinsic rewards, and of the loss of curiosity's networks."""
+        always = (
+            Metric("intrinsic_reward_mean", "", "Mean intrinsic reward of the steps of this iteration"),
+            Metric("learner/intrinsic_value_loss", "", "Squared error of the values of intrinsic rewards", mode="min"),
+        )
+        if self.config.kind == "re3":
+            return always
+        return (
+            *always,
+            Metric("learner/curiosity/loss", "", "Loss of the networks that learn what was seen", mode="min"),
+            Metric("learner/curiosity/grad_norm", "", "Norm of its gradient before it is clipped"),
+        )
+
+    @override
+    def metrics(self) -> dict[str, float]:
+        """Returns the mean intrinsic reward since the last call."""
+        seen, self._rewards = self._rewards, Moments.empty(())
+        return {"intrinsic_reward_mean": float(seen.mean)} if seen.count else {}
+
+    @override
+    def __call__(self, item: tuple[int | None, SampleBatch]) -> SampleBatch:
+        """Returns the fragment with intrinsic rewards and the networks' inputs."""
+        from rlrun.engine.reward_streams.curiosity import intrinsic_rewards
+
+        worker, batch = item
+        policy = cast("CuriousPolicy", self.trainee.policy)
+        learned = self._with_inputs(batch, policy)
+        valid = batch["valid"]
+        inputs = SampleBatch({name: learned[name] for name in ("valid", "actions", *policy.novelty.columns)})
+        rows = inputs.zero_invalid().rows(1)
+        found = self.trainee.learner.evaluate(intrinsic_rewards, rows).reshape(valid.shape)
+        learned[INTRINSIC_REWARDS] = self._scaled(worker, np.where(valid, found, 0.0), batch)
+        return learned
+
+    def _with_inputs(self, batch: SampleBatch, policy: CuriousPolicy) -> SampleBatch:
+        """Returns a fragment with normalized inputs of the curiosity networks, after updating the running moments."""
+        seen = _without_mask(batch["obs"], policy.leaves)
+        rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
+        behind = map_tree(lambda leaf: rows.unpack(rows.pack(leaf)[1:]) if rows.moves else leaf[1:], seen)
+        own_filter = ObservationFilter(policy.novelty_leaves, clip=CLIP)
+        for name, delta in own_filter.moments(behind, batch["valid"]).items():
+            self._moments[name] = self._moments.get(name, Moments.empty(delta.mean.shape)).merged(delta)
+        own_filter.load(self._moments)
+        inputs = {CURIOSITY_NEXT_OBS: behind, CURIOSITY_OBS: map_tree(lambda leaf: leaf[:-1], seen)}
+        return SampleBatch(batch, **{name: own_filter(inputs[name]) for name in policy.novelty.columns})
+
+    def _scaled(self, worker: int | None, rewards: Floats, batch: SampleBatch) -> Floats:
+        """Divides rewards [T, B] by the running standard deviation of their discounted returns."""
+        valid = batch["valid"]
+        start = self._running.get(worker, np.zeros(valid.shape[1]))
+        sums = forward_discounted_sums(
+            rewards.astype(np.float64), np.zeros_like(valid), valid, self.config.gamma, start
+        )
+        self._running[worker] = sums[-1].copy()
+        self._returns = self._returns.merged(Moments.of(sums[valid], 1))
+        scaled: Floats = (rewards / np.sqrt(self._returns.variance + 1e-8)).astype(np.float32)
+        self._rewards = self._rewards.merged(Moments.of(scaled[valid], 1))
+        return scaled
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the running observation moments and intrinsic returns."""
+        return {
+            "observations": {name: moments.state() for name, moments in self._moments.items()},
+            "returns": self._returns.state(),
+            "running": [[worker, sums] for worker, sums in self._running.items()],
+        }
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        self._moments = {name: Moments.from_state(moments) for name, moments in state["observations"].items()}
+        self._returns = Moments.from_state(state["returns"])
+        self._running = {worker: np.asarray(sums, np.float64) for worker, sums in state["running"]}
+
+
+def _without_mask(observations: Any, leaves: ObservationTree) -> Any:
+    """Returns observations without the action mask."""
+    if not is_masked(leaves):
+        return observations
+    return {key: part for key, part in observations.items() if key != ACTION_MASK}

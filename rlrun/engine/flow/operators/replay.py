@@ -1,0 +1,128 @@
+"""Operators of replay: storing fragments, normalising minibatches, updating priorities."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.views import shown, with_shown
+from rlrun.engine.flow.flow import Operator, StatefulOperator
+from rlrun.engine.flow.nodes import Pending
+from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
+from rlrun.engine.policy.observation_filter import ObservationFilter
+
+if TYPE_CHECKING:
+    from rlrun.engine.actors.batch_ref import BatchRef
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.replay.replay import Replay
+    from rlrun.engine.settings.metric import Metric
+
+LOOK_EVERY_S = 0.005
+"""Seconds between two polls of workers without a ready fragment, while there is a minibatch to learn from: a poll takes
+a considerable part of the time of a small network's SGD step."""
+
+
+class StoreToReplay(StatefulOperator):
+    """Inserts each fragment into a replay buffer; input: pairs (worker index, fragment).
+
+    Backpressure: no fragments are pulled while the replay or the learner is too slow. The operator also checkpoints the
+    replay and closes the replay's processes.
+    """
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay = replay
+        self._look_at = 0.0
+        self._looked_in_vain = False
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return self.replay.settings()
+
+    @property
+    @override
+    def declared_metrics(self) -> Sequence[Metric]:
+        """Declares the replay's metrics."""
+        return self.replay.declared_metrics
+
+    @override
+    def metrics(self) -> dict[str, float]:
+        """Returns the replay's metrics, such as its allocated memory or disk space."""
+        return self.replay.metrics()
+
+    @override
+    def pending(self) -> Pending | None:
+        """Returns the condition to wait for before the next fragment can be stored; None for none."""
+        replay = self.replay
+        if not replay.accepts_fragments:
+            replay.attend()
+            if not replay.accepts_fragments:
+                return Pending(*replay.awaited(), reasons=("the replay shards or learning do not keep up",))
+        if not replay.has_minibatch:
+            return None
+        now = time.monotonic()
+        if self._looked_in_vain and now < self._look_at:
+            return Pending(reasons=("there are minibatches to learn from first",))
+        self._look_at, self._looked_in_vain = now + LOOK_EVERY_S, True
+        return None
+
+    @override
+    def __call__(self, item: tuple[int | None, SampleBatch | BatchRef]) -> SampleBatch | BatchRef:
+        """Stores the fragment and returns it."""
+        self._looked_in_vain = False
+        worker, fragment = item
+        self.replay.add(worker, fragment)
+        return fragment
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the replay's state, for checkpoints."""
+        return self.replay.state()
+
+    @property
+    @override
+    def unsaved(self) -> str:
+        """Reason why a resume is not exact: checkpoints without the stored experience."""
+        return "" if self.replay.is_saved else "the replay buffer is not saved whole"
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.replay.load_state(state)
+
+    @override
+    def close(self) -> None:
+        """Terminates the replay's shard processes."""
+        self.replay.close()
+
+
+class NormalizeObservations(Operator):
+    """Normalizes a minibatch's raw observations by the current running moments."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+        self._filter: ObservationFilter | None = None
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the minibatch with normalised `obs`, and normalised `next_obs` if present."""
+        if self._filter is None:
+            self._filter = ObservationFilter(shown(self.trainee.policy.leaves))
+        self._filter.load(self.trainee.filters.moments)
+        kept = {name: item[name] for name in ("obs", "next_obs") if name in item}
+        seen = {name: with_shown(tree, self._filter(shown(tree))) for name, tree in kept.items()}
+        return SampleBatch(item, **seen)
+
+
+class UpdatePriorities(Operator):
+    """Updates the priorities of a minibatch's rows in the replay (prioritized experience replay)."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay = replay
+
+    @override
+    def __call__(self, item: TrainedMinibatch) -> TrainedMinibatch:
+        self.replay.update_priorities(item.indices, item.priorities)
+        return item

@@ -1,0 +1,94 @@
+"""SGD on batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from rlrun.engine.data.learning_rows import has_empty_rows, learning_rows, without_empty_rows
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.flow import Operator
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.trainee import Trainee
+
+
+class TrainOnBatch(Operator):
+    """Runs epochs of minibatch SGD on a batch.
+
+    Args:
+        trainee: The trainee.
+        num_epochs: Passes over the batch.
+        minibatch_size: Steps in a minibatch; None for the whole batch.
+        whole_fragments: Whether losses are over whole fragments with their closing observations, [B, T + 1], instead of
+            single steps.
+        seq_len: Steps per sequence of a recurrent policy, see `sequence_rows`; it divides `minibatch_size`. None for
+            single steps.
+        stop: (statistic, bound) of early stopping: no further epoch once the statistic's mean over an epoch exceeds the
+            bound.
+        objectives: Names of the learner's objectives to run; None for all.
+    """
+
+    learns = True
+
+    def __init__(
+        self,
+        trainee: Trainee,
+        *,
+        num_epochs: int = 1,
+        minibatch_size: int | None = None,
+        whole_fragments: bool = False,
+        seq_len: int | None = None,
+        stop: tuple[str, float] | None = None,
+        objectives: Sequence[str] | None = None,
+    ) -> None:
+        self.trainee = trainee
+        self.num_epochs = num_epochs
+        self.minibatch_size = minibatch_size
+        self.whole_fragments = whole_fragments
+        self.seq_len = seq_len
+        self.stop = stop
+        self.objectives = objectives
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        stop = {} if self.stop is None else {"stop": f"{self.stop[0]} > {self.stop[1]:g}"}
+        rows = {"whole_fragments": True} if self.whole_fragments else {}
+        sequences = {} if self.seq_len is None else {"seq_len": self.seq_len}
+        chosen = {} if self.objectives is None else {"objectives": list(self.objectives)}
+        passes = {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size}
+        return {**chosen, **passes, **rows, **sequences, **stop}
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Runs the minibatch SGD epochs on a batch [T, B]; returns the batch unchanged.
+
+        Raises:
+            UsageError: The policy is recurrent, and `seq_len` is None.
+        """
+        trainee = self.trainee
+        trainee.lag.add(trainee.learner.weights_version, item["weights_version"][item["valid"]])
+        length, slots = item["valid"].shape
+        batch = SampleBatch({name: column for name, column in item.items() if name != "weights_version"})
+        rows = learning_rows(batch, seq_len=self.seq_len, whole_fragments=self.whole_fragments)
+        if trainee.is_sparse and self.minibatch_size is not None and has_empty_rows(item):
+            if not rows["valid"].any():
+                return item
+            rows = without_empty_rows(rows, at_least=max(self.minibatch_size // rows["valid"].shape[1], 1))
+        trainee.learner.learn(
+            rows,
+            num_epochs=self.num_epochs,
+            # A whole fragment has T + 1 entries for T steps.
+            minibatch_size=self._minibatch_rows(length, slots) * (length + 1 if self.whole_fragments else 1),
+            scheduled=trainee.clock.scheduled(),
+            stop=self.stop,
+            objectives=self.objectives,
+        )
+        return item
+
+    def _minibatch_rows(self, length: int, slots: int) -> int:
+        if not self.whole_fragments:
+            return self.minibatch_size or length * slots
+        return slots if self.minibatch_size is None else max(self.minibatch_size // length, 1)

@@ -1,0 +1,91 @@
+"""Broadcasts of weights to the workers, and merging of the workers' filter statistics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import override
+
+from rlrun.engine.flow.flow import Operator, StatefulOperator
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.policy.weights import Weights
+
+T = TypeVar("T")
+
+
+class MergeFilters(Operator):
+    """Merges the workers' new filter statistics into the trainee's running moments."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+
+    @override
+    def __call__(self, item: T) -> T:
+        self.trainee.filters.merge(self.trainee.workers.take_filter_deltas())
+        return item
+
+
+class BroadcastWeights(Operator):
+    """Broadcasts the current weights and filter statistics to all workers, after each item."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+
+    @override
+    def __call__(self, item: T) -> T:
+        self.trainee.workers.send(self.trainee.weights())
+        return item
+
+
+class SendWeights(StatefulOperator):
+    """Sends the current weights to the worker that delivered the item; input: pairs (worker index, item).
+
+    A resumed run starts all workers with the current weights, and sends later weights at the same items as an
+    uninterrupted run.
+
+    Args:
+        trainee: The trainee, whose weights are sent to its workers.
+        every: Policy lag, in batches, at which a worker gets new weights.
+    """
+
+    def __init__(self, trainee: Trainee, every: int = 1) -> None:
+        self.trainee = trainee
+        self.every = every
+        self._sent: dict[int | None, int] = {}
+        self._latest: Weights | None = None
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"every": self.every} if self.every > 1 else {}
+
+    @override
+    def __call__(self, item: tuple[int | None, T]) -> T:
+        """Sends weights if the worker's policy lag reaches `every`; returns the item without its worker index."""
+        worker, batch = item
+        version = self.trainee.learner.weights_version
+        age = version - self._sent.get(worker, -self.every)
+        if not 0 <= age < self.every:  # below 0: an older checkpoint was loaded meanwhile
+            if self._latest is None or self._latest.version != version:  # one object is stored once for all workers
+                self._latest = self.trainee.weights()
+            self.trainee.workers.send(self._latest, worker)
+            self._sent[worker] = version
+        return batch
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the version of each worker's last weights, as pairs (worker index, version)."""
+        return {"sent": [[worker, version] for worker, version in self._sent.items()]}
+
+    @property
+    @override
+    def unsaved(self) -> str:
+        """Reason why a resume is not exact: workers with older weights get the current ones."""
+        version = self.trainee.learner.weights_version
+        lag = any(sent != version for sent in self._sent.values())
+        return "workers acted with older weights than those they resume with" if lag else ""
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        self._sent = dict(state["sent"])

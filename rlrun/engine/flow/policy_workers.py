@@ -1,0 +1,145 @@
+"""Worker access of a trainee's dataflow: rollouts, weight broadcasts and filter statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlrun.engine.flow.flow import Flow, learns
+from rlrun.engine.flow.operators.batch_refs import LeaveOnWorker
+from rlrun.engine.flow.sources.operator_chain import OperatorChain
+from rlrun.engine.flow.sources.rollouts import AsyncRollouts, RolloutMode, SyncRollouts
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout.worker import Orders
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.collecting_workers import CollectingWorkers
+    from rlrun.engine.functional.moments import Moments
+    from rlrun.engine.policy.weights import Weights
+
+Delivery = Literal["batches", "references"]
+"""Fragment transport: by value, or large fragments as references into the worker's object store."""
+
+
+class PolicyWorkers:
+    """View of the worker set, restricted to one trainee's policies.
+
+    Args:
+        workers: The worker set.
+        policy: Name of the policy whose batches are delivered and whose weights are sent.
+
+    Attributes:
+        learns_on_workers: Whether an operator on the workers learns, and needs all of the learner's parameters.
+        sendings: Number of broadcasts of weights so far.
+        has_source: Whether fragments are delivered to a stream.
+    """
+
+    def __init__(self, workers: CollectingWorkers, policy: str) -> None:
+        self.policy = policy
+        self.learns_on_workers = False
+        self.sendings = 0
+        self.has_source = False
+        self._workers = workers
+        self._orders = Orders()
+
+    @property
+    def indices(self) -> Sequence[int]:
+        """The workers' indices: 0 for the local one, else from 1."""
+        return self._workers.indices
+
+    @property
+    def num_workers(self) -> int:
+        """Remote workers; 0 for the local one alone."""
+        return self._workers.num_workers
+
+    def rollouts(
+        self,
+        *on_worker: Callable[[Any], Any],
+        mode: RolloutMode = "sync",
+        in_flight: int = 2,
+        deliver: Delivery = "batches",
+        aggregators: int = 0,
+        batch_size: int = 0,
+    ) -> Flow[Any]:
+        """Flow of the policy's fragments [T, B] from all workers, with their `weights_version`.
+
+        With `sync`, one fragment is requested of every worker, and all are delivered in the order of the workers once
+        the last one is ready. The next round is requested when its first item is pulled, after downstream operators
+        such as a broadcast. A lost worker is restarted from its last state and collects the same fragment again, unless
+        it learns. With `async`, fragments are delivered as they are ready, and the next one of a worker is requested
+        when the next item is pulled.
+
+        Aggregators are actors that join whole batches, each from the fragments of its share of the workers. For
+        operators such as `SendWeights` the aggregator is the worker of such a batch: it passes weights to all of its
+        workers. A lost aggregator is restarted with its workers, without the fragments that it had not delivered.
+
+        Args:
+            on_worker: Operators that the worker applies to each fragment.
+            mode: Whether fragments are delivered in synchronous rounds.
+            in_flight: Requests that an asynchronous worker has at a time.
+            deliver: Whether large fragments of remote workers are sent, or references to them.
+            aggregators: Aggregators between asynchronous remote workers and this process, at most one for each worker.
+            batch_size: Steps [T * B], valid or not, that fill an aggregator's batch.
+
+        Raises:
+            UsageError: The policy's fragments are delivered to another flow already.
+        """
+        if self.has_source:
+            raise UsageError(
+                f"the fragments of policy {self.policy!r} go to one stream already: a second one would get a share. "
+                "Call duplicate() on the first to have every item in several places"
+            )
+        self.has_source = True
+        operators: list[Callable[[Any], Any]] = [*on_worker]
+        if deliver == "references" and self.num_workers:
+            operators.append(LeaveOnWorker())
+        self.learns_on_workers = any(learns(operator) for operator in operators)
+        chain = OperatorChain(operators)
+        if operators:
+            self._workers.postprocess(self.policy, chain)
+        if mode == "sync":
+            if self.learns_on_workers and self._workers.fragments_per_round < len(self.indices):
+                raise UsageError("min_share_of_fragments: workers that learn wait for each other; leave it out")
+            if not self.learns_on_workers:  # its state would be as large as the learner, in every fragment
+                self._workers.keep_states()
+            return Flow(SyncRollouts(self._workers, self.policy, chain.described()))
+        used = min(aggregators, self.num_workers)
+        if used:
+            self._workers.gather(used, batch_size, in_flight, self.policy)
+            shown = {"aggregators": used, "batch_size": batch_size}
+            return Flow(AsyncRollouts(self._workers, self.policy, (), in_flight, shown))
+        return Flow(AsyncRollouts(self._workers, self.policy, chain.described(), in_flight))
+
+    def joint_rollouts(
+        self, others: Sequence[PolicyWorkers], on_worker: Sequence[Sequence[Callable[[Any], Any]]], mode: RolloutMode
+    ) -> Flow[dict[str, Any]]:
+        """Flow of multi-agent fragments: dicts of batches [T, B] by policy.
+
+        Args:
+            others: The views of the other policies on the same workers.
+            on_worker: Operators on the workers for each policy, starting with this view's policy.
+            mode: Whether fragments are delivered in synchronous rounds, as in `rollouts`.
+        """
+        views = [self, *others]
+        chains = [OperatorChain(operators) for operators in on_worker]
+        for view, chain in zip(views, chains, strict=True):
+            view.has_source = True
+            if chain.operators:
+                self._workers.postprocess(view.policy, chain)
+        policies = [view.policy for view in views]
+        described = tuple(operator for chain in chains for operator in chain.described())
+        if mode == "sync":
+            self._workers.keep_states()
+            return Flow(SyncRollouts(self._workers, policies, described))
+        return Flow(AsyncRollouts(self._workers, policies, described, in_flight=2))
+
+    def send(self, weights: Weights, worker: int | None = None) -> None:
+        """Sends new weights to all workers, or to one; they take effect from the next request on."""
+        self.sendings += 1
+        if self._orders.weights.get(self.policy) is not weights:
+            self._orders = Orders({self.policy: weights})  # one object for all workers: it is stored once
+        self._workers.order(self._orders, worker)
+
+    def take_filter_deltas(self) -> dict[str, Moments]:
+        """Returns the new statistics of the policy's filters since the last call, by name."""
+        return self._workers.counts.take_filter_deltas(self.policy)

@@ -1,0 +1,82 @@
+"""Off-policy update loop: sampled minibatches, SGD, priority updates and target network updates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from rlrun.engine.flow.operators.minibatches import TrainedMinibatch, TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.engine.flow.operators.replay import UpdatePriorities
+from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.flow import Flow
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.replay.replay import Replay
+
+
+class ReplayUpdateSettings(Protocol):
+    """Protocol of off-policy update settings, such as `rlrun.algorithms.settings.off_policy.OffPolicyConfig`."""
+
+    @property
+    def minibatch_size(self) -> int:
+        """Number of rows in a minibatch."""
+
+    @property
+    def training_intensity(self) -> float:
+        """Minibatches per env step after learning starts."""
+
+    @property
+    def learning_starts(self) -> int:
+        """Env steps that are stored before the first minibatch."""
+
+    @property
+    def normalize_observations(self) -> bool:
+        """Whether minibatches are normalised by the current running moments of observations."""
+
+    @property
+    def target_update_interval(self) -> int:
+        """Minibatches between two updates of the target network."""
+
+    @property
+    def tau(self) -> float:
+        """Polyak coefficient of the target network; 1 copies the parameters."""
+
+
+MOST_TOGETHER = 16
+"""Largest number of minibatches that are sampled and learned from in one call: more save no time, but take memory."""
+
+
+def replay_updates(
+    replay: Replay,
+    trainee: Trainee,
+    config: ReplayUpdateSettings,
+    most_together: int = MOST_TOGETHER,
+    *,
+    has_target: bool = True,
+) -> Flow[TrainedMinibatch]:
+    """Builds the off-policy update loop: sample a minibatch, take an SGD step, update priorities and target network.
+
+    Minibatches that are due at once and wait for nothing in between, such as priorities, are one item.
+
+    Args:
+        replay: Replay from which minibatches are sampled.
+        trainee: Trainee with the learner, target network and clock.
+        config: Settings: minibatch size, replay ratio, and target network updates.
+        most_together: Largest number of minibatches in an item; 1 where other branches take turns with this one.
+        has_target: Whether there is a target network.
+    """
+    update_target = UpdateTargetNetwork(trainee, config.target_update_interval, config.tau)
+    updates = (
+        replay_minibatches(
+            replay,
+            trainee,
+            minibatch_size=config.minibatch_size,
+            training_intensity=config.training_intensity,
+            learning_starts=config.learning_starts,
+            normalize_observations=config.normalize_observations,
+            at_most=lambda: min(most_together, update_target.items_left) if has_target else most_together,
+        )
+        .for_each(TrainOnMinibatch(trainee, minibatch_size=config.minibatch_size))
+        .for_each(UpdatePriorities(replay))
+    )
+    return updates.for_each(update_target) if has_target else updates

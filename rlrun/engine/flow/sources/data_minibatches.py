@@ -1,0 +1,195 @@
+"""Source of minibatches that are drawn from data sets, in the place of experience from an env."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from typing_extensions import override
+
+from rlrun.engine.data.sample_batch import SampleBatch, concatenated_rows
+from rlrun.engine.data.tree import named_leaves
+from rlrun.engine.data.views import is_viewed, shown
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.input_config import InputConfig
+from rlrun.engine.datasets.input_sets import demand_same, identity, opened
+from rlrun.engine.datasets.shuffle_window import ShuffleWindow, ViewFactory
+from rlrun.engine.datasets.transitions import DataView
+from rlrun.engine.envs.make import check_same_spaces
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.operators.replay import NormalizeObservations
+from rlrun.engine.flow.sources.items import StatefulSource, from_items
+from rlrun.engine.flow.sources.viewed_set import ViewedSet
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.saved_numbers import load_generator
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.policy.action_spaces.action_space import ActionSpace
+from rlrun.engine.policy.observation_filter import ObservationFilter
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.trainee import Trainee
+
+
+class MinibatchSettings(Protocol):
+    """Protocol of settings of minibatches from data, as configs of `DataSettings`."""
+
+    @property
+    def input(self) -> Sequence[InputConfig] | None:
+        """The data sets with their shares."""
+
+    @property
+    def minibatch_size(self) -> int:
+        """Items in a minibatch, S."""
+
+    @property
+    def normalize_observations(self) -> bool:
+        """Whether observations are normalised by the moments of the data sets."""
+
+
+def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFactory) -> Flow[SampleBatch]:
+    """Creates a flow of minibatches of rows [S, L] from data sets, with the policy's own actions.
+
+    Args:
+        trainee: The policy in training.
+        config: Settings of the algorithm.
+        view: How the data sets are read.
+    """
+    measures = config.normalize_observations
+    flow = from_items(DataMinibatches(trainee, config.input, view, config.minibatch_size, measures=measures))
+    return flow.for_each(NormalizeObservations(trainee)) if measures else flow
+
+
+class DataMinibatches(StatefulSource[SampleBatch]):
+    """Draws minibatches uniformly with replacement from data sets, in the ratio of their shares.
+
+    A set from elsewhere that is too large to keep a copy of is drawn from by a shuffle window. A checkpoint holds the
+    position of the draw and the digests of the data sets, not their rows.
+
+    Args:
+        trainee: The policy in training.
+        parts: The data sets with their shares; None raises an error at the first minibatch.
+        view: How the data sets are read.
+        minibatch_size: Items in a minibatch, S.
+        measures: Whether the trainee's observation filter is set to the moments of the data sets, once.
+    """
+
+    def __init__(
+        self,
+        trainee: Trainee,
+        parts: Sequence[InputConfig] | None,
+        view: ViewFactory,
+        minibatch_size: int,
+        *,
+        measures: bool,
+    ) -> None:
+        self.trainee = trainee
+        self.parts = tuple(parts or ())
+        self.view = view
+        self.minibatch_size = minibatch_size
+        self.measures = measures
+        self._windows: list[ShuffleWindow] = []
+        self._sets: list[DataSet] = []
+        self._action_space: ActionSpace
+        self._generator = np.random.Generator(np.random.Philox(child_seed(trainee.seed, "data")))
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"minibatch_size": self.minibatch_size}
+
+    @override
+    def __next__(self) -> SampleBatch:
+        """Returns the next minibatch.
+
+        Raises:
+            UsageError: There is no data set, or it does not fit the policy.
+            DataSetError: A data set cannot be read.
+        """
+        self._open()
+        drawn = zip(self._windows, self._numbers(), strict=True)
+        batch = concatenated_rows([window.draw(number, self._generator) for window, number in drawn if number])
+        acted = {name: batch[name] for name in ("actions", "next_actions") if name in batch}
+        own = {name: self._own_actions(actions, batch["valid"].shape) for name, actions in acted.items()}
+        return SampleBatch(batch, **own)
+
+    def _numbers(self) -> list[int]:
+        """Numbers of items from each data set: expected in the ratio of the shares."""
+        if len(self.parts) == 1:
+            return [self.minibatch_size]
+        shares = np.array([part.share for part in self.parts])
+        numbers: list[int] = self._generator.multinomial(self.minibatch_size, shares / shares.sum()).tolist()
+        return numbers
+
+    def _own_actions(self, actions: Any, shape: tuple[int, ...]) -> Any:
+        """Converts actions of the env [S, L, ...] to those of the policy."""
+        rows = SampleBatch(actions=actions).map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]))["actions"]
+        own = self._action_space.from_env(rows)
+        return own.reshape(*shape, *own.shape[1:])
+
+    def _open(self) -> None:
+        """Opens the data sets, and sets the observation filter if it has no moments yet."""
+        if self._sets:
+            return
+        if not self.parts:
+            raise UsageError(f"policy {self.trainee.name} learns from data: set config.input to a data set")
+        sets, spaces = [opened(part) for part in self.parts], self.trainee.spaces
+        for data in sets:
+            check_same_spaces(f"the data set {data.folder}", Spaces(*data.manifest.spaces), spaces)
+        self._action_space = self.trainee.policy.behavior().action_space
+        self._windows = [ShuffleWindow(data, self._view_as_policy) for data in sets]
+        self._sets = sets
+        if self.measures and not self.trainee.filters.moments:
+            for data in sets:
+                self.trainee.filters.merge(observation_moments(data, shown(self.trainee.policy.leaves)))
+
+    def _view_as_policy(self, data: DataSet) -> DataView:
+        """Chooses how a data set is read, with observations as the policy sees them while it acts."""
+        leaves = self.trainee.policy.leaves
+        return self.view(ViewedSet(data, leaves, self._action_space) if is_viewed(leaves) else data)
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the random state of the draw, the positions of windows, and the digests of the data sets."""
+        self._open()
+        return {
+            "sets": [identity(data) for data in self._sets],
+            "windows": [window.state() for window in self._windows],
+            "generator": dict(self._generator.bit_generator.state),
+        }
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the position of the draw.
+
+        Raises:
+            DataSetError: A data set has been altered since.
+        """
+        self._open()
+        demand_same(self._sets, state["sets"])
+        wholes: list[dict[str, Any]] = [{}] * len(self._sets)  # windows came later than the first checkpoints
+        for window, own in zip(self._windows, state.get("windows", wholes), strict=True):
+            window.load_state(own)
+        load_generator(self._generator, state["generator"])
+
+
+def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
+    """Moments of the observations in a data set, by the names of a policy's observation filter.
+
+    Args:
+        data: The data set.
+        leaves: Tree of `ObservationLeaf` of the env's observations.
+
+    Raises:
+        UsageError: The data set lacks the moments of a part, as those of numbers that overflow.
+    """
+    names = [name for _, name in named_leaves(ObservationFilter(leaves).names) if name]
+    moments, found = data.moments(), {}
+    for name in names:
+        path = name.removeprefix("observations/")
+        column = f"obs/{path}" if path else "obs"
+        if column not in moments:
+            raise UsageError(f"normalize_observations: {data.folder} has no moments of its column '{column}'")
+        found[name] = moments[column]
+    return found

@@ -1,0 +1,215 @@
+"""Rollout sources: synchronous rounds or an asynchronous stream of the workers' fragments."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from typing_extensions import override
+
+from rlrun.engine.actors.batch_ref import BatchRef
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.flow.nodes import Delivered, Pending, Polled, Source, loaded_items, saved_items
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY, with_weights_version
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.collecting_workers import CollectingWorkers
+    from rlrun.engine.rollout.rollout import Rollout
+
+RolloutMode = Literal["sync", "async"]
+"""Collection mode: synchronous rounds, or asynchronous delivery in order of completion."""
+
+
+class RolloutSource(Source):
+    """Base class of rollout sources, with a checkpointed queue of received fragments.
+
+    Items are batches of one policy, or dicts of batches by policy.
+    """
+
+    def __init__(
+        self,
+        workers: CollectingWorkers,
+        policy: str | Sequence[str],
+        settings: Mapping[str, Any],
+        on_workers: Any,
+        name: str = "parallel_rollouts",
+    ) -> None:
+        shown: dict[str, Any] = {}
+        if not isinstance(policy, str):
+            shown["policies"] = list(policy)
+        elif policy != DEFAULT_POLICY:
+            shown["policy"] = policy
+        super().__init__(name, {"workers": workers.num_workers or "local", **settings, **shown})
+        self.on_workers = on_workers
+        self.workers = workers
+        self.policy = policy
+        self.here: deque[Delivered] = deque()
+
+    def receive(self, rollout: Rollout) -> None:
+        """Adds a received fragment to the rollout counts, and queues the fragment's batch."""
+        self.workers.counts.count(rollout)
+        if isinstance(self.policy, str):
+            item = self._item(rollout, self.policy)
+        else:
+            item = {policy: self._item(rollout, policy) for policy in self.policy}
+        self.here.append(Delivered(item, rollout.worker_index))
+
+    def _item(self, rollout: Rollout, policy: str) -> Any:
+        item = rollout.batches[policy]
+        if isinstance(item, SampleBatch):  # operators on the worker may have other outputs
+            return with_weights_version(item, rollout.weights_versions[policy])
+        return item
+
+    @property
+    @override
+    def stateful(self) -> bool:
+        """Always true: checkpoints hold the queued batches."""
+        return True
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the queued batches, with Ray references replaced by their content."""
+        batches = (fetched(delivered) for delivered in self.here)
+        return {"here": saved_items(delivered for delivered in batches if delivered.value is not None)}
+
+    @override
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.here = deque(loaded_items(state["here"]))
+
+
+def fetched(delivered: Delivered) -> Delivered:
+    """Dereferences a Ray reference to a batch; None if the object was lost with its worker."""
+    value = delivered.value
+    return Delivered(value.fetch(), delivered.worker) if isinstance(value, BatchRef) else delivered
+
+
+class SyncRollouts(RolloutSource):
+    """Synchronous rollout source: rounds of one fragment from every worker, or from the first ones to deliver.
+
+    A worker that is left out of a round collects on; its fragment is dropped, and the next one counts.
+    """
+
+    def __init__(self, workers: CollectingWorkers, policy: str | Sequence[str], on_workers: Any) -> None:
+        super().__init__(workers, policy, {"mode": "sync"}, on_workers)
+        self._round: dict[int, Rollout] | None = None
+        self._late: set[int] = set()
+
+    @override
+    def next_item(self) -> Polled:
+        """Returns the next batch of a complete round; else requests a round and returns the conditions to wait for."""
+        if self.here:
+            return self.here.popleft()
+        if self._round is None:
+            for worker in self.workers.indices:
+                if worker not in self._late:
+                    self.workers.request(worker)
+            self._round = {}
+        for rollout in self.workers.arrived():
+            self._take(rollout, self._round)
+        if len(self._round) < self.workers.fragments_per_round:
+            return Pending(*self.workers.awaited(), barrier=True)
+        for worker in self.workers.indices:
+            if worker in self._round:
+                self.receive(self._round[worker])
+        self._late |= set(self.workers.indices) - self._round.keys()
+        self._round = None
+        return self.here.popleft()
+
+    def _take(self, rollout: Rollout, arrived: dict[int, Rollout]) -> None:
+        """Takes a fragment into the round, or drops that of an earlier one and requests the worker's next."""
+        worker = rollout.worker_index
+        if worker in self._late:
+            self._late.remove(worker)
+            self.workers.counts.fragments_left_out += 1
+            self.workers.request(worker)
+        else:
+            arrived[worker] = rollout
+
+    @override
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the queued batches; an unfinished round is dropped, as workers drop their requests."""
+        super().load_state(state)
+        self._round = None
+        self._late = set()
+
+
+class AsyncRollouts(RolloutSource):
+    """Asynchronous rollout source: fragments in order of completion.
+
+    Each worker has `in_flight` requested or undelivered fragments at a time: a new one is requested whenever one has
+    been pulled. This bounds the queue even if the consumer is slow.
+
+    With aggregators between the workers and the driver, items are their batches. The driver then exchanges messages
+    (request, answer, weights) once per batch instead of once per fragment.
+
+    Args:
+        workers: The workers.
+        policy: Name of the policy whose batches are delivered, or names of several policies.
+        on_workers: Operators that workers apply to fragments, for the plan; see `OperatorChain.described`.
+        in_flight: Number of fragments (or aggregators' batches) requested ahead of time.
+        aggregation: Settings of the aggregators for the plan; None without aggregators.
+    """
+
+    def __init__(
+        self,
+        workers: CollectingWorkers,
+        policy: str | Sequence[str],
+        on_workers: Any,
+        in_flight: int,
+        aggregation: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.is_aggregated = aggregation is not None
+        shown = {"mode": "async", "in_flight": in_flight, **(aggregation or {})}
+        name = "aggregated_rollouts" if self.is_aggregated else "parallel_rollouts"
+        super().__init__(workers, policy, shown, on_workers, name)
+        self.in_flight = in_flight
+        self._to_ask: list[int] | None = None
+
+    @override
+    def next_item(self) -> Polled:
+        """Requests a fragment in place of the last one pulled, and returns the next batch that is ready."""
+        for worker in list(self.workers.deliverers) * self.in_flight if self._to_ask is None else self._to_ask:
+            self.workers.request(worker)
+        self._to_ask = []
+        if not self.here:
+            self.receive_all()
+        if not self.here:
+            return Pending(*self.workers.awaited())
+        delivered = self.here.popleft()
+        self._to_ask += [delivered.worker] if delivered.worker is not None else []
+        return delivered
+
+    def receive_all(self) -> None:
+        """Receives the fragments, or batches of aggregators, that have arrived."""
+        if self.is_aggregated:
+            self._receive_joined()
+            return
+        for rollout in self.workers.arrived():
+            self.receive(rollout)
+
+    def _receive_joined(self) -> None:
+        """Counts fragments of aggregators' batches, and repeats the request if a batch is not full yet."""
+        for joined in self.workers.joined():
+            for rollout in joined.fragments:
+                self.workers.counts.count(rollout)
+            if joined.batch is None:
+                self.workers.request(joined.aggregator)
+            else:
+                self.here.append(Delivered(joined.batch, joined.aggregator))
+
+    @property
+    @override
+    def unsaved(self) -> str:
+        """Reason why a resume is not exact: fragments in progress on remote workers."""
+        return "fragments in progress are collected again" if self.workers.num_workers else ""
+
+    @override
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores queued batches from `state()`, and requests the fragments in flight again."""
+        super().load_state(state)
+        known = self.workers.deliverers
+        self.here = deque(Delivered(value, worker if worker in known else None) for value, worker in self.here)
+        wanted = Counter(dict.fromkeys(known, self.in_flight))
+        wanted.subtract(batch.worker for batch in self.here if batch.worker is not None)
+        self._to_ask = list(wanted.elements())

@@ -1,0 +1,99 @@
+"""Trainee: a policy in training, with its learner, workers, filters and clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.flow.filters import Filters
+from rlrun.engine.flow.policy_lag import PolicyLag
+from rlrun.engine.policy.weights import LearningWeights, Weights
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.flow.clock import Clock
+    from rlrun.engine.flow.policy_workers import PolicyWorkers
+    from rlrun.engine.learner.learner import Learner, LearnerFactory
+    from rlrun.engine.nn.model_config import ModelConfig
+    from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.replay.replay import ReplayFactory
+    from rlrun.engine.worlds.world_view import WorldView
+
+
+@dataclass(frozen=True)
+class Trainee:
+    """Policy in training: learner, rollout workers, filter statistics and step clock.
+
+    `learner`, `policy` and `spaces` are created on first access. Operators access them only when items are pulled, so
+    that a dataflow can be printed without them.
+
+    Attributes:
+        name: Name of the trainee, unique in the training.
+        model: Settings of the policy's networks.
+        seed: Root seed of the trial.
+        fragment_length: Steps of each env slot in one fragment, T.
+        learner_factory: Picklable learner factory, for separate processes and for workers that learn.
+        start_learner: Returns the learner, which is started by the first call.
+        get_spaces: Returns observation and action space.
+        workers: Workers that collect the trainee's experience.
+        clock: Step counters and schedules.
+        make_replay: Creates an empty replay buffer for the trainee's fragments.
+        filters: Running statistics of observations and returns.
+        lag: Policy lag of the steps used for learning.
+        is_sparse: Whether fragments may have many empty rows, in slots without an agent; minibatches leave these rows
+            out.
+        make_goals: Factory of the env's `GoalFunctions`, for replays with hindsight; None in worlds.
+        world: View of the multi-agent world; None for a single-agent env.
+    """
+
+    name: str
+    model: ModelConfig
+    seed: int
+    fragment_length: int
+    learner_factory: LearnerFactory
+    start_learner: Callable[[], Learner]
+    get_spaces: Callable[[], Spaces]
+    workers: PolicyWorkers
+    clock: Clock
+    make_replay: ReplayFactory
+    filters: Filters = field(default_factory=Filters)
+    lag: PolicyLag = field(default_factory=PolicyLag)
+    is_sparse: bool = False
+    make_goals: Callable[[], Any] | None = None
+    world: WorldView | None = None
+
+    @property
+    def learner(self) -> Learner:
+        """The learner: parameters and their optimizers."""
+        return self.start_learner()
+
+    @property
+    def policy(self) -> Policy:
+        """The policy trained by the learner."""
+        return self.learner.policy
+
+    @property
+    def spaces(self) -> Spaces:
+        """Observation and action space."""
+        return self.get_spaces()
+
+    def weights(self, *, optimizer: bool = False) -> Weights:
+        """Returns the current weights for broadcast: the acting parameters, or all parameters if workers learn.
+
+        Args:
+            optimizer: Whether learners on the workers also load the current optimizer state.
+        """
+        learner = self.learner
+        learning = None
+        if self.workers.learns_on_workers:
+            state = learner.optimizer_state() if optimizer else {}
+            learning = LearningWeights(learner.flat(), optimizer=state, target=learner.target())
+        return Weights(
+            version=learner.weights_version,
+            acting=learner.acting_flat(),
+            filters=dict(self.filters.moments),
+            env_steps=self.clock.env_steps,
+            schedules={**self.clock.fixed, **self.clock.schedules},
+            learning=learning,
+        )

@@ -1,0 +1,100 @@
+"""Dynamic programming in finite Markov decision processes with a known model (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.functional.episode_returns import Doubles
+
+TOLERANCE = 1e-10
+"""Convergence tolerance of value iteration, relative to the largest value."""
+
+
+@dataclass(frozen=True)
+class FiniteMDP:
+    """Finite MDP with known model: S states, A actions.
+
+    Attributes:
+        transitions: Transition probabilities, [S, A, S]; 1 minus each row sum is the termination probability.
+        rewards: Expected reward of each state-action pair, [S, A].
+        starts: Distribution of initial states, [S].
+        time_limit: Steps after which an episode is truncated; None for no limit.
+    """
+
+    transitions: Doubles
+    rewards: Doubles
+    starts: Doubles
+    time_limit: int | None = None
+
+    def backup(self, values: Doubles, gamma: float) -> Doubles:
+        """Bellman backup: action values [S, A] for state values [S].
+
+        Source:
+            Bellman, "Dynamic Programming", 1957: r(s, a) + gamma sum over s' of p(s' | s, a) v(s').
+        """
+        return self.rewards + gamma * (self.transitions @ values)
+
+    def optimal_q(self, gamma: float) -> Doubles:
+        """Optimal action values Q* by value iteration, [S, A].
+
+        With gamma 1 they are the optimal expected returns within the time limit.
+
+        Raises:
+            ValueError: Gamma is 1 and there is no time limit.
+        """
+        return self._limit(gamma, lambda q: q.max(-1))
+
+    def q_of(self, policy: Doubles, gamma: float) -> Doubles:
+        """Policy evaluation: action values [S, A] of a policy given as probabilities [S, A].
+
+        With gamma 1 they are the policy's expected returns within the time limit.
+
+        Raises:
+            ValueError: Gamma is 1 and there is no time limit.
+        """
+        if gamma == 1.0:
+            return self._limit(gamma, lambda q: (policy * q).sum(-1))
+        follows = np.einsum("sa,sat->st", policy, self.transitions)
+        values = np.linalg.solve(np.eye(len(policy)) - gamma * follows, (policy * self.rewards).sum(-1))
+        return self.backup(values, gamma)
+
+    def reachable(self) -> NDArray[np.bool_]:
+        """Mask of states reachable from the initial states, [S]."""
+        leads_to: NDArray[np.bool_] = self.transitions.max(axis=1) > 0
+        found = self.starts > 0
+        while True:
+            more = found | leads_to[found].any(0)
+            if (more == found).all():
+                return found
+            found = more
+
+    def at_start(self, values: Doubles) -> float:
+        """Expected value of the initial state, from state values [S]."""
+        return float(self.starts @ values)
+
+    def _limit(self, gamma: float, value_of: Callable[[Doubles], Doubles]) -> Doubles:
+        if gamma == 1.0 and self.time_limit is None:
+            raise ValueError("with gamma 1 values are finite only where episodes have a time limit")
+        sweeps = self.time_limit if gamma == 1.0 else None
+        values = np.zeros(len(self.starts))
+        done = 0
+        while True:
+            q = self.backup(values, gamma)
+            latest, before = value_of(q), values
+            values, done = latest, done + 1
+            if sweeps is not None:
+                if done >= sweeps:
+                    return q
+            elif np.abs(latest - before).max() * gamma <= TOLERANCE * (1 - gamma) * max(np.abs(latest).max(), 1.0):
+                return q
+
+
+def greedy(q: Doubles) -> Doubles:
+    """The greedy policy, as probabilities [S, A]; ties go to the first action."""
+    policy = np.zeros(q.shape)
+    policy[np.arange(len(q)), q.argmax(-1)] = 1.0
+    return policy

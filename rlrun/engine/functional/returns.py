@@ -1,0 +1,101 @@
+"""Returns and advantages over fragments of experience (NumPy).
+
+A fragment is time-major: `rewards[t, b]` follows `values[t, b]`, and `values` has one more row. Fragments are packed
+(`rlrun.engine.data.packing`), so that the value after step t is always `values[t + 1]`. Rows without a step only come
+directly after an episode's end, with the final observation, or after a slot's last row; no step reads their results.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+Flags = NDArray[np.bool_]
+
+
+def reverse_scan(deltas: Floats, decays: Floats) -> Floats:
+    """Solves the recursion x[t] = deltas[t] + decays[t] * x[t + 1] with x[T] = 0, for all env slots at once.
+
+    Recursive doubling: after round k every row holds the sum of its next 2^k terms, so log2(T) vectorised rounds
+    replace T steps of a loop (Blelloch, "Prefix sums and their applications", 1990).
+
+    Args:
+        deltas: Terms, [T, B].
+        decays: Factors, [T, B].
+
+    Returns:
+        The solution, [T, B], in the type of the terms.
+    """
+    sums, factors = deltas.copy(), decays.copy()
+    stride = 1
+    while stride < len(sums):
+        sums[:-stride] += factors[:-stride] * sums[stride:]
+        factors[:-stride] *= factors[stride:]
+        factors[-stride:] = 0
+        stride *= 2
+    return sums
+
+
+def gae(
+    rewards: Floats,
+    values: Floats,
+    terminateds: Flags,
+    truncateds: Flags,
+    gamma: float,
+    gae_lambda: float,
+) -> tuple[Floats, Floats]:
+    """Generalized advantage estimation (GAE), with the value targets.
+
+    delta[t] = r[t] + gamma * V[t + 1] * (not terminated[t]) - V[t]
+    A[t]     = delta[t] + gamma * lambda * (not terminated[t] nor truncated[t]) * A[t + 1]
+
+    A truncated step bootstraps from the value of its final observation, a terminated one from 0; neither passes
+    advantage across the end.
+
+    Args:
+        rewards: Rewards, [T, B].
+        values: Values of the observations before each step and after the last, [T + 1, B].
+        terminateds: Whether the step terminated its episode, [T, B].
+        truncateds: Whether the step truncated its episode, [T, B].
+        gamma: Discount factor.
+        gae_lambda: Weight between one-step (0) and Monte Carlo (1) estimates.
+
+    Returns:
+        Advantages and value targets (advantages + values), each [T, B].
+
+    Source:
+        Schulman et al., arXiv:1506.02438, eqs. 11-16.
+    """
+    discounts = np.where(terminateds, 0.0, gamma).astype(rewards.dtype)
+    deltas = rewards + discounts * values[1:] - values[:-1]
+    is_no_end = ~(terminateds | truncateds)
+    advantages = reverse_scan(deltas, (gamma * gae_lambda * is_no_end).astype(rewards.dtype))
+    return advantages, advantages + values[:-1]
+
+
+def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: float, start: Floats) -> Floats:
+    """Running discounted sum of past rewards within each episode, for reward scaling.
+
+    R[t] = r[t] + gamma * R[t - 1] * (not ended[t - 1]); reward scaling divides by its standard deviation. Rows without
+    a step keep the sum, or 0 after an end, so that a fragment need not be packed.
+
+    Args:
+        rewards: Rewards, [T, B]; 0 in rows without a step.
+        ends: Whether the episode ended at the step, [T, B]; False in rows without a step.
+        valid: Whether the row holds a step, [T, B].
+        gamma: Discount factor.
+        start: R[-1], 0 where the episode ended there, [B].
+
+    Returns:
+        The sums, [T, B].
+
+    Source:
+        Engstrom et al., arXiv:2005.12729, section 3 ("reward scaling").
+    """
+    carries = np.where(valid, gamma, 1.0).astype(rewards.dtype)
+    terms = rewards.copy()
+    terms[0] += carries[0] * start
+    carries[0] = 0
+    carries[1:] *= ~ends[:-1]
+    return reverse_scan(terms[::-1], np.ascontiguousarray(carries[::-1]))[::-1]

@@ -1,0 +1,265 @@
+"""Hooks: a user's callbacks that measure a run and may stop it, without changing what is learned.
+
+A hook is a class that overrides events of `Hook`; only overridden events are delivered. Events of episodes and
+fragments are delivered in each rollout worker, once a fragment is recorded, to an instance of that worker. Events of
+results, evaluations and checkpoints are delivered in the trial, to another instance.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlrun.engine.messages.errors import TrainingFailed, UsageError, did_you_mean
+from rlrun.engine.settings.metric import Metric
+from rlrun.engine.settings.registry import load_object
+
+HOOKS = "hooks/"
+"""Prefix of the names of hooks' metrics."""
+
+EPISODE_EVENTS = ("on_episode_start", "on_episode_step", "on_episode_end")
+"""Events that need the recorded steps."""
+
+WORKER_EVENTS = (*EPISODE_EVENTS, "on_fragment")
+"""Events that are delivered in each rollout worker."""
+
+TRIAL_EVENTS = ("on_result", "on_evaluation", "on_checkpoint")
+"""Events that are delivered in the trial."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Answer of a hook that stops the run, at the end of the iteration.
+
+    Attributes:
+        reason: Reason that `rlrun status` and `rlrun show` print.
+        metrics: Metrics by declared name.
+    """
+
+    reason: str
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+Answer = Mapping[str, float] | Stop | None
+"""Answer to an event: metrics by declared name, a stop, or nothing."""
+
+
+@dataclass
+class RunningEpisode:
+    """An agent's episode so far.
+
+    Attributes:
+        slot: Number of the env slot of the worker; in worlds, of the policy's agent slot.
+        seed: Seed of the env's episode.
+        policy: Name of the policy.
+        agent: Name of the agent; "" in an env with one agent.
+        length: Steps so far.
+        episode_return: Sum of the raw rewards so far.
+        notes: What hooks keep until the episode's end, by names of their own: plain data, saved with the episode.
+    """
+
+    slot: int
+    seed: int
+    policy: str
+    agent: str
+    length: int = 0
+    episode_return: float = 0.0
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class EpisodeStep(NamedTuple):
+    """One step of an episode, as the env gave and took it: before filters, clipping and views.
+
+    Attributes:
+        observation: Observation before the step; its arrays are read-only.
+        action: Action that the env received.
+        reward: Raw reward.
+        next_observation: Observation after the step.
+        terminated: Whether the episode terminated.
+        truncated: Whether the episode was truncated.
+        columns: Numbers in the step's info that `env.columns` names.
+    """
+
+    observation: Any
+    action: Any
+    reward: float
+    next_observation: Any
+    terminated: bool
+    truncated: bool
+    columns: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """Counts of a worker's fragment.
+
+    Attributes:
+        worker: Index of the worker; 0 is the trial's own process.
+        number: Number of the fragment among those of its worker, from 0.
+        env_steps: Steps of the envs or worlds in it.
+        episodes: Episodes of envs or worlds that ended in it.
+    """
+
+    worker: int
+    number: int
+    env_steps: int
+    episodes: int
+
+
+class Hook:
+    """Base class of hooks: override the events that are needed.
+
+    The attributes of a hook are its state, which checkpoints save: numbers, texts, lists, dicts and arrays. A hook with
+    others overrides `state` and `load_state`.
+
+    Attributes:
+        declared_metrics: Declarations of the metrics that the events return, reported as `hooks/<name>`: means over an
+            iteration.
+        rng: The instance's random generator, set before the first event and saved with it.
+    """
+
+    declared_metrics: Sequence[Metric] = ()
+    rng: np.random.Generator
+
+    def on_episode_start(self, episode: RunningEpisode, observation: Any) -> Answer:
+        """Called with the first observation of an episode."""
+        return None
+
+    def on_episode_step(self, episode: RunningEpisode, step: EpisodeStep) -> Answer:
+        """Called after each step, which the episode's length and return include."""
+        return None
+
+    def on_episode_end(self, episode: RunningEpisode) -> Answer:
+        """Called after an episode's last step."""
+        return None
+
+    def on_fragment(self, fragment: Fragment) -> Answer:
+        """Called after each fragment, after the events of its episodes."""
+        return None
+
+    def on_result(self, result: Mapping[str, Any]) -> Answer:
+        """Called with the result of each iteration, before an evaluation."""
+        return None
+
+    def on_evaluation(self, evaluation: Mapping[str, Any]) -> Answer:
+        """Called with the metrics of each evaluation, `evaluation/episode_return_mean` and others."""
+        return None
+
+    def on_checkpoint(self, iteration: int) -> Answer:
+        """Called before a checkpoint of an iteration is captured; it saves what the hook changes here."""
+        return None
+
+    def state(self) -> dict[str, Any]:
+        """Returns the state for checkpoints as plain data; by default all attributes of the instance."""
+        return deepcopy({name: value for name, value in vars(self).items() if name != "rng"})
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores `state()`."""
+        vars(self).update(state)
+
+
+def hook_class(path: str) -> type[Hook]:
+    """Imports a hook's class.
+
+    Args:
+        path: `package.module:Class`.
+
+    Raises:
+        UsageError: There is no such class, it is no hook, it has an unknown event, or no known one.
+        UserCodeError: The module raises while it is imported.
+    """
+    found = load_object(path, "hook")
+    if not (isinstance(found, type) and issubclass(found, Hook)):
+        raise UsageError(f"'{path}' is no Hook: derive it from rlrun.engine.hook.Hook")
+    events = (*WORKER_EVENTS, *TRIAL_EVENTS)
+    for name in dir(found):
+        if name.startswith("on_") and name not in events:
+            raise UsageError(f"the hook '{path}' has no event '{name}'{did_you_mean(name, events)}")
+    if not subscribed(found, events):
+        raise UsageError(f"the hook '{path}' does nothing: write at least one of {', '.join(events)}")
+    return found
+
+
+def subscribed(hook: type[Hook], events: Sequence[str]) -> tuple[str, ...]:
+    """Events, of the given ones, that a hook's class overrides."""
+    return tuple(event for event in events if getattr(hook, event) is not getattr(Hook, event))
+
+
+def worker_hooks(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> tuple[Mapping[str, Mapping[str, Any]], ...]:
+    """Hooks that subscribe to events of rollout workers.
+
+    Args:
+        hooks: Settings of each hook by its import path.
+    """
+    return tuple(hook for hook in hooks if all(subscribed(hook_class(path), WORKER_EVENTS) for path in hook))
+
+
+def make_hook(path: str, settings: Mapping[str, Any]) -> Hook:
+    """Creates a hook.
+
+    Args:
+        path: `package.module:Class`.
+        settings: Arguments of the class.
+
+    Raises:
+        UsageError: There is no such hook, or it has no such arguments.
+        TrainingFailed: Its constructor raises.
+    """
+    found = hook_class(path)
+    refuse_other_settings(f"the hook '{path}'", found, settings)
+    try:
+        return found(**settings)
+    except Exception as error:
+        raise TrainingFailed(f"hook {path} raised in __init__:\n{users_traceback(error)}") from error
+
+
+def users_traceback(error: BaseException) -> str:
+    """Traceback of an exception in user code, without the frame that called it."""
+    trace = error.__traceback__ and error.__traceback__.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+
+
+def refuse_other_settings(what: str, found: type[Any], settings: Mapping[str, Any], *given: str) -> None:
+    """Validates that a class takes the settings of a spec as arguments.
+
+    Args:
+        what: Name of the object in messages.
+        found: The class.
+        settings: The settings.
+        given: Names of arguments that rlrun gives before them.
+
+    Raises:
+        UsageError: The class has no such arguments, or needs others.
+    """
+    signature = inspect.signature(found)
+    try:
+        signature.bind(*given, **settings)
+    except TypeError as error:
+        unknown = next((name for name in settings if name not in signature.parameters), "")
+        near = did_you_mean(unknown, [*signature.parameters][len(given) :]) if unknown else ""
+        raise UsageError(f"{what} takes {signature}: {error}{near}") from None
+
+
+def declared_by(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[Metric]:
+    """Metrics of hooks, by their names in results.
+
+    Args:
+        hooks: Settings of each hook by its import path.
+
+    Raises:
+        UsageError: A hook cannot be made, or two declare metrics with equal names.
+    """
+    found: list[Metric] = []
+    for hook in hooks:
+        ((path, settings),) = hook.items()
+        for metric in make_hook(path, settings).declared_metrics:
+            if any(metric.name == other.name for other in found):
+                raise UsageError(f"hooks: two of them declare a metric '{metric.name}'; rename that of '{path}'")
+            found.append(metric)
+    return [metric.below(HOOKS) for metric in found]

@@ -1,0 +1,216 @@
+"""The C kernels of updates, compiled once per machine, with the matrix product of NumPy's BLAS."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
+from threadpoolctl import threadpool_info
+
+from rlrun.engine.checkpoint.durable import write_file
+from rlrun.engine.kernels.cache import alone_with, cache_directory, installed_compiler, make_private, who_else_writes
+from rlrun.engine.messages.errors import CompilerMissing
+
+SOURCE = Path(__file__).with_name("kernels.c")
+
+FLAGS = (
+    *("-O3", "-march=native", "-fno-version-loops-for-strides"),
+    # Never -ffast-math: it assumes that there is no NaN, and changes the mode of the processor for the whole process.
+    *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
+    *("-shared", "-fPIC"),
+)
+
+ONLY_GCC = ("-fno-version-loops-for-strides",)
+"""Flags that Clang refuses as unknown."""
+
+PRODUCTS = (
+    ("scipy_cblas_sgemm64_", 64),
+    ("cblas_sgemm64_", 64),
+    ("cblas_sgemm$NEWLAPACK$ILP64", 64),
+    ("scipy_cblas_sgemm", 32),
+    ("cblas_sgemm", 32),
+)
+"""Names that the product of float32 matrices has in the BLAS of NumPy's builds, with the bits of its integers."""
+
+COMPILATION_TIMEOUT_S = 120.0
+
+
+class NoLibrary(Exception):
+    """Raised when the kernels cannot be compiled or loaded here; the message is the reason."""
+
+
+@cache
+def why_no_library() -> str:
+    """Reason why the kernels cannot be used in this process; "" if they can."""
+    try:
+        library()
+    except NoLibrary as reason:
+        return str(reason)
+    return ""
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The kernels, compiled if no earlier process has done so.
+
+    Raises:
+        NoLibrary: There is no compiler or no BLAS, or the place of the cache is not safe.
+    """
+    function, bits = product()
+    path = cache_directory() / "kernels" / f"{key()}.so"
+    demand_safe(path.parent)
+    found = loaded(path)
+    if found is None:
+        with alone_with(path):
+            found = loaded(path)  # else another process has compiled it meanwhile
+            if found is None:
+                compile_to(path)
+                found = loaded(path)
+    if found is None:
+        raise NoLibrary(f"{path} cannot be loaded")
+    found.use_product(ctypes.c_void_p(function), bits == 64)
+    return found
+
+
+def demanded_library(what: str, machine: str) -> ctypes.CDLL:
+    """The kernels, in a run that was begun with them.
+
+    Args:
+        what: What they are for, for the message.
+        machine: What a machine does that needs them, for the message.
+
+    Raises:
+        CompilerMissing: The kernels cannot be used on this machine.
+    """
+    try:
+        return library()
+    except NoLibrary as reason:
+        advice = f"every machine that {machine} needs a C compiler and a safe cache, or set compile: false"
+        raise CompilerMissing(f"{what} by kernels in C, and {reason}: {advice}") from None
+
+
+@cache
+def product() -> tuple[int, int]:
+    """Address of the matrix product in the BLAS that NumPy is linked to, and the bits of its integers.
+
+    Raises:
+        NoLibrary: NumPy's BLAS has none of the known names, or several.
+    """
+    linked = ctypes.CDLL(_multiarray_umath.__file__)
+    found = [(name, bits) for name, bits in PRODUCTS if hasattr(linked, name)]
+    if len(found) != 1:
+        raise NoLibrary(f"NumPy's BLAS has {len(found) or 'none'} of the known matrix products")
+    (name, bits), *_ = found
+    return ctypes.cast(getattr(linked, name), ctypes.c_void_p).value or 0, bits
+
+
+@cache
+def compiler() -> str:
+    """Path of the C compiler.
+
+    Raises:
+        NoLibrary: None is installed.
+    """
+    found = installed_compiler("CC", "gcc", "clang", "cc")
+    if found is None:
+        raise NoLibrary("there is no C compiler")
+    return found
+
+
+def compiler_version() -> str:
+    """What the C compiler says of its kind and version."""
+    return subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=False).stdout
+
+
+def flags(version: str, machine: str) -> tuple[str, ...]:
+    """Flags for a C compiler: GCC's, as far as Clang knows them, which `gcc` is on macOS.
+
+    Args:
+        version: What the compiler says of its version.
+        machine: Name of the processor's architecture. Clang refuses `-march=native` on some of ARM.
+    """
+    if "clang" not in version:
+        return FLAGS
+    native = "-mcpu=native" if machine in ("arm64", "aarch64") else "-march=native"
+    return tuple(native if flag == "-march=native" else flag for flag in FLAGS if flag not in ONLY_GCC)
+
+
+@cache
+def key() -> str:
+    """Name of the compiled kernels: a hash of their text, flags, compiler, processor, C library and BLAS."""
+    found = compiler()
+    text, place, version = SOURCE.read_text("utf-8"), os.path.realpath(found), compiler_version()
+    software = (text, flags(version, platform.machine()), place, version, platform.libc_ver(), sys.platform)
+    return hashlib.sha256("\n".join(map(str, (*software, processor(), blas()))).encode()).hexdigest()[:32]
+
+
+@cache
+def processor() -> str:
+    """Model and instruction sets of the processor, for keys."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").partition("\n\n")[0].splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    return "\n".join(line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part")))
+
+
+@cache
+def blas() -> str:
+    """Version and processor type of NumPy's BLAS, for keys."""
+    linked = [each for each in threadpool_info() if each["user_api"] == "blas" and "numpy" in each["filepath"]]
+    return "; ".join(f"{each['internal_api']} {each['version']} {each.get('architecture', '')}" for each in linked)
+
+
+def compile_to(path: Path) -> None:
+    """Compiles the kernels into a file, written atomically next to its digest.
+
+    Raises:
+        NoLibrary: The compiler fails.
+    """
+    partial = path.with_suffix(f".{os.getpid()}.so")
+    command = [compiler(), *flags(compiler_version(), platform.machine()), str(SOURCE), "-o", str(partial), "-lm"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILATION_TIMEOUT_S, check=False)
+        if done.returncode != 0:
+            raise NoLibrary(f"{command[0]} fails: {(done.stderr.splitlines() or ['without a message'])[0]}")
+        content = partial.read_bytes()
+        write_file(path.with_suffix(".sha256"), hashlib.sha256(content).hexdigest().encode())
+        write_file(path, content)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoLibrary(f"{command[0]} fails: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def loaded(path: Path) -> ctypes.CDLL | None:
+    """Loads compiled kernels; None if there are none or they are damaged."""
+    try:
+        if reason := who_else_writes(path):
+            raise NoLibrary(reason)
+        if hashlib.sha256(path.read_bytes()).hexdigest() != path.with_suffix(".sha256").read_text("utf-8"):
+            return None
+        return ctypes.CDLL(str(path))
+    except OSError:
+        return None
+
+
+def demand_safe(directory: Path) -> None:
+    """Creates the cache's directory for this user alone, and checks it and its parents.
+
+    Raises:
+        NoLibrary: Another user may write there, or files there may not be executed.
+    """
+    try:
+        if reason := make_private(directory):
+            raise NoLibrary(reason)
+        if sys.platform == "linux" and os.statvfs(directory).f_flag & os.ST_NOEXEC:  # macOS does not tell
+            raise NoLibrary(f"{directory} is mounted noexec")
+    except OSError as error:
+        raise NoLibrary(f"{directory}: {error.strerror}") from error

@@ -1,0 +1,201 @@
+"""NumPy code recorded as the calls that it makes on arrays of fixed shapes, and run by the C kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from typing_extensions import override
+
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.kernels.library import library
+from rlrun.engine.kernels.steps import Array, NoKernel, Steps, demand
+
+Call = partial[Any]
+
+
+class KernelFunction:
+    """Function of arrays that was written for NumPy, run by C kernels on arrays of the shapes of its examples.
+
+    The function must do the same calls each time: its Python code runs only once. Other arrays that it reads are read
+    from the same memory in each call.
+
+    Args:
+        function: Function of trees of arrays to a tree of arrays.
+        examples: Trees of arrays with the final shapes and dtypes; not modified.
+
+    Raises:
+        NoKernel: The function does something that has no kernel.
+        NoLibrary: The kernels cannot be used on this machine.
+    """
+
+    def __init__(self, function: Callable[..., Any], *examples: Any) -> None:
+        self._inputs: list[Array] = []
+        calls: list[Call] = []
+
+        def recorded(example: Array) -> Recorded:
+            self._inputs.append(np.array(example, order="C"))
+            return Recorded(self._inputs[-1], calls)
+
+        results = function(*(map_tree(recorded, example) for example in examples))
+        self._results = map_tree(memory, results)  # also keeps what the table points to
+        self._steps = Steps(library(), calls)
+        self._run = partial(library().run_steps, *self._steps.arguments)
+
+    def __call__(self, *leaves: Array) -> Any:
+        """Runs the function on the leaves of its arguments.
+
+        Returns:
+            The function's results, in memory that the next call overwrites.
+        """
+        for array, leaf in zip(self._inputs, leaves, strict=True):
+            array[...] = leaf
+        self._run()
+        return self._results
+
+
+class Recorded(NDArrayOperatorsMixin):
+    """Array whose NumPy operations are carried out and recorded as calls with preallocated outputs.
+
+    What it does not know raises `NoKernel`, or an error of a missing attribute: nothing is left out silently.
+
+    Args:
+        array: The array.
+        calls: The calls so far.
+    """
+
+    def __init__(self, array: Array, calls: list[Call]) -> None:
+        self.array = array
+        self._calls = calls
+        self.shape, self.dtype, self.ndim, self.size = array.shape, array.dtype, array.ndim, array.size
+
+    @override
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **settings: Any) -> Recorded:
+        demand(method == "__call__" and not settings and ufunc.nout == 1)
+        arrays = [each for each in map(memory, inputs) if isinstance(each, np.ndarray)]
+        operands = [constant(memory(each), arrays) for each in inputs]
+        if out is None:
+            return self._call(ufunc, *operands, out=ufunc(*operands))
+        (target,) = out
+        demand(isinstance(target, Recorded))
+        return self._call(ufunc, *operands, out=ufunc(*operands, out=target.array))
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, inputs: Any, settings: Any) -> Any:
+        if function not in FUNCTIONS:
+            raise NoKernel(f"numpy.{function.__name__}")
+        try:
+            return FUNCTIONS[function](self, *inputs, **settings)
+        except TypeError:  # a setting that is not known here
+            raise NoKernel(f"numpy.{function.__name__}") from None
+
+    def __bool__(self) -> bool:
+        raise NoKernel("a choice by the numbers of an array")
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, key: Any) -> Recorded:
+        part = self.array[key]
+        demand(isinstance(part, np.ndarray) and np.may_share_memory(part, self.array))
+        return Recorded(part, self._calls)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        target, source = self[key].array, memory(value)
+        if not isinstance(source, np.ndarray) or source.__array_interface__ != target.__array_interface__:
+            self.copy_to(target, source)
+
+    def reshape(self, *shape: Any) -> Recorded:
+        """The array in another shape: the same memory where that is possible."""
+        result = self.array.reshape(*shape)
+        if not np.may_share_memory(result, self.array):
+            self.copy_to(result.reshape(self.shape), self.array)
+        return Recorded(result, self._calls)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Recorded:
+        """The array with another dtype."""
+        if self.dtype == dtype and not copy:
+            return self
+        return self.copy_to(np.empty(self.shape, dtype), self.array)
+
+    def argmax(self, axis: int) -> Recorded:
+        """Positions of the greatest numbers along an axis."""
+        return self._call(self.array.argmax, axis, np.asarray(self.array.argmax(axis)))
+
+    def mean(self, axis: int, keepdims: bool = False) -> Recorded:
+        """Means along an axis."""
+        total = self.array.sum(axis, keepdims=keepdims)
+        self._calls.append(partial(np.add.reduce, self.array, axis, None, total, keepdims))
+        means: Recorded = Recorded(total, self._calls) / self.shape[axis]
+        return means
+
+    def copy_to(self, target: Array, source: Any, where: Array | None = None) -> Recorded:
+        """Copies numbers to an array, those where a mask is true."""
+        call = partial(np.copyto, target, constant(source, [target]), "unsafe")
+        if where is not None:
+            call = partial(np.copyto, target, constant(source, [target]), "same_kind", where)
+        call()
+        self._calls.append(call)
+        return Recorded(target, self._calls)
+
+    def _call(self, function: Callable[..., Any], *arguments: Any, out: Array | None = None) -> Recorded:
+        self._calls.append(partial(function, *arguments) if out is None else partial(function, *arguments, out=out))
+        arrays = [each for each in arguments if isinstance(each, np.ndarray)]
+        return Recorded(arrays[-1] if out is None else out, self._calls)
+
+
+def _concatenate(any_part: Recorded, parts: Sequence[Any], axis: int = 0) -> Recorded:
+    arrays = [memory(part) for part in parts]
+    return any_part._call(np.concatenate, arrays, axis, out=np.concatenate(arrays, axis))
+
+
+def _stack(any_part: Recorded, parts: Sequence[Any], axis: int = 0) -> Recorded:
+    arrays = [np.expand_dims(memory(part), axis) for part in parts]
+    return any_part._call(np.concatenate, arrays, axis, out=np.concatenate(arrays, axis))
+
+
+def _split(whole: Recorded, array: Recorded, places: Any, axis: int = 0) -> Any:
+    return [Recorded(part, whole._calls) for part in np.split(array.array, places, axis)]
+
+
+def _where(any_part: Recorded, condition: Any, first: Any, second: Any) -> Recorded:
+    chosen, one, other = (memory(each) for each in (condition, first, second))
+    result = np.where(chosen, one, other)
+    any_part.copy_to(result, other)
+    is_chosen = condition if chosen.dtype == np.bool_ else condition != 0
+    return any_part.copy_to(result, one, memory(is_chosen))
+
+
+def _clip(any_part: Recorded, array: Any, low: Any, high: Any) -> Any:
+    return np.minimum(np.maximum(array, low), high)
+
+
+def _empty_like(any_part: Recorded, array: Recorded, shape: tuple[int, ...] | None = None) -> Recorded:
+    return Recorded(np.empty_like(array.array, shape=shape), any_part._calls)
+
+
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.concatenate: _concatenate,
+    np.stack: _stack,
+    np.split: _split,
+    np.where: _where,
+    np.clip: _clip,
+    np.empty_like: _empty_like,
+}
+"""Functions of NumPy, besides ufuncs, that can be recorded."""
+
+
+def memory(value: Any) -> Any:
+    """The array of a recorded one; other values as they are."""
+    return value.array if isinstance(value, Recorded) else value
+
+
+def constant(operand: Any, arrays: Sequence[Array]) -> Array:
+    """A number as an array, with the type that NumPy gives it next to the arrays of an operation."""
+    if isinstance(operand, np.ndarray):
+        return operand
+    number = np.asarray(operand, np.result_type(operand, *(each.dtype for each in arrays)))
+    number.flags.writeable = False  # so that it is known to stay what it is
+    return number

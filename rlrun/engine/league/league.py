@@ -1,0 +1,208 @@
+"""League: opponent pool of past selves, rating games, and matchmaking for the seats."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.league.frozen_policy import FrozenPolicy
+from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.engine.league.matches import Matches
+from rlrun.engine.league.matchmaking import lineup
+from rlrun.engine.league.pool import Pool
+from rlrun.engine.league.ratings import Payoffs, table, total
+from rlrun.engine.league.scripted_opponent import ScriptedPlayer
+from rlrun.engine.policy.weights import Member, Weights
+from rlrun.engine.settings.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.league.seat_behavior import SeatBehavior
+    from rlrun.engine.rollout.evaluation import ActsInWorld
+
+LEAGUE_METRICS = (
+    Metric("league/members", "members", "Past selves in the pool"),
+    Metric(
+        "league/elo_<policy>",
+        "Elo",
+        "Rating of a policy's newest snapshot; the first policy's first weights have 0",
+        mode="max",
+    ),
+    Metric(
+        "league/win_rate_<policy>",
+        "",
+        "Mean win rate of a policy's newest snapshot against the past selves that it meets; a draw counts half",
+        mode="max",
+    ),
+)
+"""Metrics of a training with a league."""
+
+
+class League:
+    """League of trained policies: adds snapshots to the pool, rates them by games, and sets the seats' lineups.
+
+    Args:
+        settings: Settings of the pool and its ratings.
+        seats: Settings of each seat by name.
+        trainees: The trainees by policy.
+        make_seats: Factories of the seats' behavior policies, without a lineup, by seat.
+        matches: Plays the rating games.
+        saved: Opponents from checkpoints, by the path in the seats' settings.
+        seed: Seed of the rating games.
+    """
+
+    def __init__(
+        self,
+        settings: LeagueSettings,
+        seats: Mapping[str, SeatSettings],
+        trainees: Mapping[str, Trainee],
+        make_seats: Mapping[str, Callable[[], SeatBehavior]],
+        matches: Matches,
+        saved: Mapping[str, FrozenPolicy],
+        seed: int,
+    ) -> None:
+        self.seats = seats
+        self._settings = settings
+        self._trainees = trainees
+        self._matches = matches
+        self._seed = seed
+        self._saved = saved
+        # A script acts in the spaces of the policy whose selves play in its seat.
+        self._scripts = {path: seat.selves[0] for seat in seats.values() for path in seat.scripted}
+        self._payoffs = Payoffs()
+        self._make_seats = make_seats
+        self.pool = Pool(settings.pool)
+
+    def begin(self) -> None:
+        """Adds the policies' initial weights to an empty pool."""
+        if not self.pool.members:
+            for policy, trainee in self._trainees.items():
+                self.pool.add(policy, trainee.weights())
+
+    def clear(self) -> None:
+        """Clears the pool and the payoffs, before training continues from other weights."""
+        self.pool, self._payoffs = Pool(self._settings.pool), Payoffs()
+
+    def advance(self, iteration: int) -> None:
+        """Adds due snapshots to the pool after an iteration, and plays rating games, if any, against all others."""
+        if iteration % self._settings.snapshot_every:
+            return
+        new = [self.pool.add(policy, trainee.weights()) for policy, trainee in self._trainees.items()]
+        if not self._settings.rating_episodes:
+            return
+        others = [*self.pool.members, *self._saved_members().values(), *map(Member, self._scripts)]
+        self._payoffs.keep([other.name for other in others])
+        players = {other.name: self._acting(other) for other in others}
+        rated: set[str] = set()
+        for member in new:
+            rated.add(member.name)
+            for other in others:
+                sides = self._matches.sides_against(_player(member), _player(other))
+                if other.name not in rated and sides:
+                    found = self._matches.play(
+                        players[member.name],
+                        players[other.name],
+                        self._settings.rating_episodes,
+                        child_seed(self._seed, "rating", zlib.crc32(f"{member.name} {other.name}".encode())),
+                        sides=sides,
+                    )
+                    self._payoffs.record(member.name, other.name, total(found.values()))
+
+    def _acting(self, member: Member) -> ActsInWorld:
+        if member.weights is None:
+            example = np.asarray(self._trainees[self._scripts[member.name]].spaces.action.sample())
+            return ScriptedPlayer(member.name, example.dtype, example.shape, child_seed(self._seed, "script"))
+        made_here = member.policy in self._trainees
+        behavior = self._trainees[member.policy].policy.behavior() if made_here else self._saved[member.policy].make()
+        behavior.load(member.weights)
+        return behavior
+
+    def _saved_members(self) -> dict[str, Member]:
+        """Returns the opponents loaded from checkpoints, by path."""
+        return {path: Member(path, path, own.weights) for path, own in self._saved.items()}
+
+    def lineups(self) -> dict[str, Weights]:
+        """Returns the current lineups of all seats, as weights for broadcast."""
+        present = {policy: self._present(policy) for policy in self._trainees}
+        saved = self._saved_members()
+        return {
+            seat: Weights(
+                version=max(trainee.learner.weights_version for trainee in self._trainees.values()),
+                acting=np.zeros(0, np.float32),
+                lineup=lineup(
+                    own,
+                    [present[policy] for policy in own.selves],
+                    self.pool.of(own.selves),
+                    self._win_rates(own),
+                    saved,
+                ),
+            )
+            for seat, own in self.seats.items()
+        }
+
+    def acting(self) -> dict[str, SeatBehavior]:
+        """Creates the behavior policies of all seats with current lineups, for inference in this process."""
+        seats = {seat: make() for seat, make in self._make_seats.items()}
+        for seat, weights in self.lineups().items():
+            seats[seat].load(weights)
+        return seats
+
+    def _present(self, policy: str) -> Member:
+        """Returns a policy with its current weights as an opponent, whose name includes the weights' version."""
+        weights = self._trainees[policy].weights()
+        return Member(f"{policy}@{weights.version}", policy, weights)
+
+    def _win_rates(self, seat: SeatSettings) -> dict[str, float]:
+        """Returns the win rates of the learning policy's newest snapshot against the seat's past selves."""
+        newest = self.pool.newest(seat.plays_against).name
+        found = {member.name: self._payoffs.between(newest, member.name) for member in self.pool.of(seat.selves)}
+        return {name: outcomes.win_rate for name, outcomes in found.items() if outcomes is not None}
+
+    def metrics(self) -> dict[str, Any]:
+        """Returns the league's metrics for an iteration's result; None before any games."""
+        ratings = self._ratings()
+        newest = {policy: self.pool.newest(policy).name for policy in self._trainees}
+        return {
+            "league/members": len(self.pool.members),
+            **{f"league/elo_{policy}": ratings.get(name) for policy, name in newest.items()},
+            **{f"league/win_rate_{policy}": self._win_rate_against_pool(name) for policy, name in newest.items()},
+        }
+
+    def _win_rate_against_pool(self, newest: str) -> float | None:
+        played = [self._payoffs.between(newest, member.name) for member in self.pool.members]
+        rates = [outcomes.win_rate for outcomes in played if outcomes is not None]
+        return float(np.mean(rates)) if rates else None
+
+    def _ratings(self) -> dict[str, float]:
+        return self._payoffs.elo(self.pool.members[0].name)
+
+    def state(self) -> dict[str, Any]:
+        """Returns the pool and the payoff matrix for checkpoints; saved ratings are informative only."""
+        return {
+            "pool": self.pool.state(),
+            "payoffs": self._payoffs.state(),
+            "table": table(self._payoffs, self._ratings()),
+            "checkpoints": {path: own.copied for path, own in self._saved.items()},
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the pool and the payoff matrix from `state()`.
+
+        Raises:
+            ValueError: A past self has weights of another network.
+        """
+        self.pool.load_state(state["pool"])
+        for member in self.pool.members:
+            own = self._trainees[member.policy].learner.acting_flat().shape
+            if member.weights is None or member.weights.acting.shape != own:
+                raise ValueError(f"{member.name} has no weights of shape {own}")
+        self._payoffs.load_state(state["payoffs"])
+
+
+def _player(opponent: Member) -> str:
+    """Returns an opponent's player name in `Matches`: its policy, or its script."""
+    return opponent.policy or opponent.name

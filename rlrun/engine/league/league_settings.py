@@ -1,0 +1,99 @@
+"""Settings of a league: opponents in its seats, growth of its pool, and ratings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from rlrun.engine.settings.config import ConfigModel, Fraction, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+Matchmaking = Literal["uniform", "prioritized"]
+"""Sampling rule for past selves from the pool: uniform, or prioritized fictitious self-play."""
+
+
+class SeatSettings(ConfigModel):
+    """Settings of a league seat: a non-learning policy of a world, whose agents are played by frozen opponents."""
+
+    plays_against: str
+    """Name of the trained policy that learns from games against this seat."""
+
+    selves_of: tuple[str, ...] = ()
+    """Trained policies whose present and past selves are opponents in this seat; by default the one in `plays_against`
+    (self-play). An exploiter of `main` plays against a seat with the selves of `main`."""
+
+    self_play_share: Fraction = 0.5
+    """Fraction of the episodes against present selves, which have the weights of the last iteration."""
+
+    scripted: dict[str, Fraction] = Field(default_factory=dict)
+    """Fractions of the episodes against scripted opponents: random, one_ply, minimax, mcts, or package.module:Name. A
+    custom opponent is a function from an observation to an action, or a class of such functions that takes a seed. A
+    class is instantiated for each decision, so it has no memory, and may have settings: minimax(depth=5). All other
+    episodes are against the pool."""
+
+    checkpoints: dict[str, Fraction] = Field(default_factory=dict)
+    """Fractions of the episodes against policies of other runs, by checkpoint directory: PATH, or PATH:policy for a
+    checkpoint of several policies. Such a policy samples its actions, and uses its saved observation filter."""
+
+    matchmaking: Matchmaking = "prioritized"
+    """Sampling rule for past selves: uniform, or with higher probability the lower the win rate against them
+    (prioritized fictitious self-play)."""
+
+    priority_exponent: NonNegativeFloat = 2.0
+    """Exponent p of prioritized matchmaking, which samples past selves in proportion to (1 - win rate)^p."""
+
+    @model_validator(mode="after")
+    def _shares_of_a_whole(self) -> SeatSettings:
+        total = self.self_play_share + sum(self.scripted.values()) + sum(self.checkpoints.values())
+        if total > 1.0 + 1e-9:
+            raise ValueError(f"self_play_share and the shares of other opponents add up to {total:g}, more than 1")
+        return self
+
+    @property
+    def pool_share(self) -> float:
+        """Fraction of the episodes against past selves: those without self-play, scripts and checkpoints."""
+        return max(1.0 - self.self_play_share - sum(self.scripted.values()) - sum(self.checkpoints.values()), 0.0)
+
+    def described(self) -> str:
+        """Returns a summary of the seat's opponents and their shares, in words."""
+        selves = ", ".join(self.selves)
+        opponents = [
+            (self.self_play_share, f"present selves of {selves}"),
+            *((share, path) for path, share in (self.scripted | self.checkpoints).items()),
+            (self.pool_share, f"past selves of {selves} ({self.matchmaking})"),
+        ]
+        shown = ", ".join(f"{share:.3g} {who}" for share, who in opponents if share > 1e-9)
+        return f"{self.plays_against} plays against {shown}"
+
+    @property
+    def selves(self) -> tuple[str, ...]:
+        """Names of the trained policies whose selves are opponents in this seat."""
+        return self.selves_of or (self.plays_against,)
+
+    @property
+    def opponents(self) -> tuple[str, ...]:
+        """Names of all possible opponents in this seat: policies (with their selves), scripts and checkpoints."""
+        return (*self.selves, *self.scripted, *self.checkpoints)
+
+
+class LeagueSettings(ConfigModel):
+    """Settings of a league: growth and size of the opponent pool, and rating games."""
+
+    pool: PositiveInt = 10
+    """Maximum number of past selves of each trained policy. The first is always kept, since ratings are relative to it;
+    beyond the maximum, the oldest of the others is removed."""
+
+    snapshot_every: PositiveInt = 10
+    """Number of iterations between snapshots of each trained policy (weights and filters), which join the pool."""
+
+    rating_episodes: NonNegativeInt = 20
+    """Number of rating episodes of each new snapshot against every other opponent, for payoffs and ratings. If both can
+    play either side, each plays both sides equally often, and an odd number is rounded up. 0 for no ratings;
+    prioritized matchmaking is uniform then."""
+
+    def described(self) -> str:
+        """Returns a summary of the pool's growth and rating games, in words."""
+        return (
+            f"a snapshot every {self.snapshot_every} iterations, {self.pool} past selves of each policy at most, "
+            f"{self.rating_episodes} rating episodes against each"
+        )

@@ -1,0 +1,170 @@
+"""Head-to-head matches between the two sides of a world, for the payoff matrix and ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.action_kind import ActionKind
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.league.league_settings import SeatSettings
+from rlrun.engine.league.ratings import Outcomes
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout.evaluation import ActsInWorld, evaluate
+from rlrun.engine.worlds.make import make_vector_world, spaces_of_policies
+from rlrun.engine.worlds.mapping import PolicyMapping
+
+FIRST, SECOND = "first", "second"
+
+SIDES = (FIRST, SECOND)
+"""Names of a world's sides; the first possible agent belongs to the first side."""
+
+
+class Matches:
+    """Runner of head-to-head games between the two sides of a world.
+
+    The sides are the two groups of agents that the mapping separates: hunters and prey, or the agents of the learning
+    policy and those of its seat. If one policy acts for all agents, they are the first and second half of the possible
+    agents.
+
+    Args:
+        world: The world.
+        mapping: The mapping of agents to policies.
+        seats: Settings of the seats in the mapping.
+
+    Attributes:
+        spaces: Spaces of the agents of each side.
+
+    Raises:
+        UsageError: The world's possible agents do not form two sides, or the world is an instance, in which the
+            training plays.
+    """
+
+    def __init__(self, world: EnvConfig, mapping: PolicyMapping, seats: Mapping[str, SeatSettings]) -> None:
+        if world.fixed_num_envs is not None:
+            raise UsageError(
+                f"env {world.id} is an instance, in which the training plays: for games between policies, pass a class "
+                "or function that makes further worlds"
+            )
+        made = make_vector_world(world, 1, EpisodeSeeds(0, 0), mapping, {})
+        agents = tuple(made.possible_agents)
+        made.close()
+        self._world = world
+        seatings = mapping.seatings(agents)
+        self._agents = _two_sides(world, agents, seatings)
+        self._played_by = _played_by(self._agents, seatings, seats)
+        self.spaces = spaces_of_policies(world, self._seated(FIRST))
+
+    def sides_of(self, player: str) -> tuple[str, ...]:
+        """Returns the playable sides of a policy or seat opponent; both sides for an unknown name."""
+        return self._played_by.get(player, SIDES)
+
+    def sides_against(self, player: str, other: str) -> tuple[str, ...]:
+        """Returns the sides on which a player can face another player on the opposite side.
+
+        Two players of one side only, such as two hunters, have no common games.
+        """
+        return tuple(side for side in self.sides_of(player) if other_side(side) in self.sides_of(other))
+
+    def play(
+        self,
+        mine: ActsInWorld,
+        other: ActsInWorld,
+        episodes: int,
+        seed: int,
+        *,
+        sides: Sequence[str] = SIDES,
+        actions: ActionKind = "sampled",
+    ) -> dict[str, Outcomes]:
+        """Plays games between two players; returns the first player's outcomes, by the side that it played.
+
+        Games on the second side have the seeds of those on the first. The side with the higher return wins.
+
+        Args:
+            mine: The first player.
+            other: The other player.
+            episodes: Number of games, divided equally among `sides` and rounded up.
+            seed: Seed of the games and of the actions.
+            sides: The sides that the first player plays.
+            actions: Whether actions are greedy or sampled. With greedy actions, two policies in a deterministic world
+                always play the same game.
+
+        Raises:
+            UsageError: Agents appear that are on no side, or that do not live once in each game.
+        """
+        found = {}
+        played = -(-episodes // len(sides))
+        for side in sides:
+            behaviors = {FIRST: mine, SECOND: other}
+            try:
+                result = evaluate(behaviors, self._world, played, seed, mapping=self._seated(side), actions=actions)
+            except UsageError as error:  # an agent on neither side, or a group of agents on both
+                raise UsageError(f"env {self._world.id}: no games of two sides can be played in it: {error}") from error
+            ahead = self._points(result.policies[FIRST].returns, played, self._agents_of(side))
+            ahead -= self._points(result.policies[SECOND].returns, played, self._agents_of(other_side(side)))
+            found[side] = Outcomes(
+                *(int(count) for count in ((ahead > 0).sum(), (ahead == 0).sum(), (ahead < 0).sum()))
+            )
+        return found
+
+    def _seated(self, side: str) -> PolicyMapping:
+        """Agent-to-player mapping: agents of the given side to `first`, the others to `second`."""
+        mine, others = self._agents_of(side), self._agents_of(other_side(side))
+        return PolicyMapping(SIDES, {**dict.fromkeys(mine, FIRST), **dict.fromkeys(others, SECOND)})
+
+    def _agents_of(self, side: str) -> tuple[str, ...]:
+        return self._agents[SIDES.index(side)]
+
+    def _points(self, returns: list[float], games: int, agents: Sequence[str]) -> NDArray[np.float64]:
+        """Return of one side in each game: sum over the side's agents."""
+        if len(returns) != games * len(agents):
+            raise UsageError(
+                f"env {self._world.id}: {len(returns)} episodes of agents in {games} games: every agent has to live "
+                "once in each"
+            )
+        points: NDArray[np.float64] = np.array(returns, np.float64).reshape(games, -1).sum(axis=1)
+        return points
+
+
+def other_side(side: str) -> str:
+    """Returns the side opposite to a side."""
+    return SECOND if side == FIRST else FIRST
+
+
+def _two_sides(
+    world: EnvConfig, agents: tuple[str, ...], seatings: Sequence[Mapping[str, list[str]]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Partitions the world's possible agents into two sides.
+
+    Raises:
+        UsageError: The mapping separates other than two groups, or half of an odd number of agents would be a side.
+    """
+    groups = {frozenset(own) for seating in seatings for own in seating.values() if own} - {frozenset(agents)}
+    if not groups:
+        if len(agents) < 2 or len(agents) % 2:
+            raise UsageError(f"env {world.id}: games of two sides need an even number of agents, not {len(agents)}")
+        half = len(agents) // 2
+        return agents[:half], agents[half:]
+    first = next((group for group in groups if agents[0] in group), frozenset())
+    if groups != {first, frozenset(agents) - first}:
+        raise UsageError(f"env {world.id}: games need two sides, and the mapping has {len(groups)} groups of agents")
+    return tuple(agent for agent in agents if agent in first), tuple(agent for agent in agents if agent not in first)
+
+
+def _played_by(
+    sides: tuple[tuple[str, ...], tuple[str, ...]],
+    seatings: Sequence[Mapping[str, list[str]]],
+    seats: Mapping[str, SeatSettings],
+) -> dict[str, tuple[str, ...]]:
+    """Returns the playable sides of each policy and seat opponent."""
+    found: dict[str, set[str]] = {}
+    for seating in seatings:
+        for name, own in seating.items():
+            on = {side for side, agents in zip(SIDES, sides, strict=True) if set(agents) <= set(own)}
+            players = (name,) if name not in seats else seats[name].opponents
+            for player in players:
+                found.setdefault(player, set()).update(on)
+    return {player: tuple(side for side in SIDES if side in on) for player, on in found.items()}

@@ -1,0 +1,284 @@
+"""Behavior policy of a league seat: one frozen opponent per slot and episode."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.league.saved_weights import loaded_weights, saved_weights
+from rlrun.engine.league.scripted_opponent import ScriptedOpponent, undecided
+from rlrun.engine.policy.action_spaces.action_space import ActionSpace
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.weights import Member, Weights
+
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+
+CHOICE, SCRIPT, OWN = 0, 1, 2
+"""Offsets in a step's noise vector: opponent choice, scripts' seed, and start of the policies' noise."""
+
+
+class SeatBehavior:
+    """Behavior policy of a seat: samples frozen opponents from the lineup, one per slot and episode.
+
+    When an agent's episode begins in a slot, an opponent is sampled there with the lineup's probabilities. The opponent
+    stays until the episode ends, with unchanged weights, even if the pool changes. Samples are determined by the
+    fragment's noise, so that scheduling has no effect. Agents of one world get independent opponents.
+
+    Fragments are not learned from; only actions are recorded, so that a resume can replay them.
+
+    Args:
+        policies: Behavior policies (weights not loaded) of the policies whose selves play in the seat.
+        action_space: Conversion between the policies' own actions and the world's actions.
+
+    Attributes:
+        weights_version: Version of the lineup, -1 before the first.
+        world_columns: Empty: fragments are not learned from.
+        network_noise: 0: the opponents draw the noise of their networks.
+        network_noise_every: None: noise is drawn at each step.
+    """
+
+    def __init__(self, policies: Mapping[str, BehaviorPolicy], action_space: ActionSpace) -> None:
+        self.weights_version = -1
+        self.world_columns: tuple[str, ...] = ()
+        self.network_noise = 0
+        self.network_noise_every: int | None = None
+        self._policies = policies
+        self._space = action_space
+        self._members: dict[str, Member] = {}
+        self._names: tuple[str, ...] = ()
+        self._bounds = np.zeros(0)
+        self._players: dict[str, _PolicyPlayer] = {}
+        self._scripts: dict[str, _ScriptPlayer] = {}
+        self._holds: list[str] = []
+        self._noise = _noise_of(policies)
+        self._draws = np.random.Generator(np.random.Philox(0))
+        self._starts: Flags = np.zeros(0, np.bool_)
+
+    def load(self, weights: Weights) -> None:
+        """Loads a lineup (opponents and probabilities), in effect for new episodes."""
+        lineup = weights.lineup
+        assert lineup is not None  # weights of a seat
+        self.weights_version = weights.version
+        self._members = {member.name: member for member in lineup.members}
+        self._names = tuple(self._members)
+        self._bounds = np.cumsum(lineup.probabilities)
+        self._players = {name: player for name, player in self._players.items() if name in self._holds}
+        for member in lineup.members:
+            if member.weights is None and member.name not in self._scripts:
+                self._scripts[member.name] = _ScriptPlayer(member.name, self._space)
+        self._release_unknown()
+
+    def _release_unknown(self) -> None:
+        """Unassigns slots whose restored opponent is not in the lineup."""
+        if self._members:
+            known = {*self._members, *self._players, *self._scripts}
+            self._holds = [name if name in known else "" for name in self._holds]
+
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Passes this worker's range of env slots to the opponents' behavior policies."""
+        for behavior in self._policies.values():
+            behavior.assign_envs(first_slot, num_slots)
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Samples a fragment's noise, [T, B, 2 + noise of all policies]."""
+        parts = [generator.random((length, slots, OWN), np.float32)]
+        parts += [behavior.noise(generator, length, slots) for behavior in self._policies.values()]
+        return np.concatenate(parts, axis=-1)
+
+    def allocate_fragment(self, length: int, slots: int) -> SampleBatch:
+        """Allocates the recorded actions, [T, B, ...]."""
+        space = self._space
+        return SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
+
+    def act(
+        self,
+        observations: Any,
+        noise: Floats,
+        record: SampleBatch,
+        t: int,
+        episode_starts: Flags,
+        acts: Flags | None = None,
+        rows: NDArray[np.int64] | None = None,
+    ) -> Any:
+        """Selects the actions of all slots for one step, with one batched call per opponent.
+
+        Args:
+            observations: Unfiltered observations, a tree of [B, ...].
+            noise: This step's noise, [B, ...].
+            record: The fragment's actions; row t is filled, or those in `rows`.
+            t: The step within the fragment.
+            episode_starts: Whether an agent's episode begins with this observation, [B].
+            acts: Whether a slot acts, [B]; None for all.
+            rows: The row to fill for each slot that acts, [N]; None for row t.
+
+        Returns:
+            Actions for the world, [B, ...].
+        """
+        shown = np.ones(len(episode_starts), np.bool_) if acts is None else acts
+        actions = self._chosen(observations, noise, episode_starts, shown)
+        where = t if acts is None else (t if rows is None else rows, acts)
+        record["actions"][where] = actions if acts is None else actions[acts]
+        return self._space.to_env(actions)
+
+    def _chosen(self, observations: Any, noise: Floats, starts: Flags, shown: Flags) -> NDArray[Any]:
+        """Chooses the policies' own actions for slots with an observation, [B, ...]; zeros elsewhere."""
+        number = len(shown)
+        if len(self._holds) != number:
+            self._holds = [""] * number
+        slots_of: dict[str, list[int]] = {}
+        for slot in undecided(observations, shown).nonzero()[0].tolist():
+            if starts[slot] or not self._holds[slot]:
+                drawn = int(np.searchsorted(self._bounds, noise[slot, CHOICE], side="right"))
+                self._holds[slot] = self._names[min(drawn, len(self._names) - 1)]
+            slots_of.setdefault(self._holds[slot], []).append(slot)
+        actions = np.zeros((number, *self._space.action_shape), self._space.action_dtype)
+        for name, slots in slots_of.items():
+            player = self._scripts.get(name) or self._player(name)
+            actions[slots] = player.act(observations, noise, starts, slots)
+        return actions
+
+    def _player(self, name: str) -> _PolicyPlayer:
+        """Returns the player for a past or present self, which is created at its first action."""
+        if name not in self._players:
+            self._players[name] = self._made(self._members[name])
+        return self._players[name]
+
+    def _made(self, member: Member) -> _PolicyPlayer:
+        behavior = copy.deepcopy(self._policies[member.policy])
+        return _PolicyPlayer(member, behavior, self._noise[member.policy])
+
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Passes the rewards of the last step, [B], to the opponents."""
+        for player in self._players.values():
+            player.take_rewards(rewards)
+
+    def close_fragment(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
+        """No-op: a seat's fragments are not used for training."""
+
+    def postprocess(self, batch: SampleBatch) -> None:
+        """Removes all columns of a fragment but `valid`, by which steps are counted."""
+        for name in [name for name in batch if name != "valid"]:
+            del batch[name]
+
+    def begin_episodes(self, starts: Flags) -> None:
+        """Marks slots [B] whose next observation starts an episode."""
+        self._starts = starts
+
+    def actions(self, observations: Any, generator: np.random.Generator | None, acts: Flags | None = None) -> Any:
+        """Actions for the world, [B, ...], outside of fragments.
+
+        Opponents sample as in training: with the generator or, without one, with the seat's own.
+        """
+        draws = self._draws if generator is None else generator
+        number = len(self._starts)
+        shown = np.ones(number, np.bool_) if acts is None else acts
+        noise = self.noise(draws, 1, number)[0]
+        return self._space.to_env(self._chosen(observations, noise, self._starts, shown))
+
+    def env_actions(self, actions: Any) -> Any:
+        """Converts recorded actions [N, ...] to the world's action space."""
+        return self._space.to_env(actions)
+
+    def own_actions(self, actions: Any) -> Any:
+        """Converts the world's actions [N, ...] to actions as they are recorded."""
+        return self._space.from_env(actions)
+
+    def observation_moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
+        """Returns no moments: opponents' observation filters are frozen."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Opponent in each slot with its weights, since the pool may have dropped the opponent."""
+        held = {name: self._players[name] for name in dict.fromkeys(self._holds) if name in self._players}
+        return {"holds": list(self._holds), "players": {name: player.state() for name, player in held.items()}}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the slots' opponents from `state()`, before or after a lineup is loaded.
+
+        Only a lineup defines scripts: a slot whose script is not in it gets another opponent.
+        """
+        self._holds = [str(name) for name in state["holds"]]
+        self._players = {}
+        for name, saved in state["players"].items():
+            self._players[name] = self._made(Member(name, saved["policy"], loaded_weights(saved["weights"])))
+            self._players[name].load_state(saved["behavior"])
+        self._release_unknown()
+
+
+def _noise_of(policies: Mapping[str, BehaviorPolicy]) -> dict[str, slice]:
+    """Returns the slice of each policy's noise within a step's noise vector."""
+    found, end = {}, OWN
+    for policy, behavior in policies.items():
+        width = behavior.noise(np.random.Generator(np.random.Philox(0)), 1, 1).shape[-1]
+        found[policy] = slice(end, end + width)
+        end += width
+    return found
+
+
+class _PolicyPlayer:
+    """Opponent with a frozen policy, which samples its actions.
+
+    Args:
+        member: The opponent.
+        behavior: Behavior policy of the opponent, not shared with others.
+        noise: Slice of the policy's noise within a step's noise vector.
+    """
+
+    def __init__(self, member: Member, behavior: BehaviorPolicy, noise: slice) -> None:
+        assert member.weights is not None
+        self._member = member
+        self._weights = member.weights
+        self._behavior = behavior
+        self._noise = noise
+        self._record = SampleBatch()
+        behavior.load(member.weights)
+
+    def act(self, observations: Any, noise: Floats, starts: Flags, slots: list[int]) -> NDArray[Any]:
+        """Chooses the policies' own actions for some slots, [N, ...]."""
+        if not self._record:
+            self._record = self._behavior.allocate_fragment(1, len(starts))
+        acts = np.zeros(len(starts), np.bool_)
+        acts[slots] = True
+        self._behavior.act(observations, noise[:, self._noise], self._record, 0, starts, acts)
+        taken: NDArray[Any] = self._record["actions"][0, slots]
+        return taken
+
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Passes the rewards of the last step, [B], to the policy."""
+        self._behavior.take_rewards(rewards)
+
+    def state(self) -> dict[str, Any]:
+        """Returns the opponent's weights and its behavior policy's state."""
+        return {
+            "policy": self._member.policy,
+            "weights": saved_weights(self._weights),
+            "behavior": self._behavior.state(),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the behavior policy from the `behavior` entry of `state()`."""
+        self._behavior.load_state(state)
+
+
+class _ScriptPlayer:
+    """Opponent that acts by a script.
+
+    Args:
+        path: The opponent, see `ScriptedOpponent`.
+        space: Conversion between the policies' own actions and the world's actions.
+    """
+
+    def __init__(self, path: str, space: ActionSpace) -> None:
+        self._opponent = ScriptedOpponent(path)
+        self._space = space
+
+    def act(self, observations: Any, noise: Floats, starts: Flags, slots: list[int]) -> NDArray[Any]:
+        """Chooses the policies' own actions for some slots, [N, ...]."""
+        return self._space.from_env(np.asarray(self._opponent.decide(observations, noise[:, SCRIPT], slots)))

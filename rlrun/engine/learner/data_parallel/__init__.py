@@ -1,0 +1,1 @@
+"""Data-parallel learners in Ray actors, with all-reduce or parameter servers."""

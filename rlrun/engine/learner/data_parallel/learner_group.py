@@ -1,0 +1,321 @@
+"""Synchronous data-parallel learners in Ray actors, each on a share of every minibatch."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.actors import private_ray
+from rlrun.engine.actors.actor_place import Call
+from rlrun.engine.actors.supervised_actors import SupervisedActors
+from rlrun.engine.data.sample_batch import SampleBatch, network_columns
+from rlrun.engine.learner.data_parallel.all_reduce import AllReduce, PeerLost
+from rlrun.engine.learner.data_parallel.parameter_server import (
+    ParameterShard,
+    ShardConfig,
+    shard_configs,
+    whole_optimizer_state,
+)
+from rlrun.engine.learner.data_parallel.replica import Replica, ReplicaConfig
+from rlrun.engine.learner.learner import EvaluatedFunction, LearnerFactory
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.learner.output_functions import demand_named
+from rlrun.engine.policy.policy import Policy
+
+WITHOUT_IT = (
+    "the others cannot continue without it; with failure.max_restarts the trial starts again from its newest checkpoint"
+)
+
+
+class LearnerGroup:
+    """Synchronous data-parallel SGD: equivalent to one `LocalLearner`, with minibatches divided among replicas.
+
+    All replicas hold bit-identical parameters and optimizer states. Each replica shuffles rows identically, computes
+    the gradient of a share of the minibatch, and applies the sum of all gradients. Results equal a single learner's up
+    to rounding, and bit for bit with one replica. Checkpoints do not depend on the number of replicas.
+
+    Parameter servers, if any, hold the optimizer and sum the gradients, see
+    `rlrun.engine.learner.data_parallel.parameter_server`.
+
+    A batch is put into Ray's object store once, and read there by all replicas of a machine. If a replica dies or
+    hangs, the trial fails, and may restart from its newest checkpoint.
+
+    The constructor starts Ray if needed and the replicas, and blocks until all replicas have joined.
+
+    Args:
+        make_learner: Picklable learner factory.
+        num_learners: Number of replicas.
+        policy: Policy that is trained.
+        num_parameter_servers: Number of parameter server shards; 0 for all-reduce among the replicas.
+        objectives: Objectives of the learners, to configure the parameter servers.
+        num_cpus_per_learner: CPUs that Ray reserves per replica.
+        num_gpus_per_learner: GPUs that Ray reserves per replica.
+        timeout_s: Timeout of a replica's call, in seconds.
+        cpus_of_others: CPUs of the rollout workers and other policies' learners, if Ray is started here.
+
+    Attributes:
+        policy: Policy that is trained.
+        sgd_steps: Number of minibatch updates so far.
+        weights_version: Version of the weights: number of batches learned so far.
+        last_batch: Last batch learned, for diagnostics; None before the first.
+    """
+
+    def __init__(
+        self,
+        make_learner: LearnerFactory,
+        num_learners: int,
+        *,
+        policy: Policy,
+        num_parameter_servers: int = 0,
+        objectives: Sequence[Objective] = (),
+        num_cpus_per_learner: float = 1.0,
+        num_gpus_per_learner: float = 0.0,
+        timeout_s: float = 300.0,
+        cpus_of_others: float = 0.0,
+    ) -> None:
+        self.policy = policy
+        self.sgd_steps = 0
+        self.weights_version = 0
+        self.last_batch: SampleBatch | None = None
+        self._ranks = range(num_learners)
+        needed = math.ceil(num_learners * num_cpus_per_learner + cpus_of_others)
+        self._owns_ray = private_ray.start_unless_running(max(needed, os.cpu_count() or 1))
+        shards: tuple[ShardConfig, ...] = ()
+        if num_parameter_servers:
+            shards = shard_configs(policy, objectives, num_parameter_servers, num_learners, timeout_s)
+        self._meeting = AllReduce(0, num_learners, timeout_s=timeout_s)
+        address = None if shards else self._meeting.offer()
+        self._servers = self._started_servers(shards, num_learners, timeout_s) if shards else None
+        self._actors = SupervisedActors(
+            lambda rank: partial(
+                Replica,
+                ReplicaConfig(
+                    make_learner, rank, num_learners, address, num_gpus_per_learner == 1.0, shards, timeout_s
+                ),
+            ),
+            self._ranks,
+            what="learner",
+            num_cpus=num_cpus_per_learner,
+            num_gpus=num_gpus_per_learner,
+            timeout_s=timeout_s,
+            max_restarts=0,
+            without_it=WITHOUT_IT,
+        )
+        try:
+            self._ask_all("meet", self._servers.shells() if self._servers else [])
+            if self._servers:
+                self.load_flat(self.flat())
+        except BaseException:
+            self.close()
+            raise
+
+    def _started_servers(self, shards: Sequence[ShardConfig], num_learners: int, timeout_s: float) -> SupervisedActors:
+        return SupervisedActors(
+            lambda index: partial(ParameterShard, shards[index]),
+            range(len(shards)),
+            what="parameter server",
+            num_cpus=0.0,
+            max_concurrency=num_learners + 1,  # learners wait for each other in its calls
+            timeout_s=timeout_s,
+            max_restarts=0,
+            without_it=WITHOUT_IT,
+        )
+
+    def learn(
+        self,
+        batch: SampleBatch,
+        *,
+        num_epochs: int,
+        minibatch_size: int,
+        scheduled: Mapping[str, float],
+        stop: tuple[str, float] | None = None,
+        objectives: Collection[str] | None = None,
+    ) -> None:
+        """Trains for several epochs of minibatch SGD on a batch, as `LocalLearner.learn` does.
+
+        Args:
+            batch: Rows of experience [S, L, ...].
+            num_epochs: Number of epochs (passes over the batch).
+            minibatch_size: Steps per minibatch, summed over all learners; rounded up to equal shares.
+            scheduled: Current values of scheduled settings by name, including learning rates.
+            stop: Early stopping (statistic, bound): training stops once the statistic's epoch mean exceeds the bound.
+            objectives: Names of the objectives to run; None for all.
+        """
+        import ray
+
+        self.last_batch = batch
+        stored = ray.put(batch)
+        names = None if objectives is None else tuple(objectives)
+        self.sgd_steps = self._ask_all("learn", stored, num_epochs, minibatch_size, dict(scheduled), stop, names)[0]
+        self.weights_version += 1
+
+    def step(
+        self,
+        batch: SampleBatch,
+        *,
+        scheduled: Mapping[str, float],
+        objectives: Collection[str] | None = None,
+        minibatches: int = 1,
+    ) -> NDArray[np.float32]:
+        """Always raises: off-policy minibatch steps need an in-process learner.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError("learners in processes of their own learn from batches, not from a replay's minibatches")
+
+    def apply_gradients(
+        self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
+    ) -> None:
+        """Updates all replicas' parameters with gradients computed by another learner.
+
+        Args:
+            gradients: Concatenated gradient sums of the objectives.
+            statistics: `statistics_of_gradients` of the other learner.
+            scheduled: Current values of scheduled settings by name, including learning rates.
+
+        Raises:
+            RuntimeError: There are parameter servers, which apply only their own learners' gradients.
+        """
+        if self._servers:
+            raise RuntimeError("parameter servers apply no gradients but those of their learners")
+        self.sgd_steps = self._ask_all("apply_gradients", gradients, dict(statistics), dict(scheduled))[0]
+        self.weights_version += 1
+
+    def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
+        """Evaluates a function of the policy's outputs on a batch, on the first replica.
+
+        Raises:
+            ValueError: Other processes cannot import the function by its module and name.
+        """
+        demand_named(function)
+        return self._call_first("evaluate", function, batch)
+
+    def last_statistics(self) -> dict[str, float]:
+        """Means of all statistics over the last update, see `LocalLearner.last_statistics`."""
+        statistics: dict[str, float] = self._call_first("last_statistics")
+        return statistics
+
+    def take_statistics(self) -> dict[str, float]:
+        """Returns the means of all statistics since the last call, and resets them."""
+        statistics: dict[str, float] = self._call_all("take_statistics")[0]
+        return statistics
+
+    def is_finite(self) -> bool:
+        """Whether no parameter is NaN or infinite."""
+        return bool(self._call_first("is_finite"))
+
+    def flat(self) -> NDArray[np.float32]:
+        """Flat copy of all parameters, [P]."""
+        flat: NDArray[np.float32] = self._call_first("flat")
+        return flat
+
+    def acting_flat(self) -> NDArray[np.float32]:
+        """Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`."""
+        acting: NDArray[np.float32] = self._call_first("acting_flat")
+        return acting
+
+    def load_flat(self, flat: NDArray[np.float32]) -> None:
+        """Loads the flat parameter vector [P]."""
+        self._call_all("load_flat", flat)
+        self._ask_servers("load_flat", flat)
+
+    def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        """Computes the target network's outputs [S, L, K] for rows [S, L], divided among the replicas."""
+        import ray
+
+        stored = ray.put(network_columns(batch))
+        parts = [part for part in self._ask_all("target_outputs", stored) if part is not None]
+        return np.concatenate(parts)
+
+    def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
+        """Polyak update of the target network with rate `tau`; 1 is a hard update (copy)."""
+        self._call_all("update_target", tau, prefix)
+
+    def target(self) -> NDArray[np.float32] | None:
+        """Flat copy of the target network's parameters, [P]; None without a target network."""
+        target: NDArray[np.float32] | None = self._call_first("target")
+        return target
+
+    def load_target(self, flat: NDArray[np.float32]) -> None:
+        """Loads the target network's parameters [P]."""
+        self._call_all("load_target", flat)
+
+    def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
+        """Optimizer state tensors by name, for a checkpoint."""
+        if self._servers:
+            return whole_optimizer_state(self._ask_servers("optimizer_state"))
+        named: dict[str, NDArray[np.float32]] = self._call_first("optimizer_state")
+        return named
+
+    def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
+        """Restores the optimizers from an `optimizer_state()` dict."""
+        if self._servers:
+            self._ask_servers("load_optimizer_state", dict(named))
+        else:
+            self._call_all("load_optimizer_state", dict(named))
+
+    def state(self) -> dict[str, Any]:
+        """State dict: counters, and the random state of the minibatch shuffling, in a single learner's format."""
+        counted = {"sgd_steps": self.sgd_steps, "weights_version": self.weights_version}
+        return {**self._call_first("state"), **counted}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the `state()` of a learner group of any size or of a single learner."""
+        self.sgd_steps = int(state["sgd_steps"])
+        self.weights_version = int(state["weights_version"])
+        self._call_all("load_state", dict(state))
+
+    def adopt_state(self, state: Mapping[str, Any]) -> None:
+        """Copies the counters from another learner's `state()`, but not its random state."""
+        self.sgd_steps = int(state["sgd_steps"])
+        self._call_all("adopt_state", dict(state))
+
+    def close(self) -> None:
+        """Terminates the replicas, and shuts down Ray if this group started Ray."""
+        self._actors.close()
+        if self._servers:
+            self._servers.close()
+        self._meeting.close()
+        if self._owns_ray:
+            private_ray.stop()
+        self._owns_ray = False
+
+    def _call_all(self, method: str, *arguments: Any) -> list[Any]:
+        """Calls a method on all replicas; returns the results in rank order."""
+        return self._ask_all("call", method, *arguments)
+
+    def _call_first(self, method: str, *arguments: Any) -> Any:
+        """Calls a method on the first replica only: all replicas have the same state."""
+        return self._answers([self._actors.ask(0, "call", method, *arguments)])[0]
+
+    def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
+        return self._answers([self._actors.ask(rank, method, *arguments) for rank in self._ranks])
+
+    def _ask_servers(self, method: str, *arguments: Any) -> list[Any]:
+        """Calls a method on all parameter servers; returns the results in order, empty without servers."""
+        if self._servers is None:
+            return []
+        calls = [self._servers.ask(index, method, *arguments) for index in self._servers.indices]
+        return self._servers.answers(calls)
+
+    def _answers(self, calls: Sequence[Call]) -> list[Any]:
+        """Waits for the results of replicas' calls.
+
+        Raises:
+            RlrunError: The exception of a learner, unchanged.
+            TrainingFailed: A replica died or timed out.
+        """
+        try:
+            return self._actors.answers(calls)
+        except PeerLost:  # raised by a survivor; the ping finds the learner that died
+            self._actors.forget()
+            self._ask_servers("ping")
+            self._actors.answers([self._actors.ask(rank, "ping") for rank in self._ranks])
+            raise

@@ -1,0 +1,287 @@
+"""Sharded synchronous parameter server: Ray actors, each with a slice of parameters and optimizer state (torch).
+
+Updates are synchronous. Learners send each shard their gradient for its slice; the shard averages them in the learners'
+order, updates its slice when all have arrived, and answers with it. Clipping needs the norm of the whole gradient: the
+first learner computes it from the shards' averages and sends it to all of them.
+
+Source:
+    Liang et al., arXiv:1712.09381, section 5.1, which compares such a server, written on Ray, with Distributed
+    TensorFlow's; the idea is that of Li et al., "Scaling Distributed Machine Learning with the Parameter Server",
+    OSDI 2014.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlrun.engine.learner.data_parallel.all_reduce import PeerLost
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.learner.optimizers import STEPS, Optimizer, OptimizerState
+from rlrun.engine.learner.staging import over_memory
+from rlrun.engine.learner.update import assign, clipped, fresh_state, num_assigned, present_values
+from rlrun.engine.policy.policy import Policy
+
+ALIGNED_TO = 64
+"""Alignment of slices in elements, so that vector instructions group (and round) a slice's elements as in the whole
+vector."""
+
+Floats = NDArray[np.float32]
+Ask = Callable[[str, Mapping[int, tuple[Any, ...]]], dict[int, Any]]
+"""Type of a function that calls a method on several shards in parallel, with arguments and results by shard."""
+
+
+@dataclass(frozen=True)
+class ObjectivePart:
+    """Part of an objective's parameters within a shard's slice.
+
+    Attributes:
+        name: Name of the objective.
+        start: Start index of the objective's parameters within the slice, in the flat vector.
+        stop: End index of these parameters; equal to `start` if there are none.
+        offset: Start index of these parameters among all parameters of the objective.
+        max_grad_norm: Clipping threshold of the global gradient norm, or None.
+        optimizer: The objective's optimizer.
+    """
+
+    name: str
+    start: int
+    stop: int
+    offset: int
+    max_grad_norm: float | None
+    optimizer: Optimizer
+
+
+@dataclass(frozen=True)
+class ShardConfig:
+    """Config of a parameter server shard.
+
+    Attributes:
+        start: Start index of the shard's slice in the flat vector.
+        stop: End index of the slice.
+        objectives: Part of each objective within the slice.
+        num_learners: Number of learners.
+        timeout_s: Timeout in seconds of waiting for a learner's gradient.
+    """
+
+    start: int
+    stop: int
+    objectives: tuple[ObjectivePart, ...]
+    num_learners: int
+    timeout_s: float
+
+
+def shard_configs(
+    policy: Policy, objectives: Sequence[Objective], num_shards: int, num_learners: int, timeout_s: float
+) -> tuple[ShardConfig, ...]:
+    """Configs of shards with adjacent slices of about equal length."""
+    size = policy.parameters.size
+    each = -(-size // (num_shards * ALIGNED_TO)) * ALIGNED_TO
+    configs = []
+    for number in range(num_shards):
+        start, stop = min(number * each, size), min((number + 1) * each, size)
+        parts = []
+        for objective in objectives:
+            first, length = objective.range_in(policy.parameters)
+            low = max(start, first)
+            high = max(low, min(stop, first + length))
+            parts.append(
+                ObjectivePart(objective.name, low, high, low - first, objective.max_grad_norm, objective.optimizer)
+            )
+        configs.append(ShardConfig(start, stop, tuple(parts), num_learners, timeout_s))
+    return tuple(configs)
+
+
+class ParameterShard:
+    """Parameter server shard: one slice of parameters (initially 0) and optimizer states; called concurrently."""
+
+    def __init__(self, config: ShardConfig) -> None:
+        self._config = config
+        self._flat = torch.zeros(config.stop - config.start)
+        self._states = [fresh_state(part.optimizer, part.stop - part.start) for part in config.objectives]
+        self._changed = threading.Condition()
+        self._delivered: dict[int, tuple[Floats, float]] = {}
+        self._mean: Tensor = torch.zeros(0)
+        self._moves = 0
+        self._result: tuple[Floats, Floats] | None = None
+
+    def deliver(self, rank: int, gradient: Floats, steps: float) -> tuple[Floats, Floats] | None:
+        """Submits a learner's gradient and blocks until the shard's update.
+
+        Args:
+            rank: Rank of the learner.
+            gradient: Mean gradient for the slice, followed by mean statistics.
+            steps: Number of valid steps averaged over.
+
+        Returns:
+            Result of the first learner's `move`.
+
+        Raises:
+            PeerLost: The gradients of other learners did not arrive in time.
+        """
+        with self._changed:
+            moves = self._moves
+            self._delivered[rank] = (gradient, steps)
+            self._changed.notify_all()
+            self._wait_for(lambda: self._moves > moves)
+            return self._result
+
+    def mean(self, gradient: Floats, steps: float) -> Floats:
+        """Submits the first learner's gradient and blocks until the step-weighted mean over all learners.
+
+        Raises:
+            PeerLost: The gradients of other learners did not arrive in time.
+        """
+        with self._changed:
+            self._delivered[0] = (gradient, steps)
+            self._wait_for(lambda: len(self._delivered) == self._config.num_learners)
+            first, total = self._delivered[0]
+            self._mean = torch.from_numpy(np.array(first))
+            for rank in range(1, self._config.num_learners):
+                addend, more = self._delivered[rank]
+                total += more
+                self._mean.lerp_(over_memory(addend), more / max(total, 1.0))
+            self._delivered.clear()
+            return self._mean.numpy()
+
+    def move(self, objective: int, norm: float, lr: float) -> tuple[Floats, Floats]:
+        """Clips the mean gradient and applies an optimizer step to the slice.
+
+        Args:
+            objective: Index of the objective.
+            norm: Global norm of the mean gradient.
+            lr: Learning rate.
+
+        Returns:
+            The objective's parameters in the slice, and the mean statistics followed by the norm.
+        """
+        part = self._config.objectives[objective]
+        own = self._flat[part.start - self._config.start : part.stop - self._config.start]
+        gradient, statistics = self._mean[: len(own)], self._mean[len(own) :]
+        if part.max_grad_norm is not None:
+            gradient = clipped(gradient, torch.tensor(norm), part.max_grad_norm)
+        with self._changed:
+            part.optimizer.step(own, gradient, self._states[objective], torch.tensor(lr))
+            self._result = own.numpy().copy(), np.append(statistics.numpy(), np.float32(norm))
+            self._moves += 1
+            self._changed.notify_all()
+            return self._result
+
+    def _wait_for(self, condition: Callable[[], bool]) -> None:
+        if not self._changed.wait_for(condition, self._config.timeout_s):
+            raise PeerLost(f"a parameter server waited {self._config.timeout_s:g} s for a learner")
+
+    def load_flat(self, flat: Floats) -> None:
+        """Loads the shard's slice from the flat parameter vector [P]."""
+        self._flat.copy_(over_memory(flat)[self._config.start : self._config.stop])
+
+    def optimizer_state(self) -> dict[str, Floats]:
+        """Shard's slices of the optimizer state by name; every shard includes the update counters."""
+        return {
+            f"{part.name}/{name}": tensor.numpy().copy()
+            for part, state in zip(self._config.objectives, self._states, strict=True)
+            for name, tensor in state.items()
+        }
+
+    def load_optimizer_state(self, named: Mapping[str, Floats]) -> None:
+        """Loads the shard's slices from the full optimizer state."""
+        for part, state in zip(self._config.objectives, self._states, strict=True):
+            own = slice(part.offset, part.offset + part.stop - part.start)
+            for name, tensor in state.items():
+                whole = named[f"{part.name}/{name}"]
+                tensor.copy_(over_memory(whole if name == STEPS else whole[own]).reshape(tensor.shape))
+
+    def ping(self) -> None:
+        """Liveness check: returns if the process is responsive."""
+
+    def close(self) -> None:
+        """No-op: the actor is terminated by its owner."""
+
+
+class ParameterServers:
+    """Gradient reducer by parameter servers, which apply the optimizer; see `reducer`.
+
+    Args:
+        shards: Configs of the shards.
+        rank: Rank of the learner.
+        ask: Function that calls methods of the shards.
+    """
+
+    owns_optimizer = True
+
+    def __init__(self, shards: Sequence[ShardConfig], rank: int, ask: Ask) -> None:
+        self._shards = shards
+        self._indices = {part.name: index for index, part in enumerate(shards[0].objectives)}
+        self._rank = rank
+        self._ask = ask
+
+    def __call__(
+        self,
+        policy: Policy,
+        objective: Objective,
+        flat: Tensor,
+        state: OptimizerState,
+        total: Tensor,
+        scheduled: Mapping[str, Tensor],
+    ) -> Tensor:
+        """Sends this learner's gradient to the shards, and loads the updated parameters.
+
+        Args:
+            policy: The policy.
+            objective: Objective that the gradient belongs to.
+            flat: All parameters [P]; changed in place.
+            state: Unused, since the shards hold the optimizer state.
+            total: Mean gradient, assigned values and statistics over this learner's share, then its valid steps.
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
+
+        Returns:
+            The mean statistics over all learners, then the norm of the mean gradient if parameters are updated.
+        """
+        number = self._indices[objective.name]
+        parts = {
+            index: shard.objectives[number]
+            for index, shard in enumerate(self._shards)
+            if shard.objectives[number].stop > shard.objectives[number].start
+        } or {0: self._shards[0].objectives[number]}  # averages the assigned values
+        size = sum(part.stop - part.start for part in parts.values())
+        own = total.cpu().numpy()
+        measured_here, steps = own[size:-1], float(own[-1])
+        assigned = num_assigned(policy, objective)
+        if assigned and not steps:
+            present = present_values(policy, objective, flat).cpu().numpy()
+            measured_here = np.concatenate([present, measured_here[assigned:]])
+        sent = {
+            index: np.concatenate([own[part.offset : part.offset + part.stop - part.start], measured_here])
+            for index, part in parts.items()
+        }
+        if self._rank == 0:
+            averaged = self._ask("mean", {index: (gradient, steps) for index, gradient in sent.items()})
+            slices = [averaged[index][: part.stop - part.start] for index, part in parts.items()]
+            norm = float(torch.from_numpy(np.concatenate(slices)).norm())
+            moved = self._ask("move", dict.fromkeys(parts, (number, norm, float(scheduled[objective.lr]))))
+        else:
+            moved = self._ask("deliver", {index: (self._rank, gradient, steps) for index, gradient in sent.items()})
+        for index, part in parts.items():
+            flat[part.start : part.stop].copy_(over_memory(moved[index][0]))
+        measured = over_memory(moved[next(iter(parts))][1]).to(flat.device)
+        if assigned:
+            # The shards' copies of these parameters are never read: no objective updates them by gradients.
+            assign(policy, objective, flat, measured[:assigned])
+        measured = measured[assigned:]
+        return measured[:-1] if objective.parameters is None else measured
+
+
+def whole_optimizer_state(shards: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
+    """Full optimizer state by name, concatenated from the shards' slices.
+
+    Update counters are the maximum over shards, since shards without an objective's parameters do not count.
+    """
+    slices = {name: [shard[name] for shard in shards] for name in shards[0]}
+    return {name: np.concatenate(each) if each[0].ndim else max(each) for name, each in slices.items()}

@@ -1,0 +1,141 @@
+"""Replica of a data-parallel learner group, run in a Ray actor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.actors.actor_shell import Failure
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.data_parallel.all_reduce import AllReduce, PeerLost
+from rlrun.engine.learner.data_parallel.parameter_server import ParameterServers, ShardConfig
+from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce, Reducer
+from rlrun.engine.learner.learner import LearnerFactory
+
+
+@dataclass(frozen=True)
+class ReplicaConfig:
+    """Config of a learner group's replica.
+
+    Attributes:
+        make_learner: Picklable learner factory.
+        rank: Rank of the replica, from 0.
+        num_learners: Number of replicas.
+        address: Rendezvous address of the all-reduce group; None with parameter servers.
+        has_own_gpu: Whether each replica has a GPU of its own, so that gradients are reduced without the CPU.
+        shards: Configs of the parameter server shards; empty for all-reduce.
+        timeout_s: Seconds to wait for the other processes.
+    """
+
+    make_learner: LearnerFactory
+    rank: int
+    num_learners: int
+    address: tuple[str, int] | None
+    has_own_gpu: bool
+    shards: tuple[ShardConfig, ...]
+    timeout_s: float
+
+
+class Replica:
+    """Data-parallel replica of a learner, run in a Ray actor."""
+
+    def __init__(self, config: ReplicaConfig) -> None:
+        self._config = config
+        self._share = (config.rank, config.num_learners)
+        self._all_reduce: AllReduce | None = None
+        self._shells: list[Any] = []
+        if config.address is not None and config.num_learners > 1:
+            self._all_reduce = AllReduce(
+                *self._share, backend="nccl" if config.has_own_gpu else "gloo", timeout_s=config.timeout_s
+            )
+        # A single learner without servers needs no reducer.
+        reducer: Reducer | None = None
+        if config.shards:
+            reducer = ParameterServers(config.shards, config.rank, self._ask_servers)
+        elif self._all_reduce is not None:
+            reducer = GradientAllReduce(self._all_reduce)
+        self._learner = config.make_learner(reducer=reducer, share=self._share)
+
+    def meet(self, shells: list[Any]) -> None:
+        """Joins the process group; blocks until all replicas have joined.
+
+        Args:
+            shells: Ray handles of the parameter servers.
+        """
+        self._shells = shells
+        if self._all_reduce is not None and self._config.address is not None:
+            self._all_reduce.join(self._config.address)
+
+    def _ask_servers(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+        """Calls a method on several parameter servers in parallel.
+
+        Raises:
+            PeerLost: A server has died, or timed out waiting for another learner.
+        """
+        import ray
+        from ray.exceptions import RayError
+
+        asked = [self._shells[index].ask.remote(method, *own) for index, own in arguments.items()]
+        try:
+            answers = ray.get(asked, timeout=self._config.timeout_s)
+        except RayError as error:
+            raise PeerLost(f"learner {self._share[0]} lost a parameter server ({type(error).__name__})") from error
+        for index, answer in zip(arguments, answers, strict=True):
+            if isinstance(answer, Failure):
+                raise answer.error(f"parameter server {index}")
+        return dict(zip(arguments, answers, strict=True))
+
+    def learn(
+        self,
+        batch: SampleBatch,
+        num_epochs: int,
+        minibatch_size: int,
+        scheduled: dict[str, float],
+        stop: tuple[str, float] | None,
+        objectives: tuple[str, ...] | None = None,
+    ) -> int:
+        """Trains on this replica's share of a batch, see `LocalLearner.learn`; returns the total minibatch count."""
+        self._learner.learn(
+            batch,
+            num_epochs=num_epochs,
+            minibatch_size=minibatch_size,
+            scheduled=scheduled,
+            stop=stop,
+            objectives=objectives,
+        )
+        return self._learner.sgd_steps
+
+    def apply_gradients(
+        self,
+        gradients: NDArray[np.float32],
+        statistics: dict[str, Sequence[str]],
+        scheduled: dict[str, float],
+    ) -> int:
+        """Updates the replica's parameters, see `LocalLearner.apply_gradients`; returns the total minibatch count."""
+        self._learner.apply_gradients(gradients, statistics, scheduled=scheduled)
+        return self._learner.sgd_steps
+
+    def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
+        """Computes the target network's outputs for this replica's share of rows [S, L]; None for an empty share."""
+        part, parts = self._share
+        rows = np.array_split(np.arange(len(batch["valid"])), parts)[part]
+        if not len(rows):
+            return None
+        own = slice(rows[0], rows[-1] + 1)
+        return self._learner.target_outputs(batch.map(lambda leaf: leaf[own]))
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Calls a method of the replica's `LocalLearner` by name."""
+        return getattr(self._learner, method)(*arguments)
+
+    def ping(self) -> None:
+        """Liveness check: returns if the process is responsive."""
+
+    def close(self) -> None:
+        """Leaves the process group."""
+        if self._all_reduce is not None:
+            self._all_reduce.close()

@@ -1,0 +1,29 @@
+"""Device selection and thread limits of learners (torch)."""
+
+from __future__ import annotations
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from rlrun.engine.messages.errors import UsageError
+
+
+def available_device(num_gpus: float) -> str:
+    """Torch device name for the learner: `cuda` if GPUs are requested, else `cpu`.
+
+    Raises:
+        UsageError: A GPU is requested but torch finds none.
+    """
+    if num_gpus == 0:
+        return "cpu"
+    if not torch.cuda.is_available():
+        raise UsageError(
+            f"config.num_gpus is {num_gpus:g}, and torch {torch.__version__} finds no GPU here; set it to 0"
+        )
+    return "cuda"
+
+
+def limit_threads(threads: int) -> None:
+    """Limits the number of torch and BLAS threads in this process."""
+    threadpool_limits(threads, user_api="blas")
+    torch.set_num_threads(threads)

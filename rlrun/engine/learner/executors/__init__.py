@@ -1,0 +1,1 @@
+"""Executors of parameter updates: C kernels, NumPy, compiled code, CUDA graphs."""

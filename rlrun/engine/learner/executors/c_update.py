@@ -1,0 +1,126 @@
+"""C executor: runs a traced update as a table of C kernels, for many minibatches in one call."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlrun.engine.kernels.library import demanded_library
+from rlrun.engine.kernels.steps import Array, Steps, address, pointer
+from rlrun.engine.learner.executors.numpy_update import BoundUpdate, recorded
+
+LONGEST_CALL_S = 1.0
+"""Seconds that a call into C may take: signals are heard after it."""
+
+NOTHING_TO_GATHER = (None, ctypes.c_int64(0), None, ctypes.c_int64(0), ctypes.c_int64(1))
+"""Arguments of `run` in `kernels.c` for one minibatch that is in the update's arrays: columns and rows."""
+
+
+def in_c(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0) -> CUpdate:
+    """Translates an update into a table of C kernels.
+
+    Args:
+        function: Update as a function of tensors, without data-dependent control flow.
+        arguments: Example tensors with the final shapes and dtypes; not modified.
+        num_kept: Number of leading arguments that are identical tensors in every call.
+
+    Raises:
+        NoKernel: An operation has no kernel; the message names it.
+    """
+    return CUpdate(BoundUpdate(recorded(function, arguments), arguments, num_kept))
+
+
+class CUpdate:
+    """Update that runs its calls by C kernels.
+
+    Args:
+        bound: The calls and their arrays.
+
+    Raises:
+        NoKernel: A call has no kernel in C.
+        CompilerMissing: The kernels cannot be used on this machine.
+    """
+
+    def __init__(self, bound: BoundUpdate) -> None:
+        self._bound = bound  # keeps the arrays that the table points to
+        self._library = demanded_library("updates of this run are computed", "learns")
+        self._steps = Steps(self._library, bound.calls)
+        self._results = pointer(bound.results[0])
+        self._in_one_call = 1
+
+    def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """Runs the update, which modifies tensors in place as the traced function does."""
+        for i, array in self._bound.read:
+            np.copyto(array, arguments[i].numpy())
+        self._library.run(*self._steps.arguments, *NOTHING_TO_GATHER, self._results, None, ctypes.c_int64(0))
+        for i, array in self._bound.changed:
+            np.copyto(arguments[i].numpy(), array)
+        return [torch.from_numpy(result.copy()) for result in self._bound.results]
+
+    def of_minibatches(
+        self,
+        leaves: Sequence[Array],
+        rows: NDArray[np.int64] | None,
+        others: Sequence[Tensor],
+        totals: NDArray[np.float32],
+    ) -> NDArray[np.float32]:
+        """Runs the update on one minibatch after another, gathering only the columns in use.
+
+        Args:
+            leaves: Columns of the batch: the arguments after the first `num_kept`.
+            rows: Indices of the rows of each minibatch, [K, S]; None for one minibatch of all rows.
+            others: Arguments after the columns.
+            totals: Sums of the first results, to which each minibatch's results are added, [N].
+
+        Returns:
+            The last minibatch's results after the first N.
+        """
+        sums = (self._results, pointer(totals), ctypes.c_int64(len(totals)))
+        if rows is None:
+            self._bound.fill(leaves, None, others)
+            self._library.run(*self._steps.arguments, *NOTHING_TO_GATHER, *sums)
+        else:
+            self._run_through(leaves, rows, others, sums)
+        rest: NDArray[np.float32] = self._bound.results[0][len(totals) :].copy()
+        return rest
+
+    def _run_through(
+        self, leaves: Sequence[Array], rows: NDArray[np.int64], others: Sequence[Tensor], sums: tuple[Any, ...]
+    ) -> None:
+        first_other = self._bound.num_kept + len(leaves)
+        gathered = []
+        for i, array in self._bound.read:
+            if i < first_other:
+                leaf = leaves[i - self._bound.num_kept]
+                gathered.append((leaf, array))
+            else:
+                np.copyto(array, others[i - first_other].numpy())
+        table = columns([(array, array.nbytes // len(array)) for _, array in gathered])
+        table[:, 0] = [address(leaf) for leaf, _ in gathered]
+        done = 0
+        while done < len(rows):
+            part, began = rows[done : done + self._in_one_call], time.perf_counter()
+            self._library.run(
+                *self._steps.arguments,
+                *(pointer(table), ctypes.c_int64(len(table))),
+                *(pointer(part), ctypes.c_int64(part.shape[1]), ctypes.c_int64(len(part))),
+                *sums,
+            )
+            minibatches_per_s = len(part) / max(time.perf_counter() - began, 1e-6)
+            self._in_one_call = max(int(LONGEST_CALL_S * minibatches_per_s), 1)
+            done += len(part)
+
+
+def columns(arrays: Sequence[tuple[Array, int]]) -> NDArray[np.int64]:
+    """Table of `Column` of `kernels.c`, [N, 3], for arrays and the bytes of their rows.
+
+    The first number, the address that rows come from, is filled in later.
+    """
+    return np.array([(0, address(array), size) for array, size in arrays], np.int64).reshape(-1, 3)

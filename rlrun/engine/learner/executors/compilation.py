@@ -1,0 +1,99 @@
+"""Ahead-of-time compilation of updates with torch Inductor, cached on disk: on the CPU in bfloat16.
+
+Updates in float32 on the CPU have kernels instead (`rlrun.engine.learner.executors.c_update`), on GPUs CUDA graphs.
+
+Tracing turns the update, its backward pass and its optimizer into one graph. The graph's code, the shapes and the
+versions are the key of a package in the cache. The first compilation of a graph takes a C++ compiler half a minute, and
+minutes where a recurrent network is unrolled over a sequence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rlrun.engine.checkpoint.durable import write_file
+from rlrun.engine.kernels.cache import alone_with, cache_directory, installed_compiler
+
+CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
+
+
+def compiler() -> str | None:
+    """Path of the C++ compiler; None if none is installed."""
+    return installed_compiler("CXX", "g++", "clang++", "c++")
+
+
+def compiled(
+    function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], announce: Callable[[str], None]
+) -> CompiledUpdate:
+    """Compiles an update, or loads the compiled package from the cache.
+
+    Args:
+        function: Update as a function of tensors, without data-dependent control flow.
+        arguments: Example tensors with the final shapes and dtypes; not modified.
+        announce: Callback for a message before a compilation.
+
+    Returns:
+        Compiled function of a list of tensors; each call empties the list.
+    """
+    return loaded(traced(function, arguments, cache_directory() / "compiled", announce))
+
+
+def traced(
+    function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], directory: Path, announce: Callable[[str], None]
+) -> Path:
+    """Traces a function and returns the compiled package of the graph, from the cache if present."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        graph = make_fx(function)(*(argument.clone() for argument in arguments))
+        constants = [f"{name} {tensor.tolist()}" for name, tensor in graph.named_buffers()]
+        package = directory / f"{cache_key(' '.join([graph.code, *constants]), arguments)}.pt2"
+        if not package.exists():
+            with alone_with(package):
+                if not package.exists():  # else another process has compiled it meanwhile
+                    announce("compiling the update (once for these settings; half a minute or, with a core, minutes)")
+                    write_package(graph, arguments, package)
+    return package
+
+
+def loaded(package: Path) -> CompiledUpdate:
+    """Loads a compiled package as a function.
+
+    Torch's public `aoti_load_package` first checks the processor, which runs a C++ compiler for seconds; here the
+    processor is part of the package's name.
+    """
+    loader = torch._C._aoti.AOTIModelPackageLoader(str(package), "model", True, 1, -1)
+    run: CompiledUpdate = loader.boxed_run
+    return run
+
+
+def cache_key(code: str, arguments: Sequence[Tensor]) -> str:
+    """Cache file name of a computation: hash of code, shapes, versions and processor."""
+    parts = [
+        code,
+        *(f"{argument.dtype} {tuple(argument.shape)}" for argument in arguments),
+        torch.__version__,
+        platform.machine(),
+        torch.backends.cpu.get_cpu_capability(),
+        f"{torch.get_num_threads()} threads",
+    ]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def write_package(graph: torch.fx.GraphModule, arguments: Sequence[Tensor], package: Path) -> None:
+    """Compiles a graph with Inductor into a package file, written atomically."""
+    from torch._inductor import aoti_compile_and_package
+
+    exported = torch.export.export(graph, tuple(argument.clone() for argument in arguments), strict=False)
+    with tempfile.TemporaryDirectory() as directory:
+        written = aoti_compile_and_package(exported, package_path=str(Path(directory) / "update.pt2"))
+        write_file(package, Path(written).read_bytes())

@@ -1,0 +1,118 @@
+"""Decompositions: operations of a traced update in terms of others that have kernels (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import decomposition_table
+
+from rlrun.engine.kernels.steps import demand
+from rlrun.engine.learner.executors.numpy_kernels import CONSTANTS, KERNELS, KERNELS_IN_PLACE, KERNELS_OF_SEVERAL
+
+ERF_BOUND = 4.0
+ERF_NUMERATOR = (
+    -2.72614225801306e-10,
+    2.77068142495902e-08,
+    -2.10102402080508e-06,
+    -5.69250639462346e-05,
+    -7.34990630326855e-04,
+    -2.95459980854025e-03,
+    -1.60960333262415e-02,
+)
+ERF_DENOMINATOR = (
+    -1.45660718464996e-05,
+    -2.13374055278905e-04,
+    -1.68282697438203e-03,
+    -7.37332916720468e-03,
+    -1.42647390514189e-02,
+)
+
+
+def decomposition_of(operation: Any) -> Callable[..., Any] | None:
+    """Returns the decomposition of an operation, rlrun's or torch's; None if it has a kernel, or no decomposition."""
+    if operation in DECOMPOSITIONS:
+        return DECOMPOSITIONS[operation]
+    is_known = any(operation in known for known in (KERNELS, KERNELS_IN_PLACE, KERNELS_OF_SEVERAL, CONSTANTS))
+    return None if is_known or is_view(operation) else decomposition_table.get(operation)
+
+
+def is_view(operation: Any) -> bool:
+    """Whether an operation's result is a view of the first operand."""
+    if operation is torch.ops.aten._unsafe_view.default:  # its operand is not used otherwise
+        return True
+    returned = operation._schema.returns
+    return bool(returned) and all(each.alias_info is not None and not each.alias_info.is_write for each in returned)
+
+
+def erf(x: Tensor) -> Tensor:
+    """Rational approximation of the error function to float32 accuracy: x P(x^2) / Q(x^2), clamped to where it is 1.
+
+    Source:
+        The coefficients of Eigen's `generic_fast_erf_float`.
+    """
+    demand(x.dtype == torch.float32)
+    clamped = x.clamp(-ERF_BOUND, ERF_BOUND)
+    square = clamped * clamped
+    return clamped * polynomial(square, ERF_NUMERATOR) / polynomial(square, ERF_DENOMINATOR)
+
+
+def polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """Polynomial evaluation by Horner's rule; the highest power's coefficient is first."""
+    first, second, *others = coefficients
+    total = x * first + second
+    for coefficient in others:
+        total = total * x + coefficient
+    return total
+
+
+def variance(x: Tensor, dims: list[int] | None, correction: float = 1.0) -> Tensor:
+    """Variance over given axes, or over all axes."""
+    centered = x - x.mean(dims, keepdim=True)
+    total = (centered * centered).sum(dims)
+    return total / max(x.numel() / total.numel() - correction, 0.0)
+
+
+def layer_norm(
+    x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Layer norm over the last dimensions, with the means and reciprocal deviations that its gradient needs."""
+    dims = list(range(x.ndim - len(shape), x.ndim))
+    mean = x.mean(dims, keepdim=True)
+    centered = x - mean
+    scale = ((centered * centered).mean(dims, keepdim=True) + eps).rsqrt()
+    outputs = centered * scale
+    outputs = outputs if weight is None else outputs * weight
+    return (outputs if bias is None else outputs + bias), mean, scale
+
+
+def largest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Maximum along an axis, and its index."""
+    return x.amax(dim, keepdim), x.argmax(dim, keepdim)
+
+
+def smallest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Minimum along an axis, and its index."""
+    return x.amin(dim, keepdim), (-x).argmax(dim, keepdim)
+
+
+def scatter(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """Copy of x with one number of each line along an axis replaced, such as the gradient of a maximum."""
+    demand(index.shape[dim] == 1)
+    return x.scatter_add(dim, index, source - x.gather(dim, index))
+
+
+_ATEN, _PRIMS = torch.ops.aten, torch.ops.prims
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    _ATEN.erf.default: erf,
+    _ATEN.max.dim: largest,
+    _ATEN.min.dim: smallest,
+    _ATEN.scatter.src: scatter,
+    _ATEN.native_layer_norm.default: layer_norm,
+    _PRIMS.erf.default: erf,
+    _PRIMS.var.default: variance,
+}
+"""Decompositions of operations that torch decomposes no further."""

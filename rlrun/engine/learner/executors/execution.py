@@ -1,0 +1,179 @@
+"""Execution of learner computations: eager torch, NumPy or C kernels, compiled machine code, or CUDA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree, named_leaves
+from rlrun.engine.kernels.steps import NoKernel
+from rlrun.engine.learner.executors.c_update import CUpdate, in_c
+from rlrun.engine.learner.executors.compilation import CompiledUpdate, compiled
+from rlrun.engine.learner.executors.numpy_update import NumpyUpdate, demand_same, in_numpy
+from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+from rlrun.engine.learner.minibatches import Selection
+from rlrun.engine.learner.optimizers import OptimizerState
+from rlrun.engine.learner.statistic_totals import StatisticTotals
+from rlrun.engine.learner.update import Computation, Parameters
+from rlrun.engine.messages.explain import Remark
+
+
+class Execution:
+    """Executor of learner computations: eager, or translated once per minibatch shape.
+
+    Args:
+        update_executor: Kind of execution.
+        runs_own_code: Whether code outside of rlrun takes part, which may read Python state.
+        announce: Callback for a message before a slow operation, such as compilation.
+    """
+
+    def __init__(
+        self, update_executor: UpdateExecutor, announce: Callable[[str], None], *, runs_own_code: bool
+    ) -> None:
+        self._update_executor = update_executor
+        self._runs_own_code = runs_own_code
+        self._announce = announce
+        self._made: dict[tuple[object, ...], CompiledUpdate | None] = {}  # None: runs eagerly
+        self._without_kernel: set[str] = set()
+
+    def __call__(
+        self,
+        computation: Computation,
+        parameters: Parameters,
+        states: Sequence[OptimizerState],
+        batch: SampleBatch,
+        scheduled: Mapping[str, Tensor],
+    ) -> Sequence[Tensor]:
+        """Runs a computation on a minibatch.
+
+        Args:
+            computation: Update or gradient computation to run.
+            parameters: Online and target parameters.
+            states: Optimizer states by objective, if the computation updates parameters.
+            batch: A minibatch, columns [S, L, ...].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
+        """
+        if self._update_executor == "eager":
+            return computation(parameters, states, batch, scheduled)
+        arguments = flattened_arguments(parameters, states, batch, scheduled)
+        key = (computation.name, batch["valid"].shape)
+        if key not in self._made:
+            function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
+            if self._update_executor != "compiled":
+                num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
+                self._made[key] = self._translated(function, arguments, num_kept)
+            else:
+                self._made[key] = compiled(function, arguments, self._announce)
+        made = self._made[key]
+        return computation(parameters, states, batch, scheduled) if made is None else made(arguments)
+
+    def _translated(
+        self, function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int
+    ) -> CompiledUpdate | None:
+        lacking, translate = self._translation()
+        try:
+            if self._runs_own_code:
+                demand_same(function, arguments)
+            return translate(function, arguments, num_kept)
+        except NoKernel as operation:
+            if str(operation) not in self._without_kernel:
+                self._announce(Remark(f"updates run by torch's operations, not {lacking} {operation}"))
+                self._without_kernel.add(str(operation))
+            return None
+
+    def _translation(self) -> tuple[str, Callable[..., CompiledUpdate]]:
+        """Returns the translation, after words on a lacking operation for a message."""
+        if self._update_executor == "c":
+            return "by C, which has no kernel for", in_c
+        if self._update_executor == "numpy":
+            return "by NumPy, which has no kernel for", in_numpy
+        from rlrun.engine.learner.executors.cuda_graph import CapturedUpdate
+
+        return "as a CUDA graph, which cannot hold", CapturedUpdate
+
+    def of_minibatches(
+        self,
+        computation: Computation,
+        parameters: Parameters,
+        states: Sequence[OptimizerState],
+        selection: Selection,
+        numbers: range,
+        scheduled: Mapping[str, Tensor],
+        totals: StatisticTotals,
+    ) -> NDArray[np.float32]:
+        """Runs a computation on one minibatch after another; kernels gather only the columns in use.
+
+        Args:
+            computation: Update to run.
+            parameters: Online and target parameters.
+            states: Optimizer states by objective.
+            selection: Minibatches of a batch.
+            numbers: Numbers of the minibatches to run the computation on, one or more.
+            scheduled: Current values of scheduled settings by name, each [].
+            totals: Totals to which each minibatch's statistics are added.
+
+        Returns:
+            The last minibatch's results after the statistics.
+        """
+        others = [scheduled[name] for name in sorted(scheduled)]
+        for number in numbers:
+            made = self._made.get((computation.name, selection.shape))
+            if isinstance(made, CUpdate):
+                rows = None if selection.rows is None else selection.rows[number : numbers.stop]
+                total = totals.to_add(computation.statistics, numbers.stop - number)
+                return made.of_minibatches(selection.leaves, rows, others, total)
+            if isinstance(made, NumpyUpdate):
+                rows = None if selection.rows is None else selection.rows[number]
+                (measured,) = made.of_rows(selection.leaves, rows, others)
+            else:
+                (measured,) = self(computation, parameters, states, selection.gathered(number), scheduled)
+            totals.add(computation.statistics, measured[: len(computation.statistics)])
+        return measured[len(computation.statistics) :].numpy()
+
+
+def flattened_arguments(
+    parameters: Parameters,
+    states: Sequence[OptimizerState],
+    batch: Mapping[str, Any],
+    scheduled: Mapping[str, Tensor],
+) -> list[Tensor]:
+    """Flattens a computation's arguments into one list of tensors, in the order of `traceable`."""
+    tensors = [parameters.flat]
+    tensors += [] if parameters.target is None else [parameters.target]
+    for state in states:
+        tensors += state.values()
+    tensors += [leaf for _, leaf in named_leaves(dict(batch))]
+    return tensors + [scheduled[name] for name in sorted(scheduled)]
+
+
+def traceable(
+    update: Computation,
+    states: Sequence[OptimizerState],
+    batch: Mapping[str, Any],
+    scheduled: Mapping[str, Tensor],
+    *,
+    has_target: bool = False,
+) -> Any:
+    """Wraps a computation as a function of one flat list of tensors, for tracing.
+
+    Args:
+        update: Computation to wrap.
+        states: Example optimizer states, with the final structure.
+        batch: An example minibatch, with the final structure.
+        scheduled: Example scheduled settings, with the final names.
+        has_target: Whether there is a target network.
+    """
+
+    def function(*tensors: Tensor) -> list[Tensor]:
+        arguments = iter(tensors)
+        parameters = Parameters(next(arguments), next(arguments) if has_target else None)
+        given = [{part: next(arguments) for part in state} for state in states]
+        columns = SampleBatch({name: map_tree(lambda _: next(arguments), tree) for name, tree in batch.items()})
+        return update(parameters, given, columns, {name: next(arguments) for name in sorted(scheduled)})
+
+    return function

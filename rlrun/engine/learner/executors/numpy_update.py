@@ -1,0 +1,410 @@
+"""NumPy executor: runs a traced update by NumPy kernels on preallocated buffers, without compilation.
+
+For small networks, torch spends more time on dispatch than on arithmetic. This executor dispatches once, at
+translation: views are bound, buffers assigned and common subexpressions eliminated. The result is a list of calls.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.fx import Graph, Node, map_arg
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+from typing_extensions import override
+
+from rlrun.engine.kernels.steps import Array, NoKernel, demand
+from rlrun.engine.learner.executors.decompositions import decomposition_of, is_view
+from rlrun.engine.learner.executors.numpy_kernels import (
+    CONSTANTS,
+    IN_ITS_PLACE,
+    KERNELS,
+    KERNELS_IN_PLACE,
+    KERNELS_OF_SEVERAL,
+    Kernel,
+)
+
+TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64})
+"""Dtypes with equal arithmetic in NumPy and torch."""
+
+
+def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0) -> NumpyUpdate:
+    """Translates an update into a list of NumPy calls.
+
+    Args:
+        function: Update as a function of tensors, without data-dependent control flow.
+        arguments: Example tensors with the final shapes and dtypes; not modified.
+        num_kept: Number of leading arguments that are identical tensors in every call.
+
+    Raises:
+        NoKernel: An operation has no kernel; the message names it.
+    """
+    return NumpyUpdate(BoundUpdate(recorded(function, arguments), arguments, num_kept))
+
+
+def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> Graph:
+    """Traces a function with its backward pass into a graph; each node's `meta` holds the node's result.
+
+    Torch's `make_fx` traces equivalently, but imports torch's compiler, which takes seconds.
+
+    Args:
+        function: Function to trace.
+        arguments: Arguments of the function; not modified.
+
+    Raises:
+        NoKernel: The function has data-dependent control flow, or hands numbers to Python otherwise.
+    """
+    copies = [argument.clone() for argument in arguments]
+    recorder = Recorder(copies)
+    with recorder, NoReads():
+        results = function(*copies)
+    recorder.graph.output([recorder.node_of(result) for result in results])
+    return recorder.graph
+
+
+def demand_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> None:
+    """Checks that two traces of a function are equal: it reads no counter and draws no noise in Python.
+
+    Raises:
+        NoKernel: They differ.
+    """
+    graph, again = (recorded(function, arguments) for _ in range(2))
+    held = ([node.meta["result"] for node in each.nodes if node.op == "get_attr"] for each in (graph, again))
+    if str(graph) != str(again) or not all(map(torch.equal, *held)):
+        raise NoKernel("a loss that changes from call to call")
+
+
+class NoReads(TorchFunctionMode):
+    """Torch mode that refuses to hand numbers to Python or NumPy, which a trace would not notice."""
+
+    @override
+    def __torch_function__(
+        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Calls a function of torch."""
+        if func in (Tensor.numpy, Tensor.tolist, Tensor.__array__):
+            raise NoKernel(f"Tensor.{func.__name__}")
+        return func(*args, **(kwargs or {}))
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Torch dispatch mode that traces the operations run within its context into a graph.
+
+    Args:
+        arguments: Arguments of the traced function.
+
+    Attributes:
+        graph: Operations so far; each node's `meta` holds the node's result.
+    """
+
+    def __init__(self, arguments: Sequence[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.graph = Graph()
+        self._nodes: dict[int, Node] = {}  # by the identity of tensors, all of which are kept
+        for i, argument in enumerate(arguments):
+            self._note(argument, self.graph.placeholder(f"argument_{i}"))
+
+    @classmethod
+    @override
+    def _should_skip_dynamo(cls) -> bool:
+        """Keeps torch from wrapping the next method, which would import its compiler and take seconds."""
+        return False
+
+    @override
+    def __torch_dispatch__(
+        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Runs an operation and appends it to the graph, or those that it is made of."""
+        decomposition = decomposition_of(func)
+        if decomposition is not None:
+            with self:
+                return decomposition(*args, **(kwargs or {}))
+        given, settings = tree_map(self._as_node, args), tree_map(self._as_node, kwargs or {})
+        result = func(*args, **(kwargs or {}))
+        node = self.graph.call_function(func, given, settings)
+        if isinstance(result, Tensor):
+            self._note(result, node)
+        else:
+            if not (isinstance(result, list | tuple) and all(isinstance(each, Tensor) for each in result)):
+                raise NoKernel(str(func))
+            node.meta["results"] = result
+            for i, each in enumerate(result):
+                self._note(each, self.graph.call_function(operator.getitem, (node, i)))
+        return result
+
+    def node_of(self, tensor: Tensor) -> Node:
+        """Graph node of a tensor; creates a constant node for a closure tensor."""
+        if id(tensor) not in self._nodes:
+            self._note(tensor, self.graph.get_attr(f"held_{len(self._nodes)}"))
+        return self._nodes[id(tensor)]
+
+    def _as_node(self, value: Any) -> Any:
+        return self.node_of(value) if isinstance(value, Tensor) else value
+
+    def _note(self, tensor: Tensor, node: Node) -> None:
+        node.meta["result"] = tensor
+        self._nodes[id(tensor)] = node
+
+
+class BoundUpdate:
+    """Update as a list of NumPy calls over arrays that belong to it, which any executor may run.
+
+    Args:
+        graph: Result of `recorded`; modified in place.
+        arguments: Example tensors with the final shapes and dtypes.
+        num_kept: Number of leading arguments that are identical tensors in every call, used in place.
+
+    Attributes:
+        calls: The calls, in order.
+        read: Arguments that the calls read, besides those in place: index and array that receives the argument.
+        changed: Arguments that the calls modify, besides those in place: index and array.
+        results: Arrays of the results.
+        num_kept: Number of leading arguments that are used in place.
+
+    Raises:
+        NoKernel: An operation (or a variant) has no kernel.
+    """
+
+    def __init__(self, graph: Graph, arguments: Sequence[Tensor], num_kept: int = 0) -> None:
+        leave_out_repetitions(graph)
+        plan = Plan(graph)
+        inputs = [node for node in graph.nodes if node.op == "placeholder"]
+        for i, (node, argument) in enumerate(zip(inputs, arguments, strict=True)):
+            demand(argument.dtype in TYPES)
+            plan.tensors[node] = argument if i < num_kept else torch.empty(argument.shape, dtype=argument.dtype)
+        for index, node in enumerate(graph.nodes):
+            if node.op == "get_attr":
+                plan.hold(node)
+            elif node.op == "call_function":
+                try:
+                    plan.add(index, node)
+                except NoKernel:
+                    raise NoKernel(str(node.target)) from None
+        (returned,) = (node.args[0] for node in graph.nodes if node.op == "output")
+        self.calls = plan.calls
+        arrays = [(i, node, plan.tensors[node].numpy()) for i, node in enumerate(inputs) if i >= num_kept]
+        self.read = [(i, array) for i, node, array in arrays if node.users]
+        self.changed = [(i, array) for i, node, array in arrays if node in plan.changed]
+        self.num_kept = num_kept
+        self.results = [plan.tensors[node].numpy() for node in returned]
+
+    def fill(self, leaves: Sequence[Array], rows: NDArray[np.int64] | None, others: Sequence[Tensor]) -> None:
+        """Copies selected rows of a batch to the arrays that the calls read.
+
+        Args:
+            leaves: Columns of the batch: the arguments after the first `num_kept`.
+            rows: Indices of the rows; None for all.
+            others: Arguments after the columns.
+        """
+        first_other = self.num_kept + len(leaves)
+        for i, array in self.read:
+            if i >= first_other:
+                np.copyto(array, others[i - first_other].numpy())
+            elif rows is None:
+                np.copyto(array, leaves[i - self.num_kept])
+            else:
+                leaves[i - self.num_kept].take(rows, 0, array, "clip")  # "clip" writes to the array without a copy
+
+
+class NumpyUpdate:
+    """Update that runs its NumPy calls one after another.
+
+    Args:
+        bound: The calls and their arrays.
+    """
+
+    def __init__(self, bound: BoundUpdate) -> None:
+        self._bound = bound
+
+    def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """Runs the update, which modifies tensors in place as the traced function does."""
+        for i, array in self._bound.read:
+            np.copyto(array, arguments[i].numpy())
+        results = self._run()
+        for i, array in self._bound.changed:
+            np.copyto(arguments[i].numpy(), array)
+        return results
+
+    def of_rows(
+        self, leaves: Sequence[Array], rows: NDArray[np.int64] | None, others: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Runs the update on selected rows of a batch, gathering only the columns in use; see `BoundUpdate.fill`."""
+        self._bound.fill(leaves, rows, others)
+        return self._run()
+
+    def _run(self) -> list[Tensor]:
+        with np.errstate(all="ignore"):  # like torch, which does not warn
+            for call in self._bound.calls:
+                call()
+        return [torch.from_numpy(result.copy()) for result in self._bound.results]
+
+
+class Plan:
+    """Buffer allocation and call list for a graph's operations.
+
+    Args:
+        graph: The graph.
+
+    Attributes:
+        calls: NumPy calls so far, each with its arrays.
+        tensors: Results by node; their buffers are not reused before the last read.
+        changed: Nodes whose memory is modified in place.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.calls: list[partial[object]] = []
+        self.tensors: dict[Node, Any] = {}
+        self._owners = owners(graph)
+        self.changed = changed_owners(graph, self._owners)
+        self._last_use = {self._owners[used]: i for i, node in enumerate(graph.nodes) for used in node.all_input_nodes}
+        self._constants: set[Node] = set()
+        self._buffers: dict[Node, Tensor] = {}  # in use, flat, by owner
+        self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
+
+    def hold(self, node: Node) -> None:
+        """Adds a constant tensor from the traced function's closure.
+
+        Raises:
+            NoKernel: The constant is modified in place, or its dtype is not supported.
+        """
+        held = node.meta["result"]
+        demand(held.dtype in TYPES and node not in self.changed)
+        self.tensors[node] = held.detach()
+        self._constants.add(node)
+
+    def add(self, index: int, node: Node) -> None:
+        """Plans the buffer and calls of the index-th node.
+
+        Raises:
+            NoKernel: The node's operation has no kernel.
+        """
+        self._release(index)
+        arguments: Any = map_arg(node.args, lambda each: self.tensors[each])
+        settings: Any = map_arg(node.kwargs, lambda each: self.tensors[each])
+        demand(node.target in KERNELS_IN_PLACE or not is_never_the_same(node))
+        if node.target is operator.getitem or is_view(node.target):
+            self.tensors[node] = node.target(*arguments, **settings)  # type: ignore[operator]
+            if all(used in self._constants for used in node.all_input_nodes):
+                self._constants.add(node)
+        elif node.target in KERNELS_IN_PLACE:
+            changed, *others = arguments
+            self._emit_kernel(KERNELS_IN_PLACE[node.target], changed, others, settings)
+            self.tensors[node] = changed
+        elif self._is_constant(node):
+            self._constants.add(node)
+            self.tensors[node] = node.target(*arguments, **settings)  # type: ignore[operator]
+        elif node.target in KERNELS:
+            self.tensors[node] = self._result(index, node)
+            self._emit_kernel(KERNELS[node.target], self.tensors[node], arguments, settings)
+        elif node.target in KERNELS_OF_SEVERAL:
+            self.tensors[node] = [torch.empty_like(each) for each in node.meta["results"]]
+            self._emit_kernel(KERNELS_OF_SEVERAL[node.target], self.tensors[node], arguments, settings)
+        else:
+            raise NoKernel(str(node.target))
+
+    def _is_constant(self, node: Node) -> bool:
+        known = node.target in CONSTANTS or (
+            bool(node.all_input_nodes) and all(used in self._constants for used in node.all_input_nodes)
+        )
+        return known and node not in self.changed
+
+    def _emit_kernel(self, kernel: Kernel, result: Tensor | list[Tensor], arguments: Any, settings: Any) -> None:
+        def emit(function: Callable[..., object], *operands: object, out: Array | None = None) -> None:
+            self.calls.append(partial(function, *operands) if out is None else partial(function, *operands, out=out))
+
+        given = [as_arrays(argument) for argument in arguments]
+        named = {name: as_arrays(setting) for name, setting in settings.items()}
+        try:
+            inspect.signature(kernel).bind(emit, result, *given, **named)
+        except TypeError:  # a keyword of the operation that the kernel does not have
+            raise NoKernel(str(kernel)) from None
+        kernel(emit, as_arrays(result), *given, **named)
+
+    def _result(self, index: int, node: Node) -> Tensor:
+        """Allocates a result's tensor, reusing the memory of an operand that is no longer read if possible."""
+        noted = node.meta["result"]
+        size = noted.numel()
+        demand(noted.dtype in TYPES)
+        reach = 1 + sum((length - 1) * stride for length, stride in zip(noted.shape, noted.stride(), strict=True))
+        demand(size > 0 and reach == size)
+        buffer = self._given_up(index, node) if node.target in IN_ITS_PLACE else None
+        if buffer is None:
+            known = self._free.get((size, noted.dtype))
+            buffer = known.pop() if known else torch.empty(size, dtype=noted.dtype)
+        self._buffers[node] = buffer
+        return torch.as_strided(buffer, noted.shape, noted.stride())
+
+    def _given_up(self, index: int, node: Node) -> Tensor | None:
+        """Reusable buffer: an operand with the result's layout that is last read here, or None."""
+        noted = node.meta["result"]
+        for used in node.all_input_nodes:
+            owner, tensor = self._owners[used], self.tensors[used]
+            same = (tensor.shape, tensor.stride(), tensor.dtype) == (noted.shape, noted.stride(), noted.dtype)
+            if owner in self._buffers and self._last_use[owner] == index and same:
+                others = [self._owners[other] for other in node.all_input_nodes if other is not used]
+                if owner not in others and tensor.numel() == self._buffers[owner].numel():
+                    return self._buffers.pop(owner)
+        return None
+
+    def _release(self, index: int) -> None:
+        """Releases buffers that are not read after the index-th node."""
+        for owner in [owner for owner in self._buffers if self._last_use.get(owner, -1) < index]:
+            buffer = self._buffers.pop(owner)
+            self._free.setdefault((buffer.numel(), buffer.dtype), []).append(buffer)
+
+
+def as_arrays(argument: Any) -> Array | Any:
+    """Converts the tensors in an operation's argument to zero-copy arrays."""
+    if isinstance(argument, Tensor):
+        return argument.numpy()
+    if isinstance(argument, list | tuple):
+        return [as_arrays(each) for each in argument]
+    return argument
+
+
+def is_never_the_same(node: Node) -> bool:
+    """Whether a node's operation draws random numbers or modifies an operand."""
+    operation: Any = node.target
+    if operation is operator.getitem:
+        return False
+    return operation._schema.is_mutable or torch.Tag.nondeterministic_seeded in operation.tags
+
+
+def owners(graph: Graph) -> dict[Node, Node]:
+    """Maps each node to the node that owns the result's memory."""
+    found: dict[Node, Node] = {}
+    for node in graph.nodes:
+        is_within = node.op == "call_function" and (
+            node.target is operator.getitem or node.target in KERNELS_IN_PLACE or is_view(node.target)
+        )
+        found[node] = found[node.all_input_nodes[0]] if is_within else node
+    return found
+
+
+def changed_owners(graph: Graph, owner_of: dict[Node, Node]) -> set[Node]:
+    """Memory-owning nodes that are modified in place."""
+    return {owner_of[node] for node in graph.nodes if node.target in KERNELS_IN_PLACE}
+
+
+def leave_out_repetitions(graph: Graph) -> None:
+    """Common subexpression elimination, except for memory that is modified in place."""
+    owner_of = owners(graph)
+    changed = changed_owners(graph, owner_of)
+    known: dict[str, Node] = {}
+    for node in list(graph.nodes):
+        involved = [node, *node.all_input_nodes]
+        if node.op != "call_function" or any(owner_of[each] in changed for each in involved):
+            continue
+        first = known.setdefault(f"{node.target} {node.args} {node.kwargs}", node)
+        if first is not node:
+            node.replace_all_uses_with(first)
+            graph.erase_node(node)

@@ -1,0 +1,178 @@
+"""Gradient accumulation over shares and microbatches, weighted by valid steps (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.executors.execution import Execution
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.learner.optimizers import OptimizerState
+from rlrun.engine.learner.update import (
+    Parameters,
+    Precision,
+    assigned_values,
+    carried_from,
+    gradient_of,
+    num_assigned,
+    sum_as_means,
+    with_carried,
+)
+from rlrun.engine.policy.policy import Policy
+
+
+class GradientSum:
+    """Gradient of one objective on a minibatch, multiplied by the number of valid steps for accumulation.
+
+    Every loss is a mean over valid steps, so weighted gradients of microbatches or learners' shares add up to the whole
+    minibatch's gradient. Assigned values and statistics are means over valid steps too.
+
+    Args:
+        policy: Policy whose loss is differentiated.
+        objective: Objective to compute.
+        precision: Floating-point precision of the networks' forward and backward passes.
+        weighed: Whether to multiply by the number of valid steps; else the result is the means, then that number.
+
+    Attributes:
+        name: Name of the computation, unique in its learner.
+        objectives: List of this one objective.
+        statistics: Names of the statistics, in order; known after the first call.
+        carried: Names of the tensors for later objectives; known after the first call.
+    """
+
+    def __init__(
+        self, policy: Policy, objective: Objective, precision: Precision = "float32", *, weighed: bool = True
+    ) -> None:
+        self.policy = policy
+        self.name = f"gradient of {objective.name}"
+        self.objectives: tuple[Objective, ...] = (objective,)
+        self.precision = precision
+        self.weighed = weighed
+        self.statistics: tuple[str, ...] = ()
+        self.carried: tuple[str, ...] = ()
+
+    def __call__(
+        self,
+        parameters: Parameters,
+        states: Sequence[OptimizerState],
+        batch: SampleBatch,
+        scheduled: Mapping[str, Tensor],
+    ) -> list[Tensor]:
+        """Computes the concatenated gradient, assigned values, statistics and 1, times the number of valid steps.
+
+        The result is this vector, followed by the tensors of `Loss.carry`.
+
+        Args:
+            parameters: Online and target parameters.
+            states: Unused, since no parameters are updated.
+            batch: A minibatch, columns [S, L, ...], with the tensors that the objective needs from earlier ones.
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
+        """
+        (objective,) = self.objectives
+        gradient, loss = gradient_of(self.policy, objective, parameters, batch, scheduled, self.precision)
+        carried = carried_from(objective, loss)
+        self.statistics, self.carried = tuple(loss.statistics), tuple(carried)
+        weight = batch["valid"].sum().float()
+        parts = assigned_values(objective, loss)
+        parts += [value.detach().float().reshape(1) for value in loss.statistics.values()]
+        # A traced function must not return one of its arguments.
+        handed_on = [tensor.clone() for tensor in carried.values()]
+        if not self.weighed:
+            return [torch.cat([gradient, *parts, weight.reshape(1)]), *handed_on]
+        return [torch.cat([gradient, *parts, torch.ones_like(weight).reshape(1)]) * weight, *handed_on]
+
+
+class GradientSums:
+    """Gradient sums of a learner's objectives over a minibatch, accumulated over its microbatches.
+
+    Args:
+        policy: Policy whose loss is differentiated.
+        objectives: The learner's objectives.
+        precision: Floating-point precision of the networks' forward and backward passes.
+        execution: Executor of the gradient computations.
+        microbatch_size: Steps per microbatch (gradient accumulation, to save memory); None for the whole minibatch.
+        as_means: Whether to return means over the valid steps followed by their number, instead of sums.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        objectives: Iterable[Objective],
+        precision: Precision,
+        execution: Execution,
+        *,
+        microbatch_size: int | None,
+        as_means: bool,
+    ) -> None:
+        self._execution = execution
+        self._microbatch_size = microbatch_size
+        # Means of a single part are computed directly: bit for bit the gradient of an update without parts.
+        weighed = not as_means or microbatch_size is not None
+        self._divides = as_means and weighed
+        self._sums = {
+            each.name: GradientSum(policy, each, precision, weighed=weighed)
+            for each in objectives
+            if each.loss is not None
+        }
+
+    @property
+    def statistics(self) -> dict[str, tuple[str, ...]]:
+        """Names of the statistics in each objective's gradient sum, known after the first computation."""
+        return {name: each.statistics for name, each in self._sums.items()}
+
+    def over(
+        self,
+        objectives: Iterable[Objective],
+        batch: SampleBatch,
+        parameters: Parameters,
+        scheduled: Mapping[str, Tensor],
+    ) -> Iterator[tuple[Objective, Tensor]]:
+        """Yields each objective with its gradient sum, computed lazily with the then current parameters.
+
+        Args:
+            objectives: The objectives, in order.
+            batch: A minibatch on the device.
+            parameters: The parameters of the networks.
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
+        """
+        parts = self._microbatches(batch)
+        carried: list[dict[str, Tensor]] = [{} for _ in parts]
+        for objective in objectives:
+            gradient_sum = self._sums[objective.name]
+            total: Tensor | None = None
+            for part, tensors in zip(parts, carried, strict=True):
+                seen = with_carried(part, objective, tensors)
+                addend, *own = self._execution(gradient_sum, parameters, (), seen, scheduled)
+                tensors.update(zip(gradient_sum.carried, own, strict=True))
+                total = addend if total is None else total.add_(addend)
+            assert total is not None
+            yield objective, sum_as_means(total) if self._divides else total
+
+    def _microbatches(self, batch: SampleBatch) -> list[SampleBatch]:
+        if self._microbatch_size is None:
+            return [batch]
+        rows, length = batch["valid"].shape
+        size = max(self._microbatch_size // length, 1)
+        return [batch.map(lambda leaf, start=start: leaf[start : start + size]) for start in range(0, rows, size)]
+
+
+def split_sums(
+    policy: Policy, objectives: Iterable[Objective], sums: Tensor, statistics: Mapping[str, Sequence[str]]
+) -> list[tuple[Objective, Tensor]]:
+    """Splits a vector of concatenated gradient sums by objective.
+
+    Args:
+        policy: Policy whose loss is differentiated.
+        objectives: The learner's objectives, in order.
+        sums: Concatenated gradient sums of some objectives.
+        statistics: Names of the statistics in each objective's sum, by objective name.
+    """
+    present = [objective for objective in objectives if objective.name in statistics]
+    sizes = []
+    for objective in present:
+        _, size = objective.range_in(policy.parameters)
+        sizes.append(size + num_assigned(policy, objective) + len(statistics[objective.name]) + 1)
+    return list(zip(present, torch.split(sums, sizes), strict=True))

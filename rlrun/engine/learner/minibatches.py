@@ -1,0 +1,127 @@
+"""Minibatches of a fixed shape from a batch (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.learner.staging import over_memory
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Epochs over a batch, split into minibatches of a fixed shape.
+
+    Attributes:
+        rows: Number of rows in the batch.
+        size: Rows per minibatch, summed over all learners.
+        share: (i, n): the learner computes the i-th of n equal parts of each minibatch, from 0.
+    """
+
+    rows: int
+    size: int
+    share: tuple[int, int]
+
+    @classmethod
+    def over(cls, rows: int, length: int, minibatch_size: int, share: tuple[int, int]) -> Passes:
+        """Creates epochs over a batch, with the minibatch size rounded to whole rows and equal shares.
+
+        Args:
+            rows: Number of rows in the batch.
+            length: Steps per row.
+            minibatch_size: Steps per minibatch.
+            share: Share (i, n) of this learner, see the class.
+        """
+        _, parts = share
+        return cls(rows, -(-min(max(minibatch_size // length, 1), rows) // parts) * parts, share)
+
+    @property
+    def own_size(self) -> int:
+        """Number of rows in this learner's share of a minibatch."""
+        return self.size // self.share[1]
+
+    @property
+    def spare(self) -> int:
+        """Number of padding rows in the last minibatch of an epoch."""
+        return -self.rows % self.size
+
+    def order(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Shuffles the row indices of this learner's share for one epoch; padding rows have the index `rows`.
+
+        Args:
+            generator: The learner's own. Its seed is derived from the trial's, equal for all learners of a policy, and
+                checkpoints keep its state.
+        """
+        order = generator.permutation(self.rows)
+        if self.spare:
+            order = np.concatenate([order, np.full(self.spare, self.rows)])
+        part, parts = self.share
+        return order if parts == 1 else order.reshape(-1, parts, self.own_size)[:, part].ravel()
+
+
+class Selection:
+    """Minibatches of a batch by the indices of their rows: kernels gather only the columns that the update reads.
+
+    Args:
+        columns: Rows of experience [S, L, ...] as NumPy arrays.
+        rows: Indices of the rows of each minibatch, [K, M]; None for one minibatch of all rows.
+
+    Attributes:
+        rows: Indices of the rows of each minibatch, [K, M]; None for one minibatch of all rows.
+        number: Number of minibatches, K.
+        leaves: The columns' arrays, in the order of `named_leaves`.
+        shape: Rows of a minibatch, and steps per row.
+    """
+
+    def __init__(self, columns: SampleBatch, rows: NDArray[np.int64] | None = None) -> None:
+        self.rows = rows
+        self.leaves: list[NDArray[Any]] = []
+        for tree in columns.values():
+            self.leaves += [tree] if isinstance(tree, np.ndarray) else leaves(tree)
+        if rows is not None:  # which are found by their size
+            self.leaves = [np.ascontiguousarray(leaf) for leaf in self.leaves]
+        size, length = columns["valid"].shape
+        self.number, size = (1, size) if rows is None else rows.shape
+        self.shape = (size, length)
+        self._columns = columns
+
+    def gathered(self, number: int) -> SampleBatch:
+        """Gathers the rows of minibatch `number`, as tensors."""
+        if self.rows is None:
+            return self._columns.map(over_memory)
+        rows = self.rows[number]
+        return self._columns.map(lambda leaf: torch.from_numpy(leaf.take(rows, 0)))
+
+
+def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[SampleBatch]:
+    """Yields minibatches of a batch, in the order of shuffled row indices.
+
+    Args:
+        columns: Rows of experience [S, L, ...].
+        order: Shuffled row indices; `size` divides their number.
+        size: Rows per minibatch.
+    """
+    shuffled = columns.map(lambda leaf: leaf.index_select(0, order))
+    cut = {name: map_tree(lambda leaf: leaf.split(size), tree) for name, tree in shuffled.items()}
+    for i in range(len(order) // size):
+        yield SampleBatch({name: nth(tree, i) for name, tree in cut.items()})
+
+
+def nth(tree: Any, index: int) -> Tensor | Any:
+    """Minibatch number `index` from a tree whose leaves are split into minibatches.
+
+    A split leaf is a tuple of tensors; a nested column is a tuple of other types.
+    """
+    if isinstance(tree, dict):
+        return {key: nth(value, index) for key, value in tree.items()}
+    if isinstance(tree[0], Tensor):
+        return tree[index]
+    return tuple(nth(value, index) for value in tree)

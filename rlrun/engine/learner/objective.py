@@ -1,0 +1,133 @@
+"""Objectives of a learner: loss functions with their parameters and optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.optimizers import Adam, Optimizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.engine.policy.flat_parameters import FlatParameters
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Result of a loss function: scalar loss, statistics and replay priorities.
+
+    Attributes:
+        total: Scalar loss to minimize, [].
+        statistics: Statistics to report by name, each []; the learner averages them over minibatches.
+        priorities: New replay priorities of the rows (absolute TD errors), [S], or None. At most one objective of a
+            learner computes priorities.
+        carry: Detached tensors by name for later objectives on the same minibatch; see `Objective.needs`.
+        assign: New values of parameters set without gradients, by parameter name; see `Objective.assigns`.
+    """
+
+    total: Tensor
+    statistics: Mapping[str, Tensor]
+    priorities: Tensor | None = None
+    carry: Mapping[str, Tensor] = field(default_factory=dict)
+    assign: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+LossFunction = Callable[[Any, SampleBatch, Mapping[str, "Tensor"]], Loss]
+"""Type of a loss function of the policy's outputs, rows of experience [S, L] and scheduled settings (each []).
+
+For an objective without gradients (`parameters` None), the first argument is a dict of the parameters instead.
+"""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Objective of a learner: a loss function, the parameters it trains, and their optimizer.
+
+    On each minibatch a learner runs its objectives in order, each on the parameters updated by the preceding ones.
+
+    Attributes:
+        name: Name, unique in its learner.
+        loss: Loss function; None if gradients are passed to `Learner.apply_gradients` only.
+        lr: Name of the scheduled learning-rate setting.
+        parameters: Name prefix of the parameters to train, which are adjacent in the flat vector. "" trains all, None
+            trains none: such an objective only assigns values. It can provide later losses with a minibatch statistic,
+            since shares and microbatches are summed before the next objective begins.
+        every: Update period n: the objective runs on the first of its minibatches, and on each n-th one after that.
+        max_grad_norm: Gradient clipping threshold (global norm); None for no clipping.
+        optimizer: Optimizer of the objective's parameters.
+        needs: Names of earlier objectives whose `Loss.carry` this loss reads, as `batch["<objective>/<name>"]`.
+        assigns: Names of the parameters that the loss sets by `Loss.assign` on each of its minibatches. Values of
+            shares and microbatches are averaged by valid steps, like the loss. They replace what a gradient made of
+            the objective's own parameters.
+        is_main: Whether the statistics keep their names in a learner with several objectives. Statistics of other
+            objectives are prefixed by the objective's name.
+    """
+
+    name: str
+    loss: LossFunction | None
+    lr: str = "lr"
+    parameters: str | None = ""
+    every: int = 1
+    max_grad_norm: float | None = None
+    optimizer: Optimizer = field(default_factory=Adam)
+    needs: tuple[str, ...] = ()
+    assigns: tuple[str, ...] = ()
+    is_main: bool = False
+
+    def statistic(self, name: str, *, is_alone: bool) -> str:
+        """Reported name of a loss statistic, with the objective's name as prefix if ambiguous.
+
+        Args:
+            name: Name of the statistic in `Loss.statistics`.
+            is_alone: Whether this objective is the learner's only one.
+        """
+        return name if is_alone or self.is_main else f"{self.name}/{name}"
+
+    def range_in(self, parameters: FlatParameters) -> tuple[int, int]:
+        """Range of the objective's parameters in the flat vector, as (offset, size); (0, 0) for none.
+
+        Raises:
+            ValueError: No parameter has the prefix, or the parameters are not adjacent.
+        """
+        return (0, 0) if self.parameters is None else parameters.range_under(self.parameters)
+
+
+def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters) -> None:
+    """Validates a learner's objectives against each other and against the policy's parameters.
+
+    Raises:
+        ValueError: Two objectives share a name; an objective has no parameters; an objective needs tensors that no
+            earlier objective provides on the same minibatch; or an objective assigns a parameter that does not exist
+            or that another objective updates.
+    """
+    before: dict[str, Objective] = {}
+    ranges, assigned = {}, {}
+    for objective in objectives:
+        try:
+            ranges[objective.name] = objective.range_in(parameters)
+            assigned[objective.name] = [parameters.slot(name) for name in objective.assigns]
+        except ValueError as error:
+            raise ValueError(f"objective {objective.name}: {error}") from error
+    for objective in objectives:
+        name = objective.name
+        if name in before:
+            raise ValueError(f"two objectives are called {name}")
+        for needed in objective.needs:
+            giver = before.get(needed)
+            if giver is None or giver.loss is None:
+                raise ValueError(
+                    f"objective {name} needs what {needed} carries, and no loss before it is called {needed}"
+                )
+            if objective.every % giver.every:
+                raise ValueError(
+                    f"objective {name} needs what {needed} carries, and is due where that is not "
+                    f"(every {objective.every} and every {giver.every} minibatches)"
+                )
+        for slot in assigned[name]:
+            for other, (start, size) in ranges.items():
+                if other != name and start <= slot.offset < start + size:
+                    raise ValueError(f"objective {name} assigns {slot.name}, which objective {other} descends")
+        before[name] = objective

@@ -1,0 +1,43 @@
+"""Gradient-free evaluation of functions of a policy's outputs, in the learner's process (torch)."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.learner.learner import EvaluatedFunction
+from rlrun.engine.learner.update import Parameters, Precision, computed_in, target_views
+from rlrun.engine.policy.policy import Policy
+
+
+def evaluated(
+    policy: Policy, parameters: Parameters, precision: Precision, function: EvaluatedFunction, batch: SampleBatch
+) -> Any:
+    """Evaluates a function of the policy's outputs on a batch, as a tree of NumPy arrays.
+
+    Args:
+        policy: The policy.
+        parameters: Parameters of the policy's networks.
+        precision: Floating-point precision of the networks' forward and backward passes.
+        function: Function from outputs and batch to a tree of tensors.
+        batch: Columns [S, L, ...], on the device.
+    """
+    with torch.no_grad(), computed_in(precision, parameters.flat.device):
+        views = policy.parameters.views(parameters.flat)
+        found = function(policy.outputs(views, batch, target_views(policy, parameters)), batch)
+    return map_tree(lambda leaf: (leaf.float() if leaf.dtype == torch.bfloat16 else leaf).cpu().numpy().copy(), found)
+
+
+def demand_named(function: EvaluatedFunction) -> None:
+    """Validates that a function can be pickled by reference (module and qualified name).
+
+    Raises:
+        ValueError: The function is a lambda, a method, or defined within another function.
+    """
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    if getattr(sys.modules.get(str(module)), name, None) is not function:
+        raise ValueError(f"{name or function!r} must be a function of a module, found there by its name")

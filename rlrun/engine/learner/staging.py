@@ -1,0 +1,74 @@
+"""Host-to-device transfer of batches, shuffled row indices and scheduled settings (torch)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlrun.engine.data.sample_batch import SampleBatch
+
+
+class Staging:
+    """Asynchronous host-to-device copies for a learner.
+
+    For CUDA, arrays are copied from pinned memory in a separate stream. So the transfer of a batch overlaps with
+    learning from the preceding batch. On the CPU, no copy is made.
+
+    Args:
+        device: Target device.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream: Any = None
+        self._latest: tuple[Mapping[str, float], dict[str, Tensor]] = ({}, {})
+        if device.type == "cuda":
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def batch(self, batch: SampleBatch, spare: int = 0) -> SampleBatch:
+        """Copies a batch to the device, with a zero padding row appended if minibatches need padding (`spare` > 0)."""
+
+        def moved(leaf: NDArray[Any]) -> Tensor:
+            tensor = self._moved(over_memory(leaf))
+            return torch.cat([tensor, torch.zeros_like(tensor[:1])]) if spare else tensor
+
+        if self._stream is None:
+            return batch.map(moved if spare else over_memory)
+        with torch.cuda.stream(self._stream):
+            staged = batch.map(moved)
+        present = torch.cuda.current_stream(self._device)
+        present.wait_stream(self._stream)
+        staged.map(lambda leaf: leaf.record_stream(present))  # so that its memory is not reused before
+        return staged
+
+    def order(self, order: NDArray[np.int64]) -> Tensor:
+        """Copies shuffled row indices to the device."""
+        return self._moved(torch.from_numpy(order))
+
+    def settings(self, values: Mapping[str, float]) -> dict[str, Tensor]:
+        """Scheduled settings as device tensors by name, each []; cached while no value changes."""
+        if values != self._latest[0]:
+            together = self._moved(torch.tensor(list(values.values()), dtype=torch.float32))
+            self._latest = values, dict(zip(values, together.unbind(), strict=True))
+        return self._latest[1]
+
+    def _moved(self, tensor: Tensor) -> Tensor:
+        if self._stream is None:
+            return tensor
+        return tensor.pin_memory().to(self._device, non_blocking=True)
+
+
+def over_memory(array: NDArray[Any]) -> Tensor:
+    """Zero-copy tensor view of an array; read-only, since the memory may be Ray's object store."""
+    contiguous = np.ascontiguousarray(array)
+    if contiguous.flags.writeable:
+        return torch.from_numpy(contiguous)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(contiguous)

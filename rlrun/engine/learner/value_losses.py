@@ -1,0 +1,100 @@
+"""Value losses of all reward streams' value heads, with targets from the batch or from V-trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.reward_streams.streams import RewardStream, weighted_advantages
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
+
+
+def summed_value_losses(
+    outputs: ActorCriticOutputs, batch: SampleBatch, own_errors: Tensor, valid: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Sum of the value heads' losses [], and each loss [] by name, the env reward's first.
+
+    Args:
+        outputs: Network outputs for the rows.
+        batch: Columns [S, L], including `<stream>_value_targets` of each additional reward stream.
+        own_errors: Squared (optionally clipped) value errors of the env reward, [S, L].
+        valid: Mask of the valid steps as 0 or 1, [S, L].
+    """
+    losses = {"value_loss": masked_mean(own_errors, valid)}
+    for name, values in outputs.further_values.items():
+        losses[f"{name}_value_loss"] = masked_mean((values - batch[f"{name}_value_targets"]).square(), valid)
+    own, *further = losses.values()
+    return sum(further, own), losses
+
+
+@dataclass(frozen=True)
+class CorrectedValues:
+    """V-trace advantages, value losses and value targets.
+
+    Attributes:
+        advantages: Weighted sum of the reward streams' advantages, [S, T + 1].
+        loss: Sum of the value heads' mean squared errors, times the coefficient, [].
+        losses: Mean squared error of each value head by name, the env reward's first, each [].
+        targets: V-trace value targets of the env reward, [S, T + 1].
+    """
+
+    advantages: Tensor
+    loss: Tensor
+    losses: dict[str, Tensor]
+    targets: Tensor
+
+
+def corrected_values(
+    outputs: ActorCriticOutputs,
+    batch: SampleBatch,
+    log_ratios: Tensor,
+    streams: Sequence[RewardStream],
+    *,
+    clip_rho: float,
+    clip_c: float,
+    vf_loss_coeff: float,
+) -> CorrectedValues:
+    """Computes V-trace advantages and value losses over all reward streams.
+
+    A non-episodic reward stream bootstraps from the final observation even after termination.
+
+    Args:
+        outputs: Network outputs for the rows.
+        batch: Columns [S, T + 1].
+        log_ratios: Log importance ratios log pi(a|x) - log mu(a|x), [S, T + 1].
+        streams: Reward streams, the env's first.
+        clip_rho: Clip threshold rho-bar of the importance ratios in the TD errors.
+        clip_c: Clip threshold c-bar of the trace coefficients.
+        vf_loss_coeff: Coefficient of the value losses.
+
+    Source:
+        Espeholt et al., arXiv:1802.01561, section 4.1.
+    """
+    from rlrun.engine.functional.vtrace import vtrace
+
+    valid = batch["valid"].float()
+    targets, advantages, losses = {}, {}, {}
+    for stream in streams:
+        values = outputs.further_values[stream.name] if stream.name else outputs.values
+        targets[stream.name], advantages[stream.column("advantages")] = vtrace(
+            log_ratios,
+            values.detach(),
+            rewards=batch[stream.rewards],
+            terminateds=batch["terminateds"] if stream.is_episodic else None,
+            valid=batch["valid"],
+            gamma=stream.gamma,
+            lambda_=stream.gae_lambda,
+            clip_rho=clip_rho,
+            clip_c=clip_c,
+        )
+        losses[stream.column("value_loss")] = masked_mean((values - targets[stream.name]).square(), valid)
+    own, *further = losses.values()
+    loss = vf_loss_coeff * sum(further, own)
+    return CorrectedValues(weighted_advantages(streams, advantages), loss, losses, targets[""])

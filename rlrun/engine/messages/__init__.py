@@ -1,0 +1,1 @@
+"""Messages: exceptions, wording of mistakes, and names that other libraries use."""

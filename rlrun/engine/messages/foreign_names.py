@@ -1,0 +1,239 @@
+"""Translation of names of other RL libraries (RLlib, Stable-Baselines3, CleanRL, Tianshou) to rlrun's.
+
+The table is `foreign_names.yaml` next to this file, which is read only for unknown names. Names in the table get no
+"did you mean" suggestion, which could be wrong.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rlrun.engine.messages.explain import unknown_name
+
+Has = Callable[[str], bool]
+"""Type of a predicate: whether a config has a setting with a dotted name."""
+
+TABLE = Path(__file__).with_suffix(".yaml")
+"""Path of the table of foreign names."""
+
+_IN_EVERY_CONFIG = ("torch_threads", "num_envs_per_worker")
+"""Settings that every algorithm, policy or world config has, while no nested section does."""
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Counterpart in rlrun of another library's setting.
+
+    Attributes:
+        name: Dotted name of rlrun's setting in `config`, or with `of_experiment` in the experiment.
+        conversion: Conversion of the value as text, "" if the value is unchanged.
+        of_experiment: Whether the setting is a key of the experiment, next to `config`.
+        needs: Setting that the config must have for this translation to apply; "" for none.
+    """
+
+    name: str
+    conversion: str = ""
+    of_experiment: bool = False
+    needs: str = ""
+
+
+@dataclass(frozen=True)
+class Absent:
+    """Setting of another library without a counterpart in rlrun.
+
+    Attributes:
+        instead: Alternative in a few words; "" without one.
+        needs: Setting that the config must have for this entry to apply; "" for none.
+    """
+
+    instead: str = ""
+    needs: str = ""
+
+
+@dataclass(frozen=True)
+class OtherAlgorithm:
+    """Algorithm of another library, with rlrun's counterpart.
+
+    Attributes:
+        advice: Message on what to write instead, or that rlrun has no such algorithm.
+        ours: Name of rlrun's algorithm with the same settings, "" without one.
+    """
+
+    advice: str
+    ours: str = ""
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """Loads the table of foreign names: kind of name -> the other library's name -> rlrun's counterpart."""
+    import yaml
+
+    data: Mapping[str, Any] = yaml.safe_load(TABLE.read_text("utf-8"))
+    return data
+
+
+@cache
+def settings() -> Mapping[str, tuple[Ours | Absent, ...]]:
+    """Counterparts of other libraries' settings in rlrun; the first counterpart that a config has is used."""
+    return {
+        name: tuple(map(_meaning, written if isinstance(written, list) else [written]))
+        for name, written in table()["settings"].items()
+    }
+
+
+def ours_for(name: str, configs: Sequence[Has], known: Iterable[str], path: str = "") -> str:
+    """Message with rlrun's counterpart of another library's setting, even a misspelt one; "" if unknown.
+
+    Args:
+        name: Name of the setting in the other library, possibly misspelt.
+        configs: Predicate of the config; for an unknown algorithm, those of all algorithms.
+        known: Names that are allowed in place of the setting.
+        path: Path of the config that the message names; "" if the wrong key is in the config itself.
+    """
+    if answer := _answer(name, configs, path):
+        return answer
+    ours = set(known)
+    answered = [foreign for foreign in settings().keys() - ours if _answer(foreign, configs, path)]
+    near = difflib.get_close_matches(name, {*answered, *ours}, n=1, cutoff=0.9)
+    if not near or near[0] not in answered:
+        return ""
+    return f"unknown key {name!r}; {_answer(near[0], configs, path)}"
+
+
+def setting_for(name: str, has: Has) -> Ours | None:
+    """Counterpart of another library's setting in a config or its experiment, None without one.
+
+    Args:
+        name: Name of the setting in the other library.
+        has: Predicate of the config.
+    """
+    for ours in settings().get(name, ()):
+        if isinstance(ours, Absent):
+            continue
+        there = any(map(has, _IN_EVERY_CONFIG)) if ours.of_experiment else has(ours.name)
+        if there and _is_met(ours.needs, has):
+            return ours
+    return None
+
+
+def entry_key_for(name: str) -> str:
+    """Dotted experiment key that accepts another library's value unchanged, "" without one.
+
+    Args:
+        name: Name of the setting in the other library.
+    """
+    found = (ours for ours in settings().get(name, ()) if isinstance(ours, Ours) and ours.of_experiment)
+    return next((ours.name for ours in found if not ours.conversion), "")
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a name is known to be a setting of another library."""
+    return name in settings()
+
+
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """Error message for an unknown key of a config; foreign keys in the table get no suggestion.
+
+    Examples:
+        >>> unknown_key("lrr", ["lr", "gamma"])
+        "unknown key 'lrr'; did you mean 'lr'?"
+        >>> unknown_key("n_envs", ["env", "config"])
+        "unknown key 'n_envs'; there are: config, env"
+    """
+    return unknown_name(key, allowed, "unknown key", guess=not is_foreign(key))
+
+
+def other_algorithm(name: str) -> OtherAlgorithm | None:
+    """Counterpart of an algorithm of another library, None if unknown.
+
+    Args:
+        name: Name of the algorithm in lower case, without hyphens and underscores.
+    """
+    found = table()["algorithms"].get(name)
+    return None if found is None else OtherAlgorithm(found["advice"], found.get("is", ""))
+
+
+def other_metric(name: str) -> str:
+    """Counterpart of a metric of another library, ignoring groups (`rollout/...`); "" if unknown."""
+    return str(table()["metrics"].get(name.rpartition("/")[2], ""))
+
+
+def other_command(name: str) -> str:
+    """Advice on the counterpart of another library's command, "" if unknown."""
+    return str(table()["commands"].get(name, ""))
+
+
+def moved_module(module: str) -> str:
+    """Present name of an env module that has moved to another package, "" if it has not moved.
+
+    Examples:
+        >>> moved_module("pettingzoo.mpe.simple_spread_v3"), moved_module("mpe2.simple_spread_v3")
+        ('mpe2.simple_spread_v3', '')
+    """
+    moves = table()["moved_modules"].items()
+    return next((new + module.removeprefix(old) for old, new in moves if f"{module}.".startswith(f"{old}.")), "")
+
+
+def is_world_module(env_id: str) -> bool:
+    """Whether an env id is a module in a package of multi-agent worlds.
+
+    Examples:
+        >>> is_world_module("mpe2.simple_spread_v3"), is_world_module("CartPole-v1")
+        (True, False)
+    """
+    return re.fullmatch(rf"({'|'.join(table()['world_packages'])})(\.\w+)+", env_id) is not None
+
+
+def env_packages() -> frozenset[str]:
+    """Names of the known packages that register envs on import."""
+    return frozenset(table()["env_packages"].values())
+
+
+def env_package(env_id: str) -> str:
+    """Name of the package that registers an env id on import, "" if unknown.
+
+    Examples:
+        >>> env_package("MiniGrid-Empty-5x5-v0"), env_package("CartPole-v1")
+        ('minigrid', '')
+    """
+    packages = table()["env_packages"].items()
+    return next((package for beginning, package in packages if env_id.startswith(beginning)), "")
+
+
+def _meaning(written: str | Mapping[str, str]) -> Ours | Absent:
+    if isinstance(written, str):
+        return Ours(written)
+    if "none" in written:
+        return Absent(written["none"], written.get("needs", ""))
+    name = written.get("experiment") or written["name"]
+    return Ours(name, written.get("conversion", ""), "experiment" in written, written.get("needs", ""))
+
+
+def _answer(name: str, configs: Sequence[Has], path: str) -> str:
+    found = list(dict.fromkeys(ours for has in configs if (ours := setting_for(name, has))))
+    places = list(dict.fromkeys(_placed(ours, path) for ours in found))
+    if len(places) > 1:
+        return f"{name!r} is {' or '.join(places)} here, by algorithm"
+    if places:
+        return f"{name!r} is {places[0]} here" + (f": {found[0].conversion}" if found[0].conversion else "")
+    absences = [meaning for meaning in settings().get(name, ()) if isinstance(meaning, Absent)]
+    absent = next((why for why in absences for has in configs if _is_met(why.needs, has)), None)
+    if absent is None:
+        return ""
+    return f"there is no {name!r} here" + (f": {absent.instead}" if absent.instead else "")
+
+
+def _is_met(needs: str, has: Has) -> bool:
+    return not needs or has(needs)
+
+
+def _placed(ours: Ours, path: str) -> str:
+    if ours.of_experiment:
+        return f"`{ours.name}`, next to config,"
+    return f"`{path}.{ours.name}`" if path else f"'{ours.name}'"

@@ -1,0 +1,109 @@
+"""Batch renormalisation of a dense layer's inputs, whose running statistics are parameters (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from rlrun.engine.nn.dense_net import RENORM_EPSILON
+from rlrun.engine.nn.torch_network import TorchNetwork
+
+MOMENTUM = 0.01
+"""Part by which running statistics move to a minibatch's."""
+
+WARMUP = 100_000
+"""Minibatches that are normalised by their own statistics alone, before the running ones take part."""
+
+LARGEST_SCALE = 3.0
+"""Largest ratio of a minibatch's standard deviation and the running one, either way."""
+
+LARGEST_SHIFT = 5.0
+"""Largest distance of a minibatch's mean and the running one, in running standard deviations."""
+
+
+class BatchRenorm(nn.Module):
+    """Batch renormalisation (Ioffe, arXiv:1702.03275, algorithm 1) with constants of CrossQ's.
+
+    Running statistics normalise, except within `batch_statistics`: there a minibatch's own ones do, and running ones
+    take part after `WARMUP` minibatches. The statistics and their counter are parameters, so that checkpoints and
+    broadcasts have them.
+
+    Args:
+        width: Number of features, D.
+
+    Attributes:
+        moved: Within `batch_statistics` the statistics after the minibatch, by name; else None.
+    """
+
+    moved: dict[str, Tensor] | None
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.mean = nn.Parameter(torch.zeros(width))
+        self.variance = nn.Parameter(torch.ones(width))
+        self.steps = nn.Parameter(torch.zeros(1))
+        self.moved = None
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalises features [N, D]."""
+        mean, variance = self.mean.detach(), self.variance.detach()
+        deviation = (variance + RENORM_EPSILON).sqrt()
+        if self.moved is None:
+            return (x - mean) / deviation * self.weight + self.bias
+        own_mean = x.mean(0)
+        centered = x - own_mean
+        own_variance = centered.square().mean(0)
+        own_deviation = (own_variance + RENORM_EPSILON).sqrt()
+        is_warm = (self.steps.detach() >= WARMUP).float()
+        scale = (own_deviation.detach() / deviation).clamp(1 / LARGEST_SCALE, LARGEST_SCALE)
+        shift = ((own_mean.detach() - mean) / deviation).clamp(-LARGEST_SHIFT, LARGEST_SHIFT)
+        normalized = centered / own_deviation * (1 + is_warm * (scale - 1)) + is_warm * shift
+        self.moved["mean"] = mean + MOMENTUM * (own_mean.detach() - mean)
+        self.moved["variance"] = variance + MOMENTUM * (own_variance.detach() - variance)
+        self.moved["steps"] = self.steps.detach() + 1
+        return normalized * self.weight + self.bias
+
+
+class RenormalizedLinear(nn.Linear):
+    """Dense layer with batch renormalisation of its inputs."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs)
+        self.norm = BatchRenorm(inputs)
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps [N, inputs] to [N, outputs]."""
+        return super().forward(self.norm(x))
+
+
+@contextmanager
+def batch_statistics(*networks: TorchNetwork) -> Iterator[dict[str, Tensor]]:
+    """Context manager in which minibatches normalise themselves.
+
+    Yields:
+        A dict that has the moved statistics by parameter name on exit; none without batch renormalisation.
+    """
+    layers = {
+        f"{network.prefix}{name}": layer
+        for network in networks
+        for name, layer in network.module.named_modules()
+        if isinstance(layer, BatchRenorm)
+    }
+    moved: dict[str, Tensor] = {}
+    for layer in layers.values():
+        layer.moved = {}
+    try:
+        yield moved
+        for name, layer in layers.items():
+            moved |= {f"{name}.{part}": value for part, value in (layer.moved or {}).items()}
+    finally:
+        for layer in layers.values():
+            layer.moved = None

@@ -1,0 +1,71 @@
+"""Acting network whose NumPy code runs as C kernels, recorded once for each number of env slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.data.tree import leaves
+from rlrun.engine.kernels.library import demanded_library
+from rlrun.engine.kernels.recorded import KernelFunction
+from rlrun.engine.kernels.steps import NoKernel
+from rlrun.engine.nn.acting import ActingNetwork, Heads, WrappedNetwork
+
+Floats = NDArray[np.float32]
+
+
+class KernelNetwork(WrappedNetwork):
+    """Acting network run by C kernels; by NumPy where it does something that has no kernel.
+
+    Outputs of a call are overwritten by the next one.
+
+    Args:
+        network: The network, which loads its parameters into the same memory each time.
+    """
+
+    def __init__(self, network: ActingNetwork) -> None:
+        super().__init__(network)
+        self._functions: dict[Any, KernelFunction | None] = {}
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[Heads, Floats | None]:
+        """Forward pass of one env step; see `ActingNetwork`.
+
+        Raises:
+            CompilerMissing: The kernels cannot be used on this machine.
+        """
+        given = leaves(inputs)
+        key = len(given[0]), noise is None
+        if key not in self._functions:
+            self._functions[key] = self._recorded(inputs, state, noise)
+        function = self._functions[key]
+        if function is None or episode_starts is not None:
+            return self.network(inputs, state, episode_starts, noise)
+        heads, after = function(*given, *(each for each in (state, noise) if each is not None))
+        return heads, None if after is None else after.copy()  # it is kept from step to step
+
+    def _recorded(self, inputs: Mapping[str, Any], state: Floats | None, noise: Floats | None) -> KernelFunction | None:
+        given = [each for each in (state, noise) if each is not None]
+
+        def forward(inputs: Any, *others: Any) -> Any:
+            own_state = None if state is None else others[0]
+            return self.network(inputs, own_state, None, None if noise is None else others[-1])
+
+        demanded_library("the policy of this run acts", "acts")
+        try:
+            return KernelFunction(forward, inputs, *given)
+        except (NoKernel, AttributeError, TypeError):  # recorded arrays know few methods
+            return None
+
+    @override
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return KernelNetwork, (self.network,)

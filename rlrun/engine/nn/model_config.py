@@ -1,0 +1,322 @@
+"""Settings of networks: the `model` of a spec."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from rlrun.engine.settings.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveInt, defaults, fixed
+
+Activation = Literal["tanh", "relu", "elu", "silu"]
+
+Conv = Literal["nature", "impala"]
+
+Normalization = Literal["layer"]
+
+CoreKind = Literal["lstm", "gru", "gtrxl"]
+
+Encoding = Literal["vector", "one_hot", "embedding", "image", "entities"]
+
+Pooling = Literal["attention", "mean", "max"]
+
+
+class ObservationConfig(ConfigModel):
+    """Settings of the network's encoding of one part of an observation; defaults depend on the space."""
+
+    encode_as: Encoding | None = None
+    """Encoding by flat numbers (`vector`), a CNN (`image`), or pooling of an unordered set (`entities`, a Box
+    [entities, features]). Integers have one-hot vectors (`one_hot`), or learned vectors shared by all positions
+    (`embedding`). null chooses by shape, type and bounds."""
+    pooling: Pooling = "attention"
+    """Pooling of entities to one vector of fixed width: attention of four heads, or the mean or maximum of their
+    features."""
+    mask: NonEmptyText | None = None
+    """Key of the entity mask [entities] in the same Dict: 1 for present entities, 0 for absent entities, which are
+    ignored. null if all entities are present."""
+    bounds: tuple[float, float] | None = None
+    """Lowest and highest value, if the space's bounds are not the true ones. Numbers are scaled from these bounds to
+    0..1; one-hot vectors cover the integers between them. [0, 1] leaves numbers unscaled; null takes the space's
+    bounds."""
+
+    @model_validator(mode="after")
+    def _bounds_ascend(self) -> ObservationConfig:
+        if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
+            raise ValueError(f"bounds must ascend, not {list(self.bounds)}")
+        return self
+
+    @model_validator(mode="after")
+    def _only_entities_are_pooled(self) -> ObservationConfig:
+        if self.encode_as != "entities" and (self.mask is not None or self.pooling != "attention"):
+            raise ValueError("pooling and mask are for what is encoded as entities")
+        return self
+
+
+class GTrXLConfig(ConfigModel):
+    """Settings of the core `gtrxl`: a gated transformer over the last steps (Parisotto et al., arXiv:1910.06764)."""
+
+    layers: PositiveInt = 1
+    """Number of attention layers, each followed by a dense layer."""
+    heads: PositiveInt = 4
+    """Number of attention heads per layer, a divisor of `core_width`."""
+    memory_len: PositiveInt = 32
+    """Memory length: past steps that each layer attends to. The recurrent state, which is recorded at each step, grows
+    with this length."""
+
+
+class ViewsConfig(ConfigModel):
+    """Settings of history in a network's inputs: stacked observations, last actions and rewards, zero-padded."""
+
+    prev_actions: NonNegativeInt = 0
+    """Number of last actions in the input; discrete actions are one-hot encoded."""
+    prev_rewards: NonNegativeInt = 0
+    """Number of last rewards in the input, unscaled, as returned by the env."""
+    obs: PositiveInt = 1
+    """Number of stacked observations, including the current one, oldest first. Images are stacked along the
+    channels."""
+
+    @property
+    def any(self) -> bool:
+        """Whether the network's input has more than the current observation."""
+        return bool(self.prev_actions or self.prev_rewards or self.obs > 1)
+
+
+class ModelConfig(ConfigModel):
+    """Settings of a policy's network: encoders, dense layers, recurrent core and heads.
+
+    Attributes:
+        convolves_images: Whether the policy defines its own convolutions, so that `conv` has no effect.
+    """
+
+    convolves_images: ClassVar[bool] = False
+
+    hiddens: tuple[PositiveInt, ...] | None = None
+    """Widths of the dense layers after the observation encoders, first to last. null for [64, 64], or for none if all
+    observations are images, whose encoders end in a dense layer."""
+    activation: Activation = "tanh"
+    """Activation after each dense layer."""
+    normalization: Normalization | None = None
+    """Normalisation between each dense layer and its activation: `layer` for LayerNorm (arXiv:1607.06450), with a
+    learned scale and shift for each unit; null for none."""
+    core: CoreKind | None = None
+    """Recurrent core after the dense layers: an LSTM; a GRU, with three gates instead of four and half the recurrent
+    state; `gtrxl`, which attends to the last steps; null for none. A separate value network has a separate core."""
+    core_width: PositiveInt = 64
+    """Width of the core's output, the hidden state; an LSTM has the same number of memory cells."""
+    gtrxl: GTrXLConfig = GTrXLConfig()
+    """Settings of the core `gtrxl`."""
+    observations: dict[str, ObservationConfig] = Field(default_factory=dict)
+    """Encodings of single parts of an observation, if the default does not fit, by key: `image`, `inner/0` in a nested
+    observation, or "" for an observation that is no Dict or Tuple. `rlrun plan -f FILE` prints the encoding of each
+    part."""
+    views: ViewsConfig = ViewsConfig()
+    """History in the network's inputs: `{prev_actions: 1, prev_rewards: 1, obs: 4}` for the last action, its reward,
+    and the last four observations. Action masks have no history."""
+    encoders: dict[str, str] = Field(default_factory=dict)
+    """Custom encoders of parts of an observation as `package.module:Class`, by key as in `observations`. A custom
+    encoder is an nn.Module, instantiated with the part's space, that maps observations [N, ...] to float32 features [N,
+    D]."""
+    conv: Conv | None = None
+    """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561).
+    null chooses `impala` for images of less than 36 pixels along a side, else `nature`."""
+    actor_sees: tuple[NonEmptyText, ...] | None = None
+    """Keys of the parts of a Dict observation that the policy (actor) sees; null for all. Parts that only critics see
+    are needed in training alone: saved policies act without them."""
+    critic_sees: tuple[NonEmptyText, ...] | None = None
+    """Keys of the parts of a Dict observation that the value networks (critics) see; null for all."""
+    shared_value: bool | None = None
+    """Whether the value network shares the policy's layers except the head; null shares layers if an observation part
+    is an image or has a custom encoder."""
+    orthogonal_init: bool = True
+    """Whether initial weights are orthogonal (gain sqrt 2, policy head 0.01, value head 1) instead of torch's
+    default."""
+    log_std_init: float = 0.0
+    """Initial log standard deviation of continuous actions, in units of half the action range: 0 is a standard
+    deviation of 8 for actions between -8 and 8. A standard deviation in the env's units needs log(std / half_range);
+    without bounds, the units are those of the env. With use_sde, this is the initial log standard deviation of the
+    noise matrix's entries."""
+    use_sde: bool = False
+    """Whether stochastic policies explore by generalized state-dependent exploration (gSDE, arXiv:2005.05719): the
+    noise of continuous actions is a function of the observation, which is held for several steps."""
+    sde_sample_freq: PositiveInt | None = None
+    """Steps of each env between two samples of the gSDE noise matrix, for any fragment length; null for once per
+    fragment, or per 32 steps if fragments are shorter."""
+    autoregressive: bool = False
+    """Whether stochastic policies sample the parts of a MultiDiscrete, Tuple or Dict action autoregressively, each
+    given the previous parts; otherwise the parts are sampled independently."""
+    action_embeddings: NonEmptyText | None = None
+    """Key of the observation part with the available actions' features, a Box [K, F] for Discrete(K) actions. An
+    action's logit or value is then the scaled dot product of its embedding and the embedding of the other observation
+    parts. null for a head with one output per action."""
+    module: str | None = None
+    """Custom network as `package.module:Class`: an nn.Module created from (observation_space, num_outputs, model). It
+    maps observations [N, ...] to outputs [N, num_outputs] and values [N]. For Q policies it returns outputs alone,
+    ordered by action (num_atoms numbers per action with c51 and quantile)."""
+
+    @property
+    def dense_widths(self) -> tuple[int, ...]:
+        """Widths of the dense layers: `hiddens`, or [64, 64] if `hiddens` is null."""
+        return (64, 64) if self.hiddens is None else self.hiddens
+
+    @property
+    def widths_behind_images(self) -> tuple[int, ...]:
+        """Widths of the dense layers for image-only observations: `hiddens`, or none if `hiddens` is null."""
+        return self.hiddens or ()
+
+    @property
+    def decoder_width(self) -> int:
+        """Width of action embeddings, and of an autoregressive decoder's hidden layers: the last of `dense_widths`."""
+        return self.dense_widths[-1] if self.dense_widths else 64
+
+    @model_validator(mode="after")
+    def _decodes_own_heads(self) -> ModelConfig:
+        if self.module is not None and (self.autoregressive or self.action_embeddings is not None):
+            raise ValueError(
+                "a network of one's own puts all outputs out by itself; leave out autoregressive and "
+                "action_embeddings, or module"
+            )
+        if self.action_embeddings in self.observations or self.action_embeddings in self.encoders:
+            raise ValueError(
+                f"features of actions are embedded as they are; {self.action_embeddings!r} is in action_embeddings, "
+                "and in observations or encoders"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _core_behind_own_layers(self) -> ModelConfig:
+        if self.core is not None and self.module is not None:
+            raise ValueError("recurrent networks are built by rlrun; leave out core, or module")
+        return self
+
+    @model_validator(mode="after")
+    def _heads_of_equal_width(self) -> ModelConfig:
+        if self.core == "gtrxl" and self.core_width % self.gtrxl.heads:
+            raise ValueError(f"gtrxl.heads ({self.gtrxl.heads}) must divide core_width ({self.core_width})")
+        return self
+
+    @model_validator(mode="after")
+    def _views_of_own_layers(self) -> ModelConfig:
+        if self.views.any and self.module is not None:
+            raise ValueError("a network of one's own takes observations as they are; leave out views, or module")
+        if self.views.any and self.action_embeddings is not None:
+            raise ValueError("a list of actions is the present one alone; leave out views, or action_embeddings")
+        return self
+
+    @model_validator(mode="after")
+    def _observations_of_own_layers(self) -> ModelConfig:
+        if self.observations and self.module is not None:
+            raise ValueError("a network of one's own takes observations as they are; leave out observations, or module")
+        if self.encoders and self.module is not None:
+            raise ValueError("a network of one's own encodes observations itself; leave out encoders, or module")
+        if both := sorted(self.observations.keys() & self.encoders.keys()):
+            raise ValueError(
+                f"an encoder of one's own takes observations as they are; {both[0]!r} is in observations and encoders"
+            )
+        return self
+
+
+WHO_DRAWS_IN_ORDER = "on-policy algorithms draw the parts of an action one after the other"
+
+WHO_EMBEDS_ACTIONS = "on-policy algorithms, dqn and those derived from it embed actions"
+
+
+WHO_IS_RECURRENT = (
+    "on-policy algorithms, sac, redq, tqc, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent "
+    "networks"
+)
+
+
+WHO_HAS_PRIVILEGES = "on-policy algorithms, marwil, sac, ddpg, td3 and rlpd have critics that see other parts"
+
+
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
+class FeedForwardModelConfig(ModelConfig):
+    """Settings of a policy's network without a recurrent core."""
+
+
+@fixed("steps of adaptation are about present observations alone", views={})
+class AdaptableModelConfig(FeedForwardModelConfig):
+    """Settings of the network of a meta-learned policy, which adapts to tasks by gradient steps."""
+
+
+NO_VIEWS = "views are of a policy's own observations, of which this one does not learn alone"
+
+
+@fixed(NO_VIEWS, views={})
+@fixed("the value network has inputs of its own", shared_value=False)
+@fixed("networks whose values are normalised are built by rlrun", module=None, use_sde=False, sde_sample_freq=None)
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
+class StateValueModelConfig(ModelConfig):
+    """Settings of the networks of a policy and a centralised value function, which may have additional inputs.
+
+    Only the policy has a core: the value network is feed-forward.
+    """
+
+
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+class NormalizedValueModelConfig(StateValueModelConfig):
+    """Settings of separate networks of a policy and a value function with equal inputs, without a recurrent core."""
+
+
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+@fixed("there is no value network", shared_value=False)
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+class QModelConfig(FeedForwardModelConfig):
+    """Settings of a Q network, from observations to the values of all actions."""
+
+
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
+@fixed("there is no value network", shared_value=False)
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed("networks of teams are built by rlrun", module=None)
+@fixed(NO_VIEWS, views={})
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
+class TeamQModelConfig(ModelConfig):
+    """Settings of the Q network shared by the members of a team."""
+
+
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
+@fixed("there is no value network", shared_value=False)
+@fixed("networks that take actions are built by rlrun", module=None)
+class CriticsModelConfig(ModelConfig):
+    """Settings of the networks of an actor and its critics (Q functions).
+
+    With a core, actions enter a Q function after the core, followed by dense layers of the same widths.
+    """
+
+    critic_normalization: Normalization | None = None
+    """Normalisation of the critics' dense layers, where the actor has none; null for `normalization`."""
+
+
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+class ActorQModelConfig(CriticsModelConfig):
+    """Settings of the networks of a deterministic actor and its Q functions."""
+
+
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
+class ActionValueModelConfig(ActorQModelConfig):
+    """Settings of the networks of a deterministic actor and its Q functions, without a recurrent core."""
+
+
+@fixed("candidates are not shown what their actions gave", views={})
+@fixed("there is no value network", shared_value=False)
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
+@fixed("networks of candidates are built by rlrun", module=None)
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
+class ActorModelConfig(ModelConfig):
+    """Settings of the network of a deterministic policy for evolution strategies and similar black-box optimisers."""
+
+
+@defaults(log_std_init=-3.0)
+class SoftModelConfig(CriticsModelConfig):
+    """Settings of the networks of a stochastic actor and its Q functions.
+
+    `log_std_init` only has an effect with use_sde, since otherwise standard deviations are outputs of the network.
+    Entries of 1 would shift the mean by the norm of all features, which saturates every action at first.
+    """

@@ -1,0 +1,198 @@
+"""Network module: parameters and forward pass over sequences [S, L] (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize_orthogonally, mlp
+from rlrun.engine.nn.network_spec import Head, NetworkSpec
+from rlrun.engine.nn.state_dependent import StateDependentStd
+from rlrun.engine.nn.torch_cores import core_parts, run_core
+
+
+class NetworkModule(nn.Module):
+    """Torch module of a `NetworkSpec`, with parameters named as the spec's layers.
+
+    Args:
+        spec: Architecture of the network.
+    """
+
+    def __init__(self, spec: NetworkSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        for tower in spec.towers:
+            self.add_module(f"{tower.prefix}encoder", ObservationEncoder(spec.leaves_of(tower)))
+            self.add_module(f"{tower.prefix}trunk", self._mlp(spec.inputs(tower), spec.hiddens))
+            if spec.core is not None:
+                for name, layer in zip(
+                    spec.core_layers(tower), core_parts(spec.core, spec.trunk_features(tower)), strict=True
+                ):
+                    self.add_module(name, layer)
+            for head in tower.heads:
+                features = spec.features_of(tower)
+                self.add_module(head.layer, self._stream(head, features, head.layer_outputs))
+                if head.value_layer:
+                    self.add_module(head.value_layer, self._stream(head, features, head.numbers_per_action))
+        for head in spec.heads:
+            if head.log_stds is not None and head.log_stds.state_dependent:
+                self.std = StateDependentStd(spec.features, head.log_stds.number, head.log_stds.first)
+            elif head.log_stds is not None:
+                self.log_stds = nn.Parameter(torch.full((head.log_stds.number,), head.log_stds.first))
+
+    def _stream(self, head: Head, features: int, outputs: int) -> nn.Module:
+        if head.hiddens is None:
+            return self._linear(features, outputs)
+        own = self._mlp(features, head.hiddens)
+        return nn.Sequential(*own, nn.Linear(head.hiddens[-1] if head.hiddens else features, outputs))
+
+    def _linear(self, inputs: int, outputs: int) -> nn.Linear:
+        return nn.Linear(inputs, outputs)
+
+    def _mlp(self, inputs: int, hiddens: Sequence[int]) -> nn.Sequential:
+        return mlp(inputs, hiddens, self.spec.activation, self.spec.normalization)
+
+    def _features(self, trunk: nn.Sequential, x: Tensor, inputs: Mapping[str, Any]) -> Tensor:
+        features: Tensor = trunk(x)
+        return features
+
+    def _part(self, name: str) -> Any:
+        return getattr(self, name)
+
+    @override
+    def forward(
+        self,
+        inputs: Mapping[str, Any],
+        state: Tensor | None = None,
+        episode_starts: Tensor | None = None,
+        steps: Tensor | None = None,
+    ) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Forward pass over sequences of consecutive steps.
+
+        Args:
+            inputs: `obs`, a tree of [S, L, ...], and the spec's vectors [S, L, width].
+            state: Recurrent state before each sequence's first step, [S, state_size]; None without a core.
+            episode_starts: Whether a step starts an episode, [S, L], which resets the recurrent state.
+            steps: With a core: indices of the steps in each sequence at which heads and vectors are evaluated, [S, N];
+                None for all L.
+
+        Returns:
+            Outputs by head, [S, L, K] or [S, N, K] of float32, and the recurrent state after the last steps.
+        """
+        rows, length = leaves(inputs["obs"])[0].shape[:2]
+        asked = length if steps is None else steps.shape[1]
+        observations = map_tree(lambda leaf: leaf.flatten(0, 1), inputs["obs"])
+        vectors = [inputs[name].flatten(0, 1) for name, _ in self.spec.vectors]
+        heads: dict[str, Tensor] = {}
+        before: Sequence[Tensor] = () if state is None else state.chunk(len(self.spec.towers), -1)
+        after: list[Tensor] = []
+        for i, tower in enumerate(self.spec.towers):
+            encoded = self._part(f"{tower.prefix}encoder")(observations)
+            trunk = self._part(f"{tower.prefix}trunk")
+            if self.spec.core is None:
+                features = self._features(trunk, torch.cat([encoded, *vectors], -1) if vectors else encoded, inputs)
+            else:
+                assert episode_starts is not None
+                parts = [self._part(name) for name in self.spec.core_layers(tower)]
+                features = trunk(encoded).view(rows, length, -1)
+                features, own = run_core(self.spec.core, parts, features, before[i], episode_starts)
+                if steps is not None:
+                    features = features.gather(1, steps.unsqueeze(-1).expand(-1, -1, features.shape[-1]))
+                features = torch.cat([features.flatten(0, 1), *vectors], -1) if vectors else features.flatten(0, 1)
+                after.append(own)
+            for head in tower.heads:
+                heads[head.name] = self._head(head, features)
+        # Whatever the network is computed in, losses are float32.
+        outputs = {name: head.float().view(rows, asked, -1) for name, head in heads.items()}
+        return outputs, torch.cat(after, -1) if after else None
+
+    def _head(self, head: Head, features: Tensor) -> Tensor:
+        outputs: Tensor = self._part(head.layer)(features)
+        if head.value_layer:
+            advantages = outputs.view(len(outputs), head.num_actions, -1)
+            return dueling_sum(self._part(head.value_layer)(features).unsqueeze(1), advantages).flatten(1)
+        if head.num_actions:
+            advantages = outputs[:, head.numbers_per_action :]
+            return outputs[:, : head.numbers_per_action] + advantages - advantages.mean(-1, keepdim=True)
+        if head.log_stds is None:
+            return outputs
+        log_stds = self.std(features) if head.log_stds.state_dependent else self.log_stds.expand(len(outputs), -1)
+        return torch.cat([outputs, log_stds], -1)
+
+    def output_layers(self) -> Iterator[tuple[nn.Module, float]]:
+        """Yields each head's output layer and the gain of the layer's initialization."""
+        for head in self.spec.heads:
+            for name in (head.layer, head.value_layer):
+                if name:
+                    layer = self._part(name)
+                    yield (layer if head.hiddens is None else layer[-1]), head.gain
+
+    def initialize_hidden_layers(self, generator: torch.Generator) -> None:
+        """Orthogonal initialization of encoders, trunks and cores."""
+        for tower in self.spec.towers:
+            initialize_orthogonally(self._part(f"{tower.prefix}encoder"), HIDDEN_GAIN, generator)
+            initialize_orthogonally(self._part(f"{tower.prefix}trunk"), HIDDEN_GAIN, generator)
+            for name in self.spec.core_layers(tower) if self.spec.core is not None else ():
+                initialize_orthogonally(self._part(name), 1.0, generator)
+
+    def remember_at_first(self) -> None:
+        """Initializes the forget-gate biases of LSTMs to 1.
+
+        Source:
+            Jozefowicz et al., "An empirical exploration of recurrent network architectures", 2015.
+        """
+        core = self.spec.core
+        if core is not None and core.kind == "lstm":
+            for tower in self.spec.towers:
+                with torch.no_grad():
+                    self._part(self.spec.core_layers(tower)[0]).bias[core.width : 2 * core.width] = 1.0
+
+
+def dueling_sum(values: Tensor, advantages: Tensor) -> Tensor:
+    """Dueling aggregation: Q = V + A - mean of A over actions.
+
+    Args:
+        values: State values, [N, 1, K].
+        advantages: Advantages of the actions, [N, A, K].
+
+    Source:
+        Wang et al., arXiv:1511.06581, eq. 9.
+    """
+    return values + (advantages - advantages.mean(1, keepdim=True))
+
+
+def initialize(networks: Sequence[NetworkModule], root: nn.Module, *, orthogonal: bool, seed: int) -> None:
+    """Initializes the parameters of networks, orthogonally or as torch does by default.
+
+    Args:
+        networks: Networks, in the order in which output layers draw from the generator.
+        root: Module that contains all networks.
+        orthogonal: Whether to use orthogonal weights and zero biases instead of torch's default initialization.
+        seed: Seed of the orthogonal initialization.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    if orthogonal:
+        if all(network.spec.core is None for network in networks):
+            initialize_orthogonally(root, HIDDEN_GAIN, generator)
+        else:
+            for network in networks:
+                network.initialize_hidden_layers(generator)
+        for network in networks:
+            for layer, gain in network.output_layers():
+                initialize_orthogonally(layer, gain, generator)
+    for network in networks:
+        network.remember_at_first()
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Context manager that seeds torch's global generator, and restores its state on exit."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

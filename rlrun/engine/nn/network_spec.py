@@ -1,0 +1,283 @@
+"""Network architecture as plain data, executed equivalently by torch and NumPy.
+
+`rlrun.engine.nn.network_module` creates the parameters and runs sequences [S, L]; `rlrun.engine.nn.numpy_network` runs
+the same parameters one step [B] at a time, for acting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlrun.engine.data.tree import leaves, named_leaves
+from rlrun.engine.nn.model_config import Activation, CoreKind, ModelConfig, Normalization
+from rlrun.engine.nn.observation_leaf import ObservationLeaf
+from rlrun.engine.nn.observation_leaves import ObservationTree, encoded_leaves, has_privileges
+
+KEPT_UNITS = "kept_units"
+"""Name of a network's input of dropout factors, and of the minibatch column of those of all critics."""
+
+VARIANCE_FLOOR = 1e-6
+"""Constant added to a gSDE variance, since all features may be 0."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """Architecture of a recurrent core (LSTM, GRU or GTrXL) after the trunk.
+
+    Attributes:
+        kind: LSTM, GRU or GTrXL.
+        width: Number of output features, H.
+        layers: Number of transformer layers, N.
+        heads: Attention heads per transformer layer.
+        memory_len: Past steps that each transformer layer attends to, M.
+    """
+
+    kind: CoreKind
+    width: int
+    layers: int = 1
+    heads: int = 1
+    memory_len: int = 0
+
+    @property
+    def state_size(self) -> int:
+        """Size of the core's recurrent state.
+
+        The state is the hidden state [H], followed by an LSTM's memory cells [H]. A transformer's state is the layers'
+        inputs in the last M steps [N, M, H], and the number of valid steps among these.
+        """
+        if self.kind == "gtrxl":
+            return self.layers * self.memory_len * self.width + 1
+        return 2 * self.width if self.kind == "lstm" else self.width
+
+
+@dataclass(frozen=True)
+class LogStds:
+    """Log standard deviations of a Gaussian head, appended to the means.
+
+    Attributes:
+        number: Number of standard deviations.
+        first: Initial log standard deviation.
+        state_dependent: Whether they belong to state-dependent exploration (gSDE), instead of free parameters.
+    """
+
+    number: int
+    first: float
+    state_dependent: bool = False
+
+
+@dataclass(frozen=True)
+class Head:
+    """Architecture of a network's output head.
+
+    Attributes:
+        name: Name of the head in the network's outputs.
+        layer: Name of the output layer in the parameters.
+        outputs: Number of outputs, K.
+        gain: Gain of the output layer's orthogonal initialization.
+        hiddens: Widths of the head's hidden layers before the output layer; None for no separate stream.
+        num_actions: Number of actions A of a dueling head; else 0.
+        value_layer: Name of the state-value layer of a dueling head; "" if the output layer computes this value
+            as its first outputs.
+        log_stds: Log standard deviations, the last outputs of a Gaussian head; None for other heads.
+    """
+
+    name: str
+    layer: str
+    outputs: int
+    gain: float = 1.0
+    hiddens: tuple[int, ...] | None = None
+    num_actions: int = 0
+    value_layer: str = ""
+    log_stds: LogStds | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the head consists of dense layers only."""
+        return not self.num_actions and self.log_stds is None
+
+    @property
+    def layer_outputs(self) -> int:
+        """Width of the output layer, before dueling aggregation and without log standard deviations."""
+        return (
+            self.outputs
+            - (0 if self.log_stds is None else self.log_stds.number)
+            + (self.numbers_per_action if self.num_actions and not self.value_layer else 0)
+        )
+
+    @property
+    def numbers_per_action(self) -> int:
+        """Outputs per action of a dueling head, such as the atoms of C51; 0 without dueling."""
+        return self.outputs // self.num_actions if self.num_actions else 0
+
+
+@dataclass(frozen=True)
+class Tower:
+    """Architecture of a tower: encoder, trunk and core with the heads on top.
+
+    Attributes:
+        heads: Output heads of the tower.
+        prefix: Name prefix of the tower's layers.
+        leaves: Tree of `ObservationLeaf` that the tower sees; None for that of the network.
+    """
+
+    heads: tuple[Head, ...]
+    prefix: str = ""
+    leaves: Any = None
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """Network architecture: observation encoders, dense trunk, recurrent core and heads, in one or more towers.
+
+    Attributes:
+        leaves: Tree of `ObservationLeaf` of the input `obs`, without an action mask.
+        towers: Towers, which share no parameters.
+        hiddens: Widths of the trunk's hidden layers.
+        activation: Activation function after each hidden layer.
+        vectors: Widths of further inputs by name, such as a critic's `actions`. They are concatenated with the
+            encoded observation, or with the core's outputs, so that the recurrent state depends on observations alone.
+        core: Recurrent core between trunk and heads; None for a feed-forward network.
+        normalization: Normalisation between each hidden layer and its activation; None for none.
+        renormalizes: Whether the inputs of each dense layer are normalised by batch renormalisation.
+        residual: Whether the hidden layers are residual blocks after a linear layer.
+    """
+
+    leaves: Any
+    towers: tuple[Tower, ...]
+    hiddens: tuple[int, ...]
+    activation: Activation
+    vectors: tuple[tuple[str, int], ...] = ()
+    core: Core | None = None
+    normalization: Normalization | None = None
+    renormalizes: bool = False
+    residual: bool = False
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether NumPy can execute the network: no encoder has parameters, and the core is no transformer."""
+        attends = self.core is not None and self.core.kind == "gtrxl"
+        return not attends and all(leaf.is_dense for tower in self.towers for leaf in leaves(self.leaves_of(tower)))
+
+    def leaves_of(self, tower: Tower) -> Any:
+        """Tree of `ObservationLeaf` that a tower sees."""
+        return self.leaves if tower.leaves is None else tower.leaves
+
+    def inputs(self, tower: Tower) -> int:
+        """Number of input features of a tower's trunk."""
+        encoded: int = sum(leaf.width for leaf in leaves(self.leaves_of(tower)))
+        return encoded + (self.vector_width if self.core is None else 0)
+
+    @property
+    def vector_width(self) -> int:
+        """Total width of the further inputs (`vectors`)."""
+        return sum(width for _, width in self.vectors)
+
+    def trunk_features(self, tower: Tower) -> int:
+        """Number of output features of a tower's trunk."""
+        return self.hiddens[-1] if self.hiddens else self.inputs(tower)
+
+    def features_of(self, tower: Tower) -> int:
+        """Number of input features of a tower's heads."""
+        return self.trunk_features(tower) if self.core is None else self.core.width + self.vector_width
+
+    @property
+    def features(self) -> int:
+        """Number of input features of the first tower's heads, F: those that act."""
+        return self.features_of(self.towers[0])
+
+    @property
+    def state_size(self) -> int:
+        """Size of the network's recurrent state: sum over the towers' cores."""
+        return 0 if self.core is None else self.core.state_size * len(self.towers)
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """Heads of all towers, in order."""
+        return tuple(head for tower in self.towers for head in tower.heads)
+
+    def core_layers(self, tower: Tower) -> tuple[str, ...]:
+        """Names of a core's layers: input-to-hidden and hidden-to-hidden, or the single transformer."""
+        assert self.core is not None
+        if self.core.kind == "gtrxl":
+            return (f"{tower.prefix}gtrxl",)
+        # An LSTM's second layer has its name from the first version of checkpoints.
+        second = "lstm_memory" if self.core.kind == "lstm" else "gru_hidden"
+        return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
+
+    def only(self, *names: str) -> NetworkSpec:
+        """Copy of the architecture with only the named heads."""
+        towers = [replace(tower, heads=tuple(h for h in tower.heads if h.name in names)) for tower in self.towers]
+        return replace(self, towers=tuple(tower for tower in towers if tower.heads))
+
+
+def network_spec(
+    leaves_of: Any,
+    model: ModelConfig,
+    *towers: Tower,
+    hiddens: tuple[int, ...] | None = None,
+    vectors: tuple[tuple[str, int], ...] = (),
+    core: Core | None = None,
+) -> NetworkSpec:
+    """Builds a network architecture from model settings.
+
+    Args:
+        leaves_of: Tree of `ObservationLeaf`.
+        model: Settings of the network.
+        towers: Towers of the network.
+        hiddens: Widths of the trunk's hidden layers; None for the widths in the settings.
+        vectors: Widths of further inputs by name.
+        core: Recurrent core.
+    """
+    own = hidden_widths(model, leaves_of) if hiddens is None else hiddens
+    return NetworkSpec(encoded_leaves(leaves_of), towers, own, model.activation, vectors, core, model.normalization)
+
+
+def core_of(model: ModelConfig) -> Core | None:
+    """Recurrent core that the settings configure; None for a feed-forward network."""
+    if model.core is None:
+        return None
+    if model.core == "gtrxl":
+        return Core("gtrxl", model.core_width, model.gtrxl.layers, model.gtrxl.heads, model.gtrxl.memory_len)
+    return Core(model.core, model.core_width)
+
+
+def hidden_widths(model: ModelConfig, leaves_of: ObservationTree) -> tuple[int, ...]:
+    """Widths of the hidden layers after the observation encoders.
+
+    By default there are none for image-only observations, since image encoders end in a dense layer.
+
+    Args:
+        model: Settings of the network.
+        leaves_of: Tree of `ObservationLeaf`.
+    """
+    only_images = all(leaf.kind == "image" for leaf in _seen(leaves_of))
+    return model.widths_behind_images if only_images else model.dense_widths
+
+
+def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
+    """Whether the value function shares the policy's encoder and trunk.
+
+    By default layers are shared if the observation has an image or a part with a custom encoder.
+
+    Args:
+        model: Settings of the network.
+        leaves_of: Tree of `ObservationLeaf`.
+    """
+    if model.shared_value is None:
+        return not has_privileges(model) and any(leaf.kind in ("image", "own") for leaf in _seen(leaves_of))
+    return model.shared_value
+
+
+def chosen_by_observation(model: ModelConfig, leaves_of: ObservationTree) -> dict[str, Any]:
+    """Resolved values, by name, of null network settings whose defaults depend on the observation space."""
+    chosen: dict[str, Any] = {}
+    if model.hiddens is None:
+        chosen["hiddens"] = list(hidden_widths(model, leaves_of))
+    if model.shared_value is None:
+        chosen["shared_value"] = shares_value(model, leaves_of)
+    return chosen
+
+
+def _seen(leaves_of: ObservationTree) -> list[ObservationLeaf]:
+    return [leaf for _, leaf in named_leaves(encoded_leaves(leaves_of))]

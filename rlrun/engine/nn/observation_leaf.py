@@ -1,0 +1,174 @@
+"""Observation leaves: the network encoding and feature width of each part of an observation space."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.nn.model_config import Conv, Pooling
+
+IMAGE_FEATURES: dict[Conv, int] = {"nature": 512, "impala": 256}
+"""Output features of each image encoder."""
+
+ENTITY_FEATURES = 64
+"""Features of an encoded set of entities."""
+
+EMBEDDING_FEATURES = 8
+"""Width of the learned embedding of an integer."""
+
+MASKS = ("mask", "entity_mask")
+"""Kinds of leaves that mask other leaves or actions, and are no inputs of a network."""
+
+
+APART = ("mask", "actions")
+"""Kinds of leaves at the top level of an observation that have no encoder."""
+
+
+@dataclass(frozen=True)
+class OwnEncoder:
+    """Custom encoder of a part of an observation, by import path.
+
+    Attributes:
+        path: Import path of the encoder, `package.module:Class`.
+        space: Space of the observation part, passed to the encoder's constructor.
+        width: Number of output features, D.
+    """
+
+    path: str
+    space: gymnasium.Space[Any]
+    width: int
+
+
+@dataclass(frozen=True)
+class ObservationLeaf:
+    """Leaf of an observation space with the leaf's network encoding.
+
+    Attributes:
+        kind: Kind of encoding. `vector`: numbers. `choices`: one-hot encoded integers of a Discrete or MultiDiscrete
+            space. `one_hot`: one-hot encoded integers of a Box. `embedding`: learned vectors of integers. `image`:
+            convolutions. `entities`: pooling over a set. `own`: a custom encoder. `entity_mask`: the mask of present
+            entities. `mask`: the action mask. `actions`: features of the available actions, embedded separately.
+        shape: Shape of the leaf in the env's observation.
+        sizes: Number of values of each integer: one for each choice, or one for all integers, (n,).
+        starts: Smallest value of each integer, in the layout of `sizes`.
+        is_normalized: Whether the leaf's numbers are normalised by running moments.
+        scale: Factor that scales the numbers of a vector, an image or entities to 0..1.
+        low: Lower bound of these numbers, subtracted before scaling.
+        conv: Convolutions of an image; None if the policy defines its own.
+        pooling: Pooling of entities.
+        mask: Key of the entity mask in the same Dict; "" if all entities are present.
+        own: Custom encoder of the leaf; None without one.
+    """
+
+    kind: Literal[
+        "vector", "choices", "one_hot", "embedding", "image", "entities", "own", "entity_mask", "mask", "actions"
+    ]
+    shape: tuple[int, ...]
+    sizes: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+    is_normalized: bool = False
+    scale: float = 1.0
+    low: float = 0.0
+    conv: Conv | None = None
+    pooling: Pooling | None = None
+    mask: str = ""
+    own: OwnEncoder | None = None
+
+    @property
+    def width(self) -> int:
+        """Number of features of the encoded leaf."""
+        if self.kind == "vector":
+            return math.prod(self.shape)
+        if self.conv is not None:
+            return IMAGE_FEATURES[self.conv]
+        if self.own is not None:
+            return self.own.width
+        match self.kind:
+            case "choices":
+                return sum(self.sizes)
+            case "one_hot":
+                return math.prod(self.shape) * self.sizes[0]
+            case "embedding":
+                return math.prod(self.shape) * EMBEDDING_FEATURES
+            case "entities":
+                return ENTITY_FEATURES
+        return 0  # of a mask
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the leaf's encoding is parameter-free, so that NumPy can compute it."""
+        return self.kind in ("vector", "choices", "one_hot")
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the leaf's numbers are scaled to 0..1."""
+        return self.scale != 1.0 or self.low != 0.0
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether an image's last axis holds its channels."""
+        return len(self.shape) > 2 and self.shape[-1] <= self.shape[-3]
+
+    @property
+    def channels_height_width(self) -> tuple[int, int, int]:
+        """Image shape [channels, height, width] for convolutions; stacked images are channels."""
+        *stack, first, second, third = self.shape if len(self.shape) > 2 else (1, *self.shape)
+        channels, height, width = (third, first, second) if self.channels_last else (first, second, third)
+        return math.prod(stack) * channels, height, width
+
+    def dense(self, observations: NDArray[Any]) -> NDArray[np.float32]:
+        """Encodes observations [B, *shape] as features [B, width]; only for dense leaves."""
+        if self.kind == "vector":
+            numbers = observations.reshape(len(observations), self.width).astype(np.float32, copy=False)
+            return (numbers - self.low) * self.scale if self.is_scaled else numbers
+        if self.kind == "one_hot":
+            values = np.arange(self.starts[0], self.starts[0] + self.sizes[0])
+            found = observations.reshape(len(observations), math.prod(self.shape), 1) == values
+            one_hot: NDArray[np.float32] = found.reshape(len(observations), self.width).astype(np.float32)
+            return one_hot
+        indices = observations.reshape(len(observations), -1) - np.asarray(self.starts)
+        encoded = np.zeros_like(indices, np.float32, shape=(len(observations), self.width))
+        firsts = np.cumsum((0, *self.sizes[:-1]))
+        np.put_along_axis(encoded, indices + firsts, 1.0, -1)
+        return encoded
+
+    def describe(self) -> str:
+        """Short description of the leaf's encoding, for messages."""
+        shape = "x".join(map(str, self.shape)) or "1"
+        match self.kind:
+            case "mask":
+                return "action mask, which the network does not see"
+            case "actions":
+                return f"{self.shape[1]} features of each of {self.shape[0]} actions, embedded"
+            case "entity_mask":
+                return f"mask of {shape} entities"
+            case "choices" if len(self.shape) > 1:
+                return f"{shape}, one-hot of {self.width:,} values in all"
+            case "choices":
+                return f"one-hot of {', '.join(map(str, self.sizes))} values"
+            case "one_hot":
+                return f"{shape}, one-hot of {self._values()}"
+            case "embedding":
+                return f"{shape}, a learned vector of {EMBEDDING_FEATURES} numbers for each of {self._values()}"
+            case "entities":
+                masked = f"those in {self.mask}" if self.mask else "all of them"
+                return f"entities {shape}, {self._scaling()}, {self.pooling} over {masked}, {self.width} numbers"
+            case "image":
+                return f"image {shape} through {self.conv or 'convolutions of its own'}, {self._scaling()}"
+        if self.own is not None:
+            return f"{shape} through {self.own.path}, {self.width} numbers"
+        return f"vector of {shape}, {'normalised by running moments' if self.is_normalized else self._scaling()}"
+
+    def _values(self) -> str:
+        return f"{self.sizes[0]} values ({self.starts[0]} to {self.starts[0] + self.sizes[0] - 1})"
+
+    def _scaling(self) -> str:
+        if not self.is_scaled:
+            return "as it is"
+        below = f"{self.low:g} subtracted, " if self.low else ""
+        return f"{below}scaled by {f'1/{1 / self.scale:g}' if self.scale < 1 else f'{self.scale:g}'}"

@@ -1,0 +1,58 @@
+"""Factory of acting networks for rollout workers: NumPy where supported, torch otherwise (torch)."""
+
+from __future__ import annotations
+
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.nn.kernel_network import KernelNetwork
+from rlrun.engine.nn.network_module import NetworkModule
+from rlrun.engine.nn.network_spec import NetworkSpec
+from rlrun.engine.nn.noisy_net import NoisyNet
+from rlrun.engine.nn.numpy_network import NumpyNetwork
+from rlrun.engine.nn.torch_network import TorchActingNetwork, TorchNetwork
+from rlrun.engine.policy.action_masks import MaskedOutputs
+from rlrun.engine.policy.exploration.sampling import SampledActions
+from rlrun.engine.policy.flat_parameters import FlatParameters
+
+
+def acting_network(
+    network: TorchNetwork, table: FlatParameters, *, start: int = 0, heads: tuple[str, ...] = ()
+) -> ActingNetwork:
+    """Creates the acting network of a torch network, with weights not yet loaded.
+
+    Args:
+        network: The torch network.
+        table: Layout of the policy's parameters in the flat vector.
+        start: Offset of the acting slice in the flat vector.
+        heads: Names of the heads to compute; empty for all. Torch acting networks compute all heads.
+    """
+    spec = dense_spec(network, heads)
+    if spec is None:
+        offset, _ = table.range_under(network.prefix)
+        module = network.module
+        return TorchActingNetwork(
+            network, offset - start, module.spec.state_size if isinstance(module, NetworkModule) else 0
+        )
+    prefix = f"{network.prefix}net." if isinstance(network.module, NoisyNet) else network.prefix
+    return NumpyNetwork(spec, table.slots_of(prefix, start))
+
+
+def in_kernels(network: ActingNetwork) -> ActingNetwork:
+    """Returns the network run by C kernels, if it does the same NumPy calls at each step; else the network itself."""
+    inner = network
+    while isinstance(inner, MaskedOutputs | SampledActions):
+        inner = inner.network
+    return KernelNetwork(network) if isinstance(inner, NumpyNetwork) else network
+
+
+def dense_spec(network: TorchNetwork, heads: tuple[str, ...]) -> NetworkSpec | None:
+    """Returns the spec of a network's heads if NumPy can run them (dense layers only); None for others.
+
+    Args:
+        network: The torch network.
+        heads: Names of the heads; empty for all.
+    """
+    module = network.module.net if isinstance(network.module, NoisyNet) else network.module
+    if not isinstance(module, NetworkModule):
+        return None
+    spec = module.spec.only(*heads) if heads else module.spec
+    return spec if spec.is_dense else None

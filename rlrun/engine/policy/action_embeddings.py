@@ -1,0 +1,86 @@
+"""Action embeddings: logits or Q values as dot products of observation and action features (NumPy).
+
+The observation lists the available actions, each with F features. Observation and actions are embedded in D
+dimensions. An action's logit or value is the scaled dot product of both embeddings, sum_d q_d k_d / sqrt(D). The
+outputs are equivariant to permutations of the listed actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete
+from typing_extensions import override
+
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.acting import ActingNetwork, TransformedOutputs
+from rlrun.engine.nn.dense_net import DenseNet
+from rlrun.engine.nn.model_config import Activation
+from rlrun.engine.nn.parameter_slot import ParameterSlot
+from rlrun.engine.policy.action_spaces.action_space import Floats
+
+
+def check_action_embeddings(
+    observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], key: str
+) -> None:
+    """Validates that the observation's part `key` lists features for every action.
+
+    Raises:
+        UsageError: If actions are not Discrete, `key` is no Box [A, F], or observations hold no other part.
+    """
+    if not isinstance(action_space, Discrete):
+        raise UsageError(f"model.action_embeddings: the actions of a list are Discrete, not {action_space}")
+    parts = observation_space.spaces if isinstance(observation_space, Dict) else {}
+    space, number = parts.get(key), int(action_space.n)
+    if not isinstance(space, Box) or len(space.shape) != 2 or space.shape[0] != number:
+        found = f"is {space}" if key in parts else "is not there"
+        raise UsageError(
+            f"model.action_embeddings: the observation's part {key!r} {found}, but {action_space} needs a Box of shape "
+            f"({number}, F): the features of each action, zeros for those that cannot be taken"
+        )
+    if not set(parts) - {key, ACTION_MASK}:
+        raise UsageError(
+            f"model.action_embeddings: the observation holds nothing but the actions' features {key!r}: add what it "
+            "is to see of the state"
+        )
+
+
+class EmbeddedOutputs(TransformedOutputs):
+    """Acting network whose outputs are scaled dot products of observation and action embeddings.
+
+    Args:
+        network: Inner network, whose head `outputs` is the embedding of the observation, [B, D].
+        key: Part of the observation with the actions' features, [B, K, F].
+        activation: Activation of the hidden layer of the action embedding.
+        slots: Slices of the action embedding's parameters in the loaded vector, by name.
+    """
+
+    def __init__(
+        self, network: ActingNetwork, key: str, activation: Activation, slots: Mapping[str, ParameterSlot]
+    ) -> None:
+        super().__init__(network)
+        self.key = key
+        self.slots = dict(slots)
+        self._embed = DenseNet([("hidden", activation), ("embedding", None)])
+
+    @override
+    def load(self, flat: Floats) -> None:
+        """Loads the flat parameters [A] of the network and the action embedding."""
+        super().load(flat)
+
+        def parameter(name: str) -> Floats:
+            slot = self.slots[name]
+            return flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
+
+        self._embed.load(parameter)
+
+    @override
+    def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
+        """Logits or Q values of the listed actions, [B, K]."""
+        embedded = self._embed(inputs["obs"][self.key].astype(np.float32, copy=False))
+        fit: Floats = np.matmul(embedded, outputs[:, :, None])[:, :, 0] / np.float32(np.sqrt(outputs.shape[1]))
+        return fit

@@ -1,0 +1,113 @@
+"""Action masks: forbidden actions get a logit or value of -1e9, while acting (NumPy) and in losses (torch).
+
+The policy gradient of masked logits is that of the masked distribution (Huang and Ontanon, arXiv:2006.14171, section
+3). Forbidden actions have probability 0 and add nothing to log-probabilities, entropy, divergence or gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.data.action_masks import FORBIDDEN, check_action_mask, mask_of
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.acting import TransformedOutputs
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.nn.observation_leaf import ObservationLeaf
+from rlrun.engine.nn.observation_leaves import ObservationTree, has_privileges, observation_leaves
+from rlrun.engine.nn.view_leaves import view_leaves
+from rlrun.engine.policy.action_embeddings import check_action_embeddings
+from rlrun.engine.policy.action_spaces.action_space import Floats
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ActionMask = NDArray[Any]
+"""Action mask [B, A]: 1 for allowed, 0 for forbidden actions; the masks of several choices are concatenated.
+
+A mask covers the first A of a network's outputs [B, K]. Tuple and Dict actions may have further outputs after these.
+"""
+
+
+def policy_leaves(
+    observation_space: gymnasium.Space[Any],
+    action_space: gymnasium.Space[Any],
+    model: ModelConfig,
+    *,
+    normalize_observations: bool,
+) -> ObservationTree:
+    """Tree of `ObservationLeaf` of a policy's network inputs, with a validated action mask.
+
+    Raises:
+        UsageError: If an observation part or its encoder is not supported, if action mask or action features do not
+            match the action space, or if actor and critics cannot see different parts.
+    """
+    check_action_mask(observation_space, action_space)
+    if has_privileges(model) and (model.shared_value or model.module is not None):
+        raise UsageError(
+            "model: an actor and critics that see different parts share no layers, and are built by rlrun; leave out "
+            "actor_sees and critic_sees, or shared_value and module"
+        )
+    leaves = observation_leaves(
+        observation_space,
+        model.observations,
+        normalize=normalize_observations,
+        encoders=model.encoders,
+        conv=model.conv,
+    )
+    if model.convolves_images:
+        leaves = map_tree(lambda leaf: replace(leaf, conv=None), leaves)
+    key = model.action_embeddings
+    if key is not None:
+        check_action_embeddings(observation_space, action_space, key)
+        leaves = {**leaves, key: ObservationLeaf("actions", leaves[key].shape)}
+    return view_leaves(leaves, action_space, model.views) if model.views.any else leaves
+
+
+def masked(outputs: Floats, observations: Any) -> Floats:
+    """Masked outputs [..., K]: -1e9 for actions forbidden by the observations' action masks (NumPy)."""
+    mask = mask_of(observations)
+    if mask is None:
+        return outputs
+    width = mask.shape[-1]
+    if width == outputs.shape[-1]:
+        return np.where(mask, outputs, np.float32(FORBIDDEN))
+    return np.concatenate([np.where(mask, outputs[..., :width], np.float32(FORBIDDEN)), outputs[..., width:]], -1)
+
+
+def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
+    """Masked outputs [..., K]: -1e9, without gradient, for actions forbidden by the observations' masks (torch)."""
+    import torch
+
+    mask = mask_of(observations)
+    if mask is None:
+        return outputs
+    forbidden = mask == 0
+    width = forbidden.shape[-1]
+    if width == outputs.shape[-1]:
+        return outputs.masked_fill(forbidden, FORBIDDEN)
+    return torch.cat([outputs[..., :width].masked_fill(forbidden, FORBIDDEN), outputs[..., width:]], -1)
+
+
+def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
+    """Masked argmax: greedy actions [...] of the values [..., A] among the allowed actions (torch).
+
+    The values themselves are not masked: a final observation, whose value may be a target, may allow no action.
+    """
+    return masked_tensor(values, observations).argmax(-1)
+
+
+class MaskedOutputs(TransformedOutputs):
+    """Acting network with outputs masked by the action masks in its observations."""
+
+    @override
+    def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
+        """Masked outputs, [B, K]."""
+        return masked(outputs, inputs["obs"])

@@ -1,0 +1,176 @@
+"""Autoregressive action distributions: parts of an action sampled in order, each given the previous parts (NumPy).
+
+The network's head `outputs` parametrises each part without the others. Each part but the first adds a correction by
+its own hidden layer; the head `chain` holds the observation's contribution to these layers. The final outputs
+parametrise the conditional distributions given the sampled parts. Their product is the joint distribution, with exact
+log-probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.acting import ActingNetwork, Heads, WrappedNetwork
+from rlrun.engine.nn.dense_net import ACTIVATIONS
+from rlrun.engine.nn.model_config import Activation
+from rlrun.engine.nn.parameter_slot import ParameterSlot
+from rlrun.engine.policy.action_masks import masked
+from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.action_spaces.make import AnyActions
+from rlrun.engine.policy.action_spaces.multi_discrete import MultiDiscreteActions
+from rlrun.engine.policy.action_spaces.product import Part, ProductActions
+
+CHAIN = "chain"
+"""Name of the head with the observation's inputs to the hidden layers of all parts but the first, [B, (P - 1) * H]."""
+
+
+def chain_parts(actions: AnyActions) -> tuple[Part, ...]:
+    """Parts of an action in sampling order, which is the order of the space.
+
+    Each choice of a MultiDiscrete is a part. All bits of a MultiBinary form one part, as do all numbers of a Box.
+
+    Raises:
+        UsageError: If the action has only one part.
+    """
+    parts: list[Part] = []
+    for part in _parts_of(actions):
+        parts += _choices_of(part) if isinstance(part.actions, MultiDiscreteActions) else [part]
+    if len(parts) < 2:
+        raise UsageError(
+            "model.autoregressive: the parts of a MultiDiscrete, Tuple or Dict action are drawn one after the other, "
+            "and this action has but one; leave it out"
+        )
+    return tuple(parts)
+
+
+def _parts_of(actions: AnyActions) -> Sequence[Part]:
+    if isinstance(actions, ProductActions):
+        return actions.parts
+    outputs = actions.num_outputs - actions.num_log_stds
+    (columns,) = actions.action_shape or (1,)
+    return [
+        Part(
+            actions,
+            columns=slice(0, columns),
+            noise=slice(0, actions.num_noise),
+            outputs=slice(0, outputs),
+            log_stds=slice(outputs, actions.num_outputs),
+        )
+    ]
+
+
+def _choices_of(part: Part) -> list[Part]:
+    """Splits a MultiDiscrete part into one part per choice."""
+    assert isinstance(part.actions, MultiDiscreteActions)
+    found, first = [], 0
+    for number, size in enumerate(part.actions.sizes):
+        column = part.columns.start + number
+        found.append(
+            Part(
+                DiscreteActions(gymnasium.spaces.Discrete(size)),
+                columns=slice(column, column + 1),
+                noise=slice(part.noise.start + first, part.noise.start + first + size),
+                outputs=slice(part.outputs.start + first, part.outputs.start + first + size),
+                log_stds=part.log_stds,
+            )
+        )
+        first += size
+    return found
+
+
+def encoded_width(part: Part) -> int:
+    """Width of a part's encoding as input to later parts: one-hot for Discrete, the raw numbers for others."""
+    width: int = part.columns.stop - part.columns.start
+    return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
+
+
+class AutoregressiveOutputs(WrappedNetwork):
+    """Acting network with an autoregressive decoder, which samples the parts of an action in order.
+
+    Args:
+        network: The inner network, with the heads `outputs` and `chain`.
+        parts: The parts of an action, first to last.
+        action_shape: Shape of one action, (D,).
+        action_dtype: NumPy type of the actions.
+        activation: Activation of the decoder's hidden layers.
+        slots: Slices of the decoder's parameters in the loaded vector, by name.
+    """
+
+    def __init__(
+        self,
+        network: ActingNetwork,
+        parts: Sequence[Part],
+        action_shape: tuple[int, ...],
+        action_dtype: type[np.generic],
+        activation: Activation,
+        slots: Mapping[str, ParameterSlot],
+    ) -> None:
+        super().__init__(network)
+        self.parts = tuple(parts)
+        self.action_shape = action_shape
+        self.action_dtype = action_dtype
+        self.activation = activation
+        self.slots = dict(slots)
+        self._layers: list[tuple[Floats, Floats, Floats]] = []
+        self._widths = [encoded_width(part) for part in parts]
+
+    @override
+    def load(self, flat: Floats) -> None:
+        """Loads the flat parameters [A] of the network and the decoder."""
+        super().load(flat)
+
+        def parameter(name: str) -> Floats:
+            slot = self.slots[name]
+            return flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
+
+        self._layers = [
+            (
+                np.ascontiguousarray(parameter(f"before.{i}.weight").T),
+                np.ascontiguousarray(parameter(f"given.{i}.weight").T),
+                parameter(f"given.{i}.bias"),
+            )
+            for i in range(len(self.parts) - 1)
+        ]
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[Heads, Floats | None]:
+        """Runs one step and samples actions by noise [B, ...]; without noise, takes the mode of each part.
+
+        The heads also hold `actions` [B, D], the sampled actions on which the outputs are conditioned.
+        """
+        heads, after = self.network(inputs, state, episode_starts)
+        chain = heads.pop(CHAIN)
+        outputs = masked(heads["outputs"].copy(), inputs["obs"])
+        actions: Actions = np.empty_like(outputs, self.action_dtype, shape=(len(outputs), *self.action_shape))
+        before: Floats = np.zeros_like(outputs, shape=(len(outputs), sum(self._widths)))
+        activate = ACTIVATIONS[self.activation]
+        hidden = chain.reshape(len(outputs), len(self.parts) - 1, -1)
+        end = 0
+        for i, (part, width) in enumerate(zip(self.parts, self._widths, strict=True)):
+            if i:
+                weights, given, bias = self._layers[i - 1]
+                outputs[:, part.outputs] += activate(hidden[:, i - 1] + before[:, :end] @ weights) @ given + bias
+            described = part.own_outputs(outputs)
+            own = (
+                part.actions.mode(described) if noise is None else part.actions.sample(described, noise[:, part.noise])
+            )
+            actions[:, part.columns] = own.reshape(len(outputs), -1)
+            if isinstance(part.actions, DiscreteActions):
+                before[np.arange(len(outputs)), end + own] = 1.0
+            else:
+                before[:, end : end + width] = own
+            end += width
+        return {**heads, "outputs": outputs, "actions": actions}, after

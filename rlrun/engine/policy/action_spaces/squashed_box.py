@@ -1,0 +1,124 @@
+"""Tanh-squashed Gaussian action distribution for a bounded Box, rescaled from [-1, 1].
+
+Source:
+    Haarnoja et al., arXiv:1801.01290, appendix C.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import gymnasium
+import numpy as np
+from typing_extensions import override
+
+from rlrun.engine.policy.action_spaces.action_space import Actions, ActionSpace, Floats
+from rlrun.engine.policy.action_spaces.box_scale import BoxScale
+from rlrun.engine.policy.action_spaces.gaussian_box import LOG_2PI
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LOG_STD_BOUNDS = (-20.0, 2.0)
+"""Clipping bounds of the actor's log standard deviations."""
+
+EDGE = 1 - 2.0**-22
+"""Clipping bound of actions before atanh: float32 has no preimage under tanh for larger magnitudes."""
+
+
+class SquashedBoxActions(ActionSpace):
+    """Tanh-squashed Gaussian actions in [-1, 1]; outputs are means and log standard deviations before the tanh.
+
+    Args:
+        scale: Rescaling of the env's action space, which is fully bounded.
+    """
+
+    action_dtype = np.float32
+
+    def __init__(self, scale: BoxScale) -> None:
+        self.scale = scale
+        self.size = scale.size
+        self.num_outputs, self.num_noise = 2 * self.size, self.size
+        self.action_shape = (self.size,)
+        self.own_space = gymnasium.spaces.Box(-1.0, 1.0, self.action_shape)
+
+    def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Samples standard normal noise, [*shape, D]."""
+        return generator.standard_normal((*shape, self.size), np.float32)
+
+    def sample(self, outputs: Floats, noise: Floats) -> Actions:
+        """Samples tanh(mean + std * noise), for standard normal noise [..., D]."""
+        means, stds = self._parts(outputs)
+        actions: Floats = np.tanh(means + stds * noise)
+        return actions
+
+    @override
+    def mode(self, outputs: Floats) -> Actions:
+        """Greedy actions: tanh of the means, [..., D]."""
+        return np.tanh(outputs[..., : self.size])
+
+    def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
+        """Log-density of actions [..., D], summed over coordinates; actions at a bound are first clipped inwards."""
+        means, stds = self._parts(outputs)
+        drawn = np.arctanh(actions.clip(-EDGE, EDGE))
+        noise = (drawn - means) / stds
+        stretched = 2 * (math.log(2) - drawn - np.logaddexp(0, -2 * drawn))
+        result: Floats = (-0.5 * (noise * noise + LOG_2PI) - np.log(stds) - stretched).sum(-1, dtype=np.float32)
+        return result
+
+    def _parts(self, outputs: Floats) -> tuple[Floats, Floats]:
+        return outputs[..., : self.size], np.exp(np.clip(outputs[..., self.size :], *LOG_STD_BOUNDS))
+
+    @override
+    def to_env(self, actions: Actions) -> Actions:
+        """Rescales actions [N, D] from [-1, 1] to the env's bounds."""
+        return self.scale.to_env(actions)
+
+    @override
+    def from_env(self, actions: Actions) -> Actions:
+        """Rescales env actions [N, *shape] to [-1, 1] and clips them, [N, D]."""
+        return self.scale.from_env(actions).clip(-1, 1)
+
+    def distribution(self, outputs: Tensor) -> SquashedGaussian:
+        """Creates the torch distribution with these network outputs, for losses."""
+        return SquashedGaussian(outputs)
+
+
+class SquashedGaussian:
+    """Tanh-squashed diagonal Gaussian (torch). Its entropy has no closed form.
+
+    The logarithm of tanh's derivative 1 - tanh(u)^2 is computed as 2 (log 2 - u - softplus(-2 u)). This form is exact
+    also where tanh(u) rounds to 1.
+
+    Args:
+        outputs: Means and log standard deviations, concatenated, [..., 2 * D].
+    """
+
+    def __init__(self, outputs: Tensor) -> None:
+        self.outputs = outputs
+        self.means, log_stds = outputs.chunk(2, -1)
+        self.log_stds = log_stds.clamp(*LOG_STD_BOUNDS)
+
+    def sample_and_log_prob(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Reparametrised sample by standard normal noise: actions in [-1, 1], [..., D], and log-densities [...]."""
+        drawn = self.means + self.log_stds.exp() * noise
+        densities = self._densities(drawn, noise)
+        return drawn.tanh(), densities
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Log-density [...] of actions [..., D]; actions at a bound are first clipped inwards."""
+        drawn = actions.clamp(-EDGE, EDGE).atanh()
+        return self._densities(drawn, (drawn - self.means) * (-self.log_stds).exp())
+
+    def kl(self, other: SquashedGaussian) -> Tensor:
+        """KL divergence KL(self || other), [...]: equal to the KL of the Gaussians, since tanh is invertible."""
+        scale = (2 * (self.log_stds - other.log_stds)).exp()
+        shift = (self.means - other.means) * (-other.log_stds).exp()
+        return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)
+
+    def _densities(self, drawn: Tensor, noise: Tensor) -> Tensor:
+        from torch.nn.functional import softplus
+
+        stretched = 2 * (math.log(2) - drawn - softplus(-2 * drawn))
+        return (-0.5 * (noise * noise + LOG_2PI) - self.log_stds - stretched).sum(-1)

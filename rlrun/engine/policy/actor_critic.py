@@ -1,0 +1,154 @@
+"""Actor-critic policies: networks with a policy head and value heads (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+from typing_extensions import override
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.custom_modules import load_custom_network
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.nn.network_module import NetworkModule
+from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec, shares_value
+from rlrun.engine.nn.observation_leaves import ObservationTree, encoded_leaves
+from rlrun.engine.nn.seen_leaves import actor_leaves, critic_leaves
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.acting_network import acting_network
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.action_spaces.make import AnyActions, make_action_space
+from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.decoder import Decoding, acting_outputs, policy_outputs
+from rlrun.engine.policy.exploration.exploration import Exploration
+from rlrun.engine.policy.exploration.sampling import sampled
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.make_decoder import check_state_dependent_noise, decoded_network, policy_heads
+from rlrun.engine.policy.policy import Policy
+from rlrun.engine.policy.policy_config import PolicyConfig
+from rlrun.engine.policy.recordings import LogProbsAndValues
+
+
+class ActorCriticPolicy(Policy):
+    """Actor-critic policy: a network with a policy head and one value head per reward stream.
+
+    Args:
+        spaces: Observation and action space.
+        config: Settings.
+        seed: Seed of the initial parameters.
+
+    Raises:
+        UsageError: If a space is not supported, or a custom network is combined with additional reward streams.
+    """
+
+    estimates = "state_values"
+
+    def __init__(self, spaces: Spaces, config: PolicyConfig, seed: int) -> None:
+        model, streams = config.model, config.value_heads
+        self.leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
+        self.action_space = make_action_space(spaces.action)
+        self.normalize_observations = config.normalize_observations
+        self.model = model
+        self.decoding: Decoding | None = None
+        self.streams = streams
+        check_state_dependent_noise(self.action_space, model)
+        if model.module is None:
+            self.module, self.network, self.decoding = decoded_network(
+                self.spec(), self.leaves, self.action_space, model, seed
+            )
+        else:
+            if streams:
+                raise UsageError("model.module: the values of curiosity and constraint need a network of rlrun's own")
+            num_outputs = self.action_space.num_outputs
+            self.module, returned = load_custom_network(model, spaces.observation, num_outputs, seed)
+            found = [tuple(part.shape) for part in returned] if isinstance(returned, tuple) else type(returned).__name__
+            if found != [(2, num_outputs), (2,)]:
+                raise UsageError(
+                    f"the network {model.module} must return outputs [N, {num_outputs}] and values [N]; for N = 2 it "
+                    f"returned {found}"
+                )
+            self.network = TorchNetwork(self.module, custom_heads=("outputs", "value"))
+        self.parameters = FlatParameters(self.module)
+
+    def spec(self) -> NetworkSpec:
+        """Architecture of the network."""
+        return policy_value_spec(self.leaves, self.action_space, self.model, self.streams)
+
+    @override
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> ActorCriticOutputs:
+        """Action distributions and state values of a batch of observations [S, L, ...].
+
+        Outputs of actions that the env forbids are masked. A recurrent core starts from `state` [S, state_size], and is
+        reset to zeros where `episode_starts` [S, L] is set.
+        """
+        state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
+        heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)
+        return self.outputs_of(views, heads, batch)
+
+    def outputs_of(
+        self, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], batch: SampleBatch
+    ) -> ActorCriticOutputs:
+        """Action distributions and state values of the network's heads [S, L, K]."""
+        outputs = policy_outputs(self.decoding, views, heads, batch)
+        further = {name: heads[f"{name}_value"].squeeze(-1) for name in self.streams}
+        return ActorCriticOutputs(
+            self.action_space.distribution(outputs), heads["value"].squeeze(-1), further_values=further
+        )
+
+    @override
+    def behavior(self) -> BehaviorPolicy:
+        """Creates the behavior policy for rollout workers, with its weights not yet loaded.
+
+        A NumPy network runs only the policy's layers at each step, unless values need the recurrent state.
+        """
+        space = self.action_space
+        values = {"values": "value", **{f"{name}_values": f"{name}_value" for name in self.streams}}
+        beside = tuple(values.values())
+        value_network = None
+        if not self._is_recurrent:
+            beside, value_network = (), acting_network(self.network, self.parameters, heads=beside)
+        return BehaviorPolicy(
+            acting_outputs(self.network, self.decoding, self.parameters, *beside),
+            space,
+            self._exploration(),
+            self.leaves,
+            normalize_observations=self.normalize_observations,
+            recording=LogProbsAndValues(space, value_network, values),
+        )
+
+    def _exploration(self) -> Exploration:
+        module = self.network.module
+        return sampled(self.action_space, self.model, module.spec.features if isinstance(module, NetworkModule) else 0)
+
+    @property
+    def _is_recurrent(self) -> bool:
+        return self.model.core is not None
+
+
+def policy_value_spec(
+    leaves: ObservationTree, actions: AnyActions, model: ModelConfig, streams: tuple[str, ...] = ()
+) -> NetworkSpec:
+    """Network spec of an actor-critic, with separate layers and core for the value unless the model shares them.
+
+    Args:
+        leaves: The tree of `ObservationLeaf`.
+        actions: The action space.
+        model: The network's settings.
+        streams: Names of the additional reward streams, whose value heads share the value's layers.
+
+    Raises:
+        UsageError: If an autoregressive action has only one part.
+    """
+    policy = policy_heads(actions, model)
+    values = (Head("value", "value_head", 1), *(Head(f"{name}_value", f"{name}_value_head", 1) for name in streams))
+    if shares_value(model, leaves):
+        towers = [Tower((*policy, *values), "policy_")]
+    else:
+        seen = encoded_leaves(actor_leaves(leaves, model)), encoded_leaves(critic_leaves(leaves, model))
+        towers = [Tower(policy, "policy_", seen[0]), Tower(values, "value_", seen[1])]
+    return network_spec(leaves, model, *towers, core=core_of(model))

@@ -1,0 +1,27 @@
+"""Outputs of actor-critic networks, as arguments of their losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.engine.policy.action_spaces.action_space import Distribution
+
+
+@dataclass(frozen=True)
+class ActorCriticOutputs:
+    """Outputs of an actor-critic network for its loss: action distribution and values.
+
+    Attributes:
+        distribution: Action distributions, [S, L].
+        values: State values V(s), [S, L].
+        further_values: State values of the additional reward streams by name, [S, L].
+    """
+
+    distribution: Distribution
+    values: Tensor
+    further_values: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)

@@ -1,0 +1,102 @@
+"""Decoders: modules from a network's heads to the outputs of an action distribution or to action values (torch)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+from torch.func import functional_call
+from typing_extensions import override
+
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.nn.parameter_slot import ParameterSlot
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.acting_network import acting_network
+from rlrun.engine.policy.action_masks import masked_tensor
+from rlrun.engine.policy.flat_parameters import FlatParameters
+
+
+class Decoder(nn.Module, ABC):
+    """Module that maps a network's heads to outputs [S, L, K], called functionally with given parameters.
+
+    Attributes:
+        heads: Names of the heads that the decoder reads.
+    """
+
+    heads: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    @override
+    def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
+        """Outputs of the action distribution, or action values, [S, L, K].
+
+        Args:
+            heads: Outputs of the network's heads, [S, L, ...].
+            columns: Columns of the batch; the decoder reads `obs` and `actions`.
+        """
+
+    @abstractmethod
+    def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
+        """Creates the acting network that applies this decoder to another network, with weights not yet loaded.
+
+        Args:
+            network: The acting network whose heads are decoded.
+            slots: Slices of the decoder's parameters in the loaded vector, by their names in the decoder.
+        """
+
+
+def policy_outputs(
+    decoding: Decoding | None, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], columns: Mapping[str, Any]
+) -> Tensor:
+    """Masked outputs of the action distributions, [S, L, K]: decoded heads with forbidden actions masked.
+
+    Args:
+        decoding: Decoder of the heads; None where the head `outputs` needs no decoder.
+        views: The policy's parameters by name.
+        heads: Outputs of the network's heads, [S, L, ...].
+        columns: Columns of the batch.
+    """
+    outputs = heads["outputs"] if decoding is None else decoding.outputs(views, heads, columns)
+    return masked_tensor(outputs, columns["obs"])
+
+
+def acting_outputs(
+    network: TorchNetwork, decoding: Decoding | None, table: FlatParameters, *more_heads: str
+) -> ActingNetwork:
+    """Creates the acting network of the action distribution's outputs, decoded or not, with weights not yet loaded.
+
+    Args:
+        network: The network.
+        decoding: Decoder of the heads; None where the head `outputs` needs no decoder.
+        table: Layout of the policy's parameters in the flat vector.
+        more_heads: Further heads to compute.
+    """
+    if decoding is None:
+        return acting_network(network, table, heads=("outputs", *more_heads))
+    return decoding.acting(network, table, *more_heads)
+
+
+class Decoding:
+    """Decoder of a policy's network, with the prefix of its parameters in the policy.
+
+    Args:
+        decoder: The decoder.
+        prefix: Prefix of the decoder's parameter names in the policy.
+    """
+
+    def __init__(self, decoder: Decoder, prefix: str) -> None:
+        self.decoder = decoder
+        self.prefix = prefix
+
+    def outputs(self, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
+        """Decoded outputs [S, L, K], using the decoder's share of the policy's parameters."""
+        own = {name.removeprefix(self.prefix): view for name, view in views.items() if name.startswith(self.prefix)}
+        found: Tensor = functional_call(self.decoder, own, (heads, columns))
+        return found
+
+    def acting(self, network: TorchNetwork, table: FlatParameters, *more_heads: str) -> ActingNetwork:
+        """Creates the acting network with the decoder's heads and `more_heads`, followed by the decoder."""
+        inner = acting_network(network, table, heads=(*self.decoder.heads, *more_heads))
+        return self.decoder.acting(inner, table.slots_of(self.prefix, 0))

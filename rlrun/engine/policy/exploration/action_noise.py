@@ -1,0 +1,89 @@
+"""Additive action noise for deterministic policies: Gaussian or Ornstein-Uhlenbeck (NumPy)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.functional.schedules import value_at
+from rlrun.engine.policy.action_masks import ActionMask
+from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
+from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
+from rlrun.engine.policy.weights import Weights
+
+
+class ActionNoise(Exploration):
+    """Additive Gaussian action noise, either independent per step or an Ornstein-Uhlenbeck process.
+
+    The Ornstein-Uhlenbeck process is x' = (1 - theta) x + sigma n, from x = 0 at each episode start. The stationary
+    standard deviation is sigma / sqrt(theta (2 - theta)). With theta = 1, noise is independent at each step.
+
+    Args:
+        actions: The policy's action space.
+        kind: A `NoiseKind`: `gaussian` or `ornstein_uhlenbeck`.
+        theta: Mean reversion rate of Ornstein-Uhlenbeck noise.
+
+    Attributes:
+        std: The noise's sigma in units of half the action range: the scheduled setting `exploration_noise`.
+
+    Source:
+        Uhlenbeck and Ornstein 1930, as in Lillicrap et al., arXiv:1509.02971, section 7.
+    """
+
+    schedules = ("exploration_noise",)
+
+    def __init__(self, actions: DeterministicBoxActions, kind: str = "gaussian", theta: float = 0.0) -> None:
+        self.actions = actions
+        self.kind = kind
+        self.theta = theta
+        self.std = 0.0
+        self._correlated: Floats | None = None
+
+    @override
+    def load(self, weights: Weights) -> None:
+        """Updates sigma from the scheduled setting `exploration_noise`."""
+        self.std = value_at(weights.schedules["exploration_noise"], weights.env_steps)
+
+    @override
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        return self.actions.noise(generator, (length, slots))
+
+    @override
+    def explore(
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
+    ) -> Actions:
+        """Deterministic actions plus action noise, clipped to [-1, 1], [B, D]."""
+        outputs = run()["outputs"]
+        steps = self.std * noise
+        if self.kind == "gaussian":
+            return self.actions.shifted(outputs, steps)
+        last = np.zeros_like(steps) if self._correlated is None else self._correlated
+        before = np.where(episode_starts[:, None], 0, last)
+        after = ((1 - self.theta) * before + steps).astype(np.float32)
+        self._correlated = after if acts is None else np.where(acts[:, None], after, last)
+        return self.actions.shifted(outputs, after)
+
+    @override
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+        """Deterministic actions plus independent Gaussian noise for either kind, clipped to [-1, 1], [B, D]."""
+        outputs = heads["outputs"]
+        noise = self.actions.noise(generator, (len(outputs),))
+        return self.actions.shifted(outputs, self.std * noise)
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """State of the Ornstein-Uhlenbeck process, [B, D]."""
+        return {} if self._correlated is None else {"action_noise": self._correlated.copy()}
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        self._correlated = state.get("action_noise")

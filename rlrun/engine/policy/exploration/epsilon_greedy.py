@@ -1,0 +1,195 @@
+"""Exploration with Q values: epsilon-greedy and softmax (Boltzmann) (NumPy)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.data.action_masks import FORBIDDEN
+from rlrun.engine.data.uniform_sampler import uniform_choices
+from rlrun.engine.functional.schedules import value_at
+from rlrun.engine.functional.softmax import log_softmax
+from rlrun.engine.policy.action_masks import ActionMask
+from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
+from rlrun.engine.policy.exploration.epsilons import EpsilonSpread
+from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
+from rlrun.engine.policy.weights import Weights
+
+_EXPLORES, _CHOICE = 0, 1
+
+NUM_DRAWS = 3
+"""Number of noise variables per step of a Q policy, without those of soft-Q exploration; the last one, at index
+`PARAMETER_DRAW`, is for parameter noise."""
+
+
+class EpsilonGreedy(Exploration):
+    """Epsilon-greedy exploration: the greedy action, or with probability `epsilon` a uniform allowed action.
+
+    Args:
+        num_actions: A, number of actions.
+        schedule: Name of the scheduled setting for `epsilon`; None for 0.
+        spread: Function to per-slot epsilons, such as `EpsilonLadder`; None for one epsilon in all slots.
+        num_draws: Number of noise variables per step, of which epsilon-greedy uses the first two.
+
+    Attributes:
+        epsilon: Probability of a uniform action.
+    """
+
+    def __init__(
+        self,
+        num_actions: int,
+        *,
+        schedule: str | None = "epsilon",
+        spread: EpsilonSpread | None = None,
+        num_draws: int = NUM_DRAWS,
+    ) -> None:
+        self.num_actions = num_actions
+        self.schedule = schedule
+        self.schedules = () if schedule is None else (schedule,)
+        self.spread = spread
+        self.num_draws = num_draws
+        self.epsilon = 0.0 if schedule is None else 1.0
+        self._place: tuple[int, int] | None = None
+        self._own_epsilons: Floats | None = None
+
+    @override
+    def load(self, weights: Weights) -> None:
+        if self.schedule is not None:
+            self.epsilon = value_at(weights.schedules[self.schedule], weights.env_steps)
+        self._own_epsilons = None
+
+    @override
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        self._place = first_slot, num_slots
+
+    @override
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Samples uniform noise in [0, 1): exploration, uniform action and other draws, [T, B, num_draws]."""
+        return generator.random((length, slots, self.num_draws), np.float32)
+
+    @override
+    def explore(
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
+    ) -> Actions:
+        """Uniform actions in the slots that explore, greedy actions elsewhere, [B, ...]."""
+        explores = noise[:, _EXPLORES] < self._epsilons(len(noise))
+        exploring = np.count_nonzero(explores)
+        if exploring == len(explores):
+            return self.uniform(noise, mask)
+        values = run()["outputs"]
+        return self.chosen(values, explores, noise, mask) if exploring else self.greedy(values)
+
+    @override
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+        """Epsilon-greedy actions [B], with the same `epsilon` in all slots."""
+        outputs = heads["outputs"]
+        noise = self.noise(generator, 1, len(outputs))[0]
+        return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
+
+    def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
+        """Log-probability [B] of actions [B] that are drawn with masked Q values [B, A]."""
+        return self.mixed_log_prob(outputs, actions == outputs.argmax(-1), actions)
+
+    def mixed_log_prob(self, outputs: Floats, preferred: NDArray[Any], actions: Actions) -> Floats:
+        """Log-probability [B] of actions that are uniform with probability epsilon, else drawn with `preferred` [B]."""
+        allowed = outputs > FORBIDDEN
+        uniform = np.take_along_axis(allowed, actions[:, None], -1)[:, 0] / allowed.sum(-1).clip(min=1)
+        with np.errstate(divide="ignore"):
+            epsilon = np.asarray(self._epsilons(len(actions)), np.float64)
+            found: Floats = np.log(epsilon * uniform + (1 - epsilon) * preferred).astype(np.float32)
+        return found
+
+    def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
+        """Uniform actions where `explores` [B] is set, elsewhere greedy ones by the values [B, A]."""
+        return np.where(explores, self.uniform(noise, mask), self.greedy(values))
+
+    def greedy(self, values: Floats) -> Actions:
+        """Greedy actions [B], the argmax of the values [B, A]."""
+        best: Actions = values.argmax(-1)
+        return best
+
+    def uniform(self, noise: Floats, mask: ActionMask | None) -> Actions:
+        """Uniform allowed actions [B] from the noise of a step."""
+        return uniform_choices(noise[:, _CHOICE], self.num_actions, mask)
+
+    def _epsilons(self, slots: int) -> float | Floats:
+        """Epsilon of each env slot, [B], or one epsilon for all."""
+        if self.spread is None or self._place is None:
+            return self.epsilon
+        if self._own_epsilons is None:
+            first, of_all = self._place
+            self._own_epsilons = self.spread(self.epsilon, np.arange(first, first + slots), of_all)
+        return self._own_epsilons
+
+
+class SoftQ(Exploration):
+    """Boltzmann exploration: softmax of Q values / `temperature`, or with probability `epsilon` a uniform action.
+
+    Args:
+        rest: Epsilon-greedy exploration, which decides where actions are uniform.
+
+    Attributes:
+        temperature: Softmax temperature, a scheduled setting.
+    """
+
+    def __init__(self, rest: EpsilonGreedy) -> None:
+        self.rest = rest
+        self.schedules = (*rest.schedules, "temperature")
+        self.temperature = 1.0
+
+    @override
+    def load(self, weights: Weights) -> None:
+        self.rest.load(weights)
+        self.temperature = value_at(weights.schedules["temperature"], weights.env_steps)
+
+    @override
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Sets the env slots of this worker, for per-slot epsilons."""
+        self.rest.assign_envs(first_slot, num_slots)
+
+    @override
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Samples uniform noise in [0, 1): epsilon-greedy draws, then A for Gumbel noise, [T, B, num_draws + A]."""
+        return generator.random((length, slots, self.rest.num_draws + self.rest.num_actions), np.float32)
+
+    @override
+    def explore(
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
+    ) -> Actions:
+        """Uniform actions in the slots that explore, softmax samples elsewhere, [B]."""
+        return self.rest.explore(
+            lambda: {"outputs": self._preferences(run()["outputs"], noise)}, noise, episode_starts, acts, mask
+        )
+
+    @override
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+        """Softmax actions [B], or uniform actions with the same `epsilon` in all slots."""
+        outputs = heads["outputs"]
+        noise = self.noise(generator, 1, len(outputs))[0]
+        explores = noise[:, _EXPLORES] < self.rest.epsilon
+        return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)
+
+    def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
+        """Log-probability [B] of actions [B] that are drawn with masked Q values [B, A]."""
+        logs = log_softmax(outputs / np.float32(self.temperature))
+        preferred = np.exp(np.take_along_axis(logs, actions[:, None], -1)[:, 0])
+        return self.rest.mixed_log_prob(outputs, preferred, actions)
+
+    def _preferences(self, values: Floats, noise: Floats) -> Floats:
+        # arg max (logits + Gumbel noise) is a draw from softmax(logits).
+        gumbel = -np.log(-np.log(noise[:, self.rest.num_draws :].clip(np.finfo(np.float32).tiny)))
+        preferences: Floats = values / np.float32(self.temperature) + gumbel
+        return preferences

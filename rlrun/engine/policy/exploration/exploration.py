@@ -1,0 +1,131 @@
+"""Base class of exploration strategies, which select actions from network outputs (NumPy)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.policy.action_masks import ActionMask
+from rlrun.engine.policy.action_spaces.action_space import Actions, ActionSpace, Floats
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.settings.registry import load_object
+
+Heads = Mapping[str, Floats]
+"""Outputs of a network's heads by name, [B, K]."""
+
+RunNetwork = Callable[[], Heads]
+"""Runs the network on a step's observations, and returns the outputs of its heads by name, [B, K]."""
+
+_LENGTH, _SLOTS = 2, 3
+
+
+class Exploration(ABC):
+    """Exploration strategy: selects actions from network outputs and noise; picklable for rollout workers.
+
+    Attributes:
+        network_noise: Number of noise variables of a step for the network, which come first.
+        network_noise_every: Steps for which the network's noise is held constant, across fragments; None if only
+            `noise` determines when the network's noise changes.
+        schedules: Names of the scheduled settings that `load` reads.
+        samples_policy: Whether actions are sampled from the policy's own distribution, whose probabilities are learned.
+    """
+
+    samples_policy: bool = False
+    network_noise: int = 0
+    network_noise_every: int | None = None
+    schedules: tuple[str, ...] = ()
+
+    def around(self, network: ActingNetwork) -> ActingNetwork:
+        """Wraps the network, masked if there are action masks, that this strategy explores with."""
+        return network
+
+    def load(self, weights: Weights) -> None:
+        """Updates the amount of exploration from the scheduled settings."""
+        return
+
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Sets the env slots of this worker: from `first_slot` on, among `num_slots` of all workers."""
+        return
+
+    @abstractmethod
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Samples the exploration noise of a whole fragment, [T, B, ...]: ten times cheaper than step by step."""
+
+    @abstractmethod
+    def explore(
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
+    ) -> Actions:
+        """Selects the exploratory actions of a step, as the policy's own actions [B, ...].
+
+        Args:
+            run: Runs the network on the step's observations; not called where actions do not depend on the network.
+            noise: The step's noise without the network's noise, [B, ...].
+            episode_starts: Mask of the env slots where an episode starts, [B].
+            acts: Mask of the env slots that act, [B]; state of the other slots is kept. None for all.
+            mask: Mask of the allowed actions, [B, A]; None for all. Outputs of `run` are -1e9 for forbidden actions, so
+                only strategies that ignore these outputs need the mask.
+        """
+
+    def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
+        """Samples the network's noise of a step outside of fragments, [B, network_noise]; None for none."""
+        return None
+
+    @abstractmethod
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+        """Samples exploratory actions [B, ...] outside of fragments, without state across steps.
+
+        Args:
+            heads: Outputs of the network's heads by name, [B, K]; `outputs` are masked.
+            generator: Random generator of the exploration.
+            mask: Mask of the allowed actions, [B, A]; None for all.
+        """
+
+    def state(self) -> dict[str, Any]:
+        """State of the exploration across steps; empty by default."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the exploration's state from `state()`."""
+        return
+
+
+def own_exploration(path: str, actions: ActionSpace) -> Exploration:
+    """Instantiates a custom exploration strategy and validates the shape of its noise.
+
+    Args:
+        path: Import path of the exploration class, `package.module:Class`.
+        actions: The policy's action space, passed to the constructor.
+
+    Raises:
+        UsageError: The path cannot be imported, the object is no `Exploration`, or its noise is not [T, B, ...].
+    """
+    named = load_object(path, what="exploration")
+    if isinstance(named, Exploration) or not callable(named):
+        raise UsageError(
+            f"the exploration {path} is {type(named).__name__}; name a class, or a function, that makes one"
+        )
+    exploration = named(actions)
+    if not isinstance(exploration, Exploration):
+        raise UsageError(
+            f"the exploration {path} makes {type(exploration).__name__}, not a "
+            f"{Exploration.__module__}.{Exploration.__name__}"
+        )
+    noise = exploration.noise(np.random.default_rng(0), _LENGTH, _SLOTS)
+    shape = getattr(noise, "shape", type(noise).__name__)
+    if not isinstance(noise, np.ndarray) or noise.shape[:2] != (_LENGTH, _SLOTS):
+        raise UsageError(
+            f"the exploration {path} must draw noise [T, B, ...] for T steps of B env slots; for T = {_LENGTH} and "
+            f"B = {_SLOTS} its noise() returned {shape}"
+        )
+    return exploration

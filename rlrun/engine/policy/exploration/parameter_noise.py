@@ -1,0 +1,215 @@
+"""Parameter noise for exploration: noisy nets and adaptive parameter space noise (NumPy)."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.functional.schedules import value_at
+from rlrun.engine.functional.softmax import log_softmax
+from rlrun.engine.policy.weights import Weights
+
+Floats = NDArray[np.float32]
+
+FIRST_STD = 0.1
+"""Initial standard deviation of adaptive parameter noise."""
+
+ADAPTATION = 1.01
+"""Factor of each adaptation of the standard deviation (arXiv:1706.01905, section 3)."""
+
+PARAMETER_DRAW = 2
+"""Index of the noise variable of a step that seeds the parameter noise."""
+
+
+def factors(normal: Floats) -> Floats:
+    """Factorised Gaussian noise sign(x) * sqrt(|x|) from standard normal x (arXiv:1706.10295, section 3 (b))."""
+    shaped: Floats = np.copysign(np.sqrt(np.abs(normal)), normal)
+    return shaped
+
+
+class ParameterNoise(ABC):
+    """Parameter noise: a perturbation of the network parameters that is held for several steps.
+
+    Attributes:
+        adapts: Whether the noise scale adapts to the induced change of the policy.
+        schedules: Names of the scheduled settings that `load` reads.
+    """
+
+    adapts: bool = False
+    schedules: tuple[str, ...] = ()
+
+    @abstractmethod
+    def load(self, weights: Weights) -> None:
+        """Loads the unperturbed parameters and the scheduled settings."""
+
+    @abstractmethod
+    def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
+        """Resamples the parameter noise if due.
+
+        Args:
+            noise: The step's uniform noise in [0, 1), [B, ...], of which one entry seeds the parameter noise.
+            t: The step within the fragment.
+            episode_starts: Mask of the env slots where an episode starts, [B].
+
+        Returns:
+            Whether the perturbed parameters may have changed since the previous step.
+        """
+
+    @abstractmethod
+    def parameters(self) -> Floats:
+        """Perturbed flat parameters, [A]."""
+
+    def adapt(self, values: Floats, varied_values: Floats) -> None:
+        """Adapts the noise scale by the action values without and with noise in a fragment's observations, [N, A]."""
+        return
+
+    def state(self) -> dict[str, Any]:
+        """State of the noise, without the parameters; empty by default."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the noise from `state()`."""
+        return
+
+
+def standard_normal(draw: float, size: int) -> Floats:
+    """Samples standard normal noise [size], with a number in [0, 1) as the seed."""
+    seed = int(draw * 2**32)
+    return np.random.Generator(np.random.Philox(seed)).standard_normal(size, np.float32)
+
+
+@dataclass(frozen=True)
+class NoisyPart:
+    """Offsets of a noisy layer's means and standard deviations in the flat parameters.
+
+    Attributes:
+        weight: Offset of the weights [outputs, inputs].
+        bias: Offset of the biases [outputs], None if there are none.
+        weight_sigma: Offset of the weights' standard deviations.
+        bias_sigma: Offset of the biases' standard deviations.
+        inputs: Number of input features.
+        outputs: Number of output features.
+    """
+
+    weight: int
+    bias: int | None
+    weight_sigma: int
+    bias_sigma: int
+    inputs: int
+    outputs: int
+
+
+class LearnedNoise(ParameterNoise):
+    """Noisy net noise with learned scale, resampled for every fragment (Fortunato et al., arXiv:1706.10295).
+
+    Args:
+        parts: The noisy layers.
+    """
+
+    def __init__(self, parts: Sequence[NoisyPart]) -> None:
+        self.parts = tuple(parts)
+        self.num_noise = sum(part.inputs + part.outputs for part in parts)
+        self._flat = np.zeros(0, np.float32)
+        self._noise = np.zeros(self.num_noise, np.float32)
+
+    @override
+    def load(self, weights: Weights) -> None:
+        """Loads means and standard deviations."""
+        self._flat = weights.acting
+
+    @override
+    def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
+        """Resamples the noise at the first step of a fragment."""
+        if t == 0:
+            self._noise = factors(standard_normal(float(noise[0, PARAMETER_DRAW]), self.num_noise))
+        return t == 0
+
+    @override
+    def parameters(self) -> Floats:
+        """Perturbed parameters [A]: means plus standard deviations times noise; standard deviations are unchanged."""
+        drawn, flat, start = self._flat.copy(), self._flat, 0
+        for part in self.parts:
+            middle, end = start + part.inputs, start + part.inputs + part.outputs
+            of_inputs, of_outputs = self._noise[start:middle], self._noise[middle:end]
+            size = part.inputs * part.outputs
+            sigmas = flat[part.weight_sigma : part.weight_sigma + size]
+            drawn[part.weight : part.weight + size] += sigmas * np.outer(of_outputs, of_inputs).ravel()
+            if part.bias is not None:
+                sigmas = flat[part.bias_sigma : part.bias_sigma + part.outputs]
+                drawn[part.bias : part.bias + part.outputs] += sigmas * of_outputs
+            start = end
+        return drawn
+
+
+class AdaptiveNoise(ParameterNoise):
+    """Adaptive parameter space noise, resampled when an episode starts in the worker's first env.
+
+    The standard deviation adapts after every fragment. The target is the KL divergence between the greedy and the
+    epsilon-greedy policy. The adapted distance is the KL divergence between the softmax policies of the unperturbed
+    and the perturbed network's values.
+
+    Args:
+        num_actions: A, number of actions.
+
+    Attributes:
+        std: Standard deviation of the noise.
+        bound: Target KL divergence of the adaptation.
+
+    Source:
+        Plappert et al., arXiv:1706.01905, section 3, eq. 2 and appendix C.1.
+    """
+
+    adapts = True
+    schedules = ("epsilon",)
+
+    def __init__(self, num_actions: int) -> None:
+        self.num_actions = num_actions
+        self.std = FIRST_STD
+        self.bound = 0.0
+        self._draw = -1.0
+        self._flat = np.zeros(0, np.float32)
+
+    @override
+    def load(self, weights: Weights) -> None:
+        """Loads the unperturbed parameters, and the target KL divergence from the scheduled epsilon."""
+        self._flat = weights.acting
+        epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
+        # The KL divergence between greedy and epsilon-greedy.
+        self.bound = -math.log(1 - epsilon + epsilon / self.num_actions)
+
+    @override
+    def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
+        """Resamples the noise when an episode starts in the first env slot."""
+        if episode_starts[0] or self._draw < 0:
+            self._draw = float(noise[0, PARAMETER_DRAW])
+        return t == 0 or bool(episode_starts[0])
+
+    @override
+    def parameters(self) -> Floats:
+        """Perturbed parameters [A]: parameters plus isotropic Gaussian noise."""
+        varied: Floats = self._flat + np.float32(self.std) * standard_normal(self._draw, len(self._flat))
+        return varied
+
+    @override
+    def adapt(self, values: Floats, varied_values: Floats) -> None:
+        """Increases the standard deviation if the KL divergence is within the target, and decreases it otherwise."""
+        logp, varied_logp = log_softmax(values), log_softmax(varied_values)
+        distance = float((np.exp(logp) * (logp - varied_logp)).sum(-1).mean())
+        self.std *= ADAPTATION if distance <= self.bound else 1 / ADAPTATION
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Seed of the current noise, and its standard deviation."""
+        return {"draw": self._draw, "std": self.std}
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the noise's seed and standard deviation from `state()`."""
+        self._draw, self.std = float(state["draw"]), float(state["std"])

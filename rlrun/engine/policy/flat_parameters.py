@@ -1,0 +1,111 @@
+"""Flat parameter vector of a module; the module itself is only a template (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rlrun.engine.nn.parameter_slot import ParameterSlot
+
+
+class FlatParameters:
+    """Layout of a module's parameters in a flat vector [P], in the order of `named_parameters`.
+
+    Args:
+        module: The module.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        slots: list[ParameterSlot] = []
+        offset = 0
+        for name, parameter in module.named_parameters():
+            slots.append(ParameterSlot(name, offset, tuple(parameter.shape)))
+            offset += parameter.numel()
+        self.slots = tuple(slots)
+        self.size = offset
+        self._by_name = {slot.name: slot for slot in slots}
+
+    def gather(self, module: nn.Module) -> Tensor:
+        """Copies the module's parameters into a new flat float32 vector [P]."""
+        return torch.cat([parameter.detach().reshape(-1).float() for parameter in module.parameters()])
+
+    def views(self, flat: Tensor, leaf: Tensor | None = None, start: int = 0) -> dict[str, Tensor]:
+        """Differentiable views of the flat vector, as parameters by name.
+
+        Args:
+            flat: All parameters, [P].
+            leaf: Slice from offset `start` that replaces the same slice of `flat`, at parameter boundaries; None for
+                no replacement.
+            start: Offset of `leaf` in the flat vector.
+        """
+        if leaf is None:
+            return self._views(self.slots, flat)
+        end = start + len(leaf)
+        own = [slot for slot in self.slots if start <= slot.offset < end]
+        if len(own) == len(self.slots):
+            return self._views(self.slots, leaf)
+        return {**self._views(self.slots, flat), **self._views(own, leaf)}
+
+    def _views(self, slots: Sequence[ParameterSlot], flat: Tensor) -> dict[str, Tensor]:
+        parts = torch.split(flat, [slot.size for slot in slots])
+        return {slot.name: part.view(slot.shape) for slot, part in zip(slots, parts, strict=True)}
+
+    def named(self, flat: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+        """State dict of a flat vector: arrays by parameter name, for checkpoints."""
+        return {slot.name: flat[slot.offset : slot.offset + slot.size].reshape(slot.shape) for slot in self.slots}
+
+    def from_named(self, named: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Flattens a state dict to a vector [P].
+
+        Raises:
+            ValueError: If names or shapes differ from the module's.
+        """
+        if unknown := ", ".join(name for name in named if name not in self._by_name):
+            raise ValueError(f"there is no parameter {unknown} here")
+        for slot in self.slots:
+            if slot.name not in named or tuple(named[slot.name].shape) != slot.shape:
+                found = f"shape {tuple(named[slot.name].shape)}" if slot.name in named else "no such parameter"
+                raise ValueError(f"parameter {slot.name} has shape {slot.shape} here, and {found} in what is loaded")
+        return np.concatenate([named[slot.name].ravel() for slot in self.slots]).astype(np.float32)
+
+    def slot(self, name: str) -> ParameterSlot:
+        """Slot (offset and shape) of a parameter by name.
+
+        Raises:
+            ValueError: If no parameter has that name.
+        """
+        if name not in self._by_name:
+            raise ValueError(f"there is no parameter {name}; there are {', '.join(self._by_name)}")
+        return self._by_name[name]
+
+    def range_under(self, prefix: str) -> tuple[int, int]:
+        """Contiguous slice of the parameters with a name prefix, as (offset, size).
+
+        Raises:
+            ValueError: If no parameter has the prefix, or the parameters are not contiguous.
+        """
+        slots = [slot for slot in self.slots if slot.name.startswith(prefix)]
+        if not slots:
+            raise ValueError(f"no parameter's name begins with {prefix!r}")
+        start, size = slots[0].offset, sum(slot.size for slot in slots)
+        if slots[-1].offset + slots[-1].size != start + size:
+            raise ValueError(f"the parameters under {prefix!r} are not side by side")
+        return start, size
+
+    def slots_of(self, prefix: str, start: int) -> dict[str, ParameterSlot]:
+        """Slots of a network's parameters in a slice of the flat vector, by their names in the network.
+
+        Args:
+            prefix: Prefix of the network's parameter names in the module.
+            start: Offset of the slice in the flat vector.
+        """
+        return {
+            slot.name.removeprefix(prefix): replace(slot, offset=slot.offset - start)
+            for slot in self.slots
+            if slot.name.startswith(prefix)
+        }

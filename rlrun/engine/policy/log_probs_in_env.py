@@ -1,0 +1,154 @@
+"""Log-probabilities of actions in the units of the env, for data sets and importance weights (NumPy).
+
+A policy's own actions are scaled to [-1, 1], and its log-probabilities are those of its own actions. Rescaling changes
+a density by the size of the range. Clipping collects probability at the bounds.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from rlrun.engine.data.action_masks import FORBIDDEN
+from rlrun.engine.functional.normal_tails import log_normal_cdf
+from rlrun.engine.policy.action_spaces.action_space import Actions, Floats, StochasticActions
+from rlrun.engine.policy.action_spaces.box_scale import BoxScale
+from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
+from rlrun.engine.policy.action_spaces.gaussian_box import LOG_2PI, GaussianBoxActions
+from rlrun.engine.policy.action_spaces.product import ProductActions
+from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
+from rlrun.engine.policy.behavior import BehaviorPolicy, LogProbs
+from rlrun.engine.policy.exploration.action_noise import ActionNoise
+from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
+from rlrun.engine.policy.exploration.exploration import Exploration
+from rlrun.engine.policy.exploration.sampling import SampleActions, SampleInOrder, StateDependentNoise, UniformUntil
+
+BoundedActions = DeterministicBoxActions | GaussianBoxActions | SquashedBoxActions
+"""Continuous action spaces whose uniform actions lie between the bounds."""
+
+KNOWN_EXPLORATIONS = (ActionNoise, EpsilonGreedy, SampleActions, SampleInOrder, SoftQ, StateDependentNoise)
+"""Explorations whose probabilities are known."""
+
+
+def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actions) -> Floats | None:
+    """Log-probabilities of sampled actions in the env's units, [...]; None where the policy does not know them.
+
+    Args:
+        behavior: The behavior policy that sampled the actions.
+        outputs: Network outputs, [..., K].
+        actions: The policy's own actions, [..., *action_shape].
+    """
+    exploration = behavior.exploration
+    log_probs = _explored_log_probs(exploration.inner if isinstance(exploration, UniformUntil) else exploration)
+    return None if log_probs is None else log_probs(outputs, actions)
+
+
+def taken_log_probs(behavior: BehaviorPolicy) -> LogProbs | None:
+    """Function to the log-probabilities in the env's units of the actions that a policy takes in fragments.
+
+    None where they are not known: with noise in parameters, with correlated noise, and with explorations of one's own.
+    """
+    exploration = behavior.exploration
+    if behavior.parameter_noise is not None:
+        return None
+    if not isinstance(exploration, UniformUntil):
+        return _explored_log_probs(exploration)
+    later, space, until = _explored_log_probs(exploration.inner), behavior.action_space, exploration
+    if later is None or not isinstance(space, DiscreteActions | BoundedActions):
+        return None
+    return lambda outputs, actions: _uniform(space, outputs) if until.is_uniform else later(outputs, actions)
+
+
+def _explored_log_probs(exploration: Exploration) -> LogProbs | None:
+    """Function to the log-probabilities of an exploration after any uniform phase; None where they are not known."""
+    if type(exploration) not in KNOWN_EXPLORATIONS:  # one that is derived from these may draw otherwise
+        return None
+    match exploration:
+        case EpsilonGreedy() | SoftQ():
+            return exploration.log_prob
+        case ActionNoise(kind="gaussian"):
+            return partial(_with_noise, exploration)
+        case SampleActions() | SampleInOrder() | StateDependentNoise():
+            return partial(log_probs_in_env, exploration.actions)
+    return None
+
+
+def _uniform(space: DiscreteActions | BoundedActions, outputs: Floats) -> Floats:
+    """Log-probabilities [B] of uniform actions in a Box, or among the allowed ones by masked outputs [B, A]."""
+    if isinstance(space, DiscreteActions):
+        allowed: Floats = (outputs > FORBIDDEN).sum(-1).clip(min=1).astype(np.float32)
+        return -np.log(allowed)
+    half = space.scale.half_range
+    return np.full(len(outputs), -np.log(2 * half[half > 0]).sum(), np.float32)
+
+
+def _with_noise(exploration: ActionNoise, outputs: Floats, actions: Actions) -> Floats:
+    """Log-probabilities [B] of deterministic actions with Gaussian noise that were clipped to [-1, 1].
+
+    Without noise, an action has the probability 1.
+    """
+    space = exploration.actions
+    if not exploration.std:
+        return np.zeros(len(actions), np.float32)
+    bounds = np.ones(space.size, np.float32)
+    log_stds = np.full(space.size, np.log(exploration.std), np.float32)
+    return _of_clipped_normal(space.scale, actions, space.mode(outputs), log_stds, (-bounds, bounds))
+
+
+def log_probs_in_env(space: StochasticActions, outputs: Floats, actions: Actions) -> Floats:
+    """Log-probabilities of `to_env(actions)` in the units of the env, [...].
+
+    Args:
+        space: Action space with the policy's distributions.
+        outputs: Network outputs, [..., K].
+        actions: The policy's own actions, [..., *action_shape].
+    """
+    if isinstance(space, ProductActions):
+        parts = [log_probs_in_env(part.actions, part.own_outputs(outputs), part.own(actions)) for part in space.parts]
+        result: Floats = np.sum(parts, axis=0, dtype=np.float32)
+        return result
+    if isinstance(space, GaussianBoxActions):
+        return _clipped(space, outputs, actions)
+    log_probs = space.log_prob(outputs, actions)
+    if isinstance(space, SquashedBoxActions):
+        half = space.scale.half_range
+        log_probs = log_probs - np.log(half[half > 0]).sum(dtype=np.float32)
+    return log_probs
+
+
+def _clipped(space: GaussianBoxActions, outputs: Floats, actions: Actions) -> Floats:
+    """Log-probabilities of rescaled and clipped Gaussian actions, [...].
+
+    A coordinate that is clipped has the probability of all that is clipped to its bound, others have a density. So the
+    ratio of two policies' probabilities is that of the actions that the env received.
+    """
+    scale, size = space.scale, space.size
+    half = np.where(scale.half_range > 0, scale.half_range, np.float32(1))
+    # In the type of `from_env`, so that a recorded action at a bound is at it in the policy's units, too.
+    low, high = ((bound.astype(np.float32) - scale.middle) / half for bound in (scale.low, scale.high))
+    return _of_clipped_normal(scale, actions, outputs[..., :size], outputs[..., size:], (low, high))
+
+
+def _of_clipped_normal(
+    scale: BoxScale, actions: Actions, means: Floats, log_stds: Floats, bounds: tuple[Floats, Floats]
+) -> Floats:
+    """Log-probabilities in the env's units of normally distributed actions [..., D] that are clipped to bounds, [...].
+
+    Args:
+        scale: Rescaling of the policy's own actions.
+        actions: The policy's own actions, [..., D].
+        means: Means before clipping, [..., D].
+        log_stds: Log standard deviations before clipping, [..., D] or [D].
+        bounds: Bounds of the policy's own actions, [D] each.
+    """
+    low, high = bounds
+    half = np.where(scale.half_range > 0, scale.half_range, np.float32(1))
+    precisions = np.exp(-log_stds)
+    noise = (actions - means) * precisions
+    parts = -0.5 * (noise * noise + LOG_2PI) + np.log(precisions / half)
+    for clipped, tails in ((actions <= low, low - means), (actions >= high, means - high)):
+        parts[clipped] = log_normal_cdf((tails * precisions)[clipped])
+    result: Floats = np.where(scale.low < scale.high, parts, 0.0).sum(-1, dtype=np.float32)
+    return result

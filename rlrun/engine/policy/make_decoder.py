@@ -1,0 +1,109 @@
+"""Factories of a policy's network: its heads, and the optional decoder after them (torch)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import nn
+
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.encoders import HIDDEN_GAIN
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.engine.nn.network_spec import Head, LogStds, NetworkSpec
+from rlrun.engine.nn.observation_leaves import ObservationTree
+from rlrun.engine.nn.torch_network import TorchNetwork
+from rlrun.engine.policy.action_spaces.autoregressive import CHAIN, chain_parts
+from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.action_spaces.make import AnyActions
+from rlrun.engine.policy.autoregressive import Autoregressive
+from rlrun.engine.policy.decoder import Decoder, Decoding
+from rlrun.engine.policy.embedded_actions import EmbeddedActions
+
+
+def policy_heads(actions: AnyActions, model: ModelConfig) -> tuple[Head, ...]:
+    """Head specs of a network for the action distribution.
+
+    Raises:
+        UsageError: The model is autoregressive, but the action has only one part.
+    """
+    if model.action_embeddings is not None:
+        return (Head("outputs", "policy_head", model.decoder_width, gain=0.01),)
+    log_stds = None
+    if actions.num_log_stds:
+        log_stds = LogStds(actions.num_log_stds, model.log_std_init, state_dependent=model.use_sde)
+    alone = Head("outputs", "policy_head", actions.num_outputs, gain=0.01, log_stds=log_stds)
+    if not model.autoregressive:
+        return (alone,)
+    hidden = (len(chain_parts(actions)) - 1) * model.decoder_width
+    return alone, Head(CHAIN, "chain_head", hidden, gain=HIDDEN_GAIN)
+
+
+class DecodedNetwork(NamedTuple):
+    """Network whose heads may be decoded.
+
+    Attributes:
+        module: Module of all parameters, those of the decoder too.
+        network: The network, up to its heads.
+        decoding: Decoder of the heads; None for none.
+    """
+
+    module: nn.Module
+    network: TorchNetwork
+    decoding: Decoding | None
+
+
+def decoded_network(
+    spec: NetworkSpec, leaves: ObservationTree, actions: AnyActions, model: ModelConfig, seed: int
+) -> DecodedNetwork:
+    """Creates the network of an action distribution, with the heads of `policy_heads` and perhaps others.
+
+    Raises:
+        UsageError: gSDE is combined with trained encoders or attention.
+    """
+    if model.use_sde and not spec.is_dense:
+        raise UsageError(
+            "model.use_sde: noise as a function of encoders with parameters, as of images, or of attention is not "
+            "supported; leave it out"
+        )
+    with seeded(seed):
+        own = NetworkModule(spec)
+        decoder = make_decoder(leaves, actions, model, seed)
+    initialize([own], own, orthogonal=model.orthogonal_init, seed=seed)
+    if decoder is None:
+        return DecodedNetwork(own, TorchNetwork(own), None)
+    module = nn.ModuleDict({"network": own, "decoder": decoder})
+    return DecodedNetwork(module, TorchNetwork(own, prefix="network."), Decoding(decoder, "decoder."))
+
+
+def check_state_dependent_noise(actions: AnyActions, model: ModelConfig) -> None:
+    """Validates that gSDE is set for continuous actions and a network of rlrun's alone.
+
+    Raises:
+        UsageError: It is set for others.
+    """
+    if model.use_sde and (not isinstance(actions, GaussianBoxActions) or model.module is not None):
+        raise UsageError("model.use_sde: only the continuous actions of rlrun's own networks are explored that way")
+
+
+def make_decoder(leaves: ObservationTree, actions: AnyActions, model: ModelConfig, seed: int) -> Decoder | None:
+    """Creates the decoder between the policy heads and the action distribution; None if no decoder is needed.
+
+    Args:
+        leaves: The tree of `ObservationLeaf`.
+        actions: The policy's action space.
+        model: The model settings.
+        seed: Seed of the initial parameters.
+    """
+    if model.autoregressive:
+        parts, width = chain_parts(actions), model.decoder_width
+        return Autoregressive(actions, parts, model, width, seed=seed)
+    return embedding_decoder(leaves, model, seed)
+
+
+def embedding_decoder(leaves: ObservationTree, model: ModelConfig, seed: int) -> EmbeddedActions | None:
+    """Creates the decoder with action embeddings; None without `model.action_embeddings`."""
+    key = model.action_embeddings
+    if key is None:
+        return None
+    return EmbeddedActions(key, leaves[key].shape[1], model, model.decoder_width, seed=seed)

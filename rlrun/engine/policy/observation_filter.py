@@ -1,0 +1,95 @@
+"""Observation normalisation by running mean and variance (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.tree import map_tree, named_leaves
+from rlrun.engine.functional.moments import Moments
+
+CLIP = 10.0
+"""Clipping bound of normalised observations."""
+
+EPSILON = 1e-8
+"""Added to the variance before the square root."""
+
+
+class ObservationFilter:
+    """Normalises observation vectors, including integer vectors, to mean 0 and variance 1.
+
+    Statistics are loaded only together with weights, so that acting and learning use equal statistics for a fragment.
+    Images and discrete parts are not normalised. Before the first statistics are loaded, nothing is normalised.
+
+    Args:
+        leaves: The tree of `ObservationLeaf`.
+        clip: Clipping bound of normalised observations.
+    """
+
+    def __init__(self, leaves: Any, *, clip: float = CLIP) -> None:
+        self.clip = clip
+        names = {id(leaf): name for name, leaf in named_leaves(leaves)}
+        self.names = map_tree(lambda leaf: f"observations/{names[id(leaf)]}" if leaf.is_normalized else "", leaves)
+        self._scales: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+
+    def load(self, filters: Mapping[str, Moments]) -> None:
+        """Loads the running statistics by name."""
+        self._scales = {
+            name: (
+                filters[name].mean.astype(np.float32),
+                (1 / np.sqrt(filters[name].variance + EPSILON)).astype(np.float32),
+            )
+            for _, name in named_leaves(self.names)
+            if name in filters
+        }
+
+    def __call__(self, observations: Any) -> Any:
+        """Normalises a tree of observations with any leading dimensions."""
+        if isinstance(self.names, str):
+            return self._normalized(self.names, observations)
+        return map_tree(self._normalized, self.names, observations)
+
+    def before(self, observations: Any) -> Any:
+        """Normalises a tree of observations that lacks the action mask, as in a fragment's history."""
+        if isinstance(self.names, str):
+            return self._normalized(self.names, observations)
+        return map_tree(lambda column, name: self._normalized(name, column), observations, self.names)
+
+    def _normalized(self, name: str, column: NDArray[Any]) -> NDArray[Any]:
+        if not name:
+            return column
+        if name not in self._scales:
+            # The type must not change when statistics arrive: an update is compiled for the first one it sees.
+            return column.astype(np.float32, copy=False)
+        mean, scale = self._scales[name]
+        normalized = column - mean
+        normalized *= scale
+        np.minimum(normalized, self.clip, out=normalized)
+        np.maximum(normalized, -self.clip, out=normalized)
+        return normalized.astype(np.float32, copy=False)
+
+    def columns(self, observations: Any) -> dict[str, NDArray[Any]]:
+        """Parts of raw observations that are normalised, by the name of their statistics."""
+        found: dict[str, NDArray[Any]] = {}
+
+        def put(name: str, column: NDArray[Any]) -> None:
+            if name:
+                found[name] = column
+
+        map_tree(put, self.names, observations)
+        return found
+
+    def moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
+        """Moments of a fragment's observations [T, B, ...] by name, over the entries with `filled` [T, B]."""
+        found: dict[str, Moments] = {}
+        has_gaps = not filled.all()
+
+        def measure(name: str, column: NDArray[Any]) -> None:
+            if name:
+                found[name] = Moments.of(column[filled], 1) if has_gaps else Moments.of(column, 2)
+
+        map_tree(measure, self.names, observations)
+        return found

@@ -1,0 +1,101 @@
+"""Extra columns of fragments: behavior log-probabilities and values, for losses and initial priorities (NumPy).
+
+Without a recorder, fragments hold raw observations and actions, as stored in replay buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.data.views import viewed
+from rlrun.engine.nn.acting import ActingNetwork, Heads
+from rlrun.engine.policy.action_spaces.action_space import Floats, StochasticActions
+from rlrun.engine.policy.behavior import BehaviorPolicy, Execution
+
+
+class LogProbsAndValues:
+    """Recorder of log-probabilities `logp` [T, B] and state values `values` [T + 1, B]; filters the observations.
+
+    Values that are not computed at every step come from one pass over the whole fragment. A recurrent network computes
+    all values from its state, including those of final observations. The bootstrap value after the fragment leaves
+    the recurrent state unchanged.
+
+    Args:
+        action_space: Action space with the behavior policy's distributions.
+        value_network: Network with the value heads; None where the acting network is recurrent and has these heads.
+        heads: Value heads by column, including those of the additional reward streams.
+    """
+
+    reads_heads = True
+
+    def __init__(
+        self,
+        action_space: StochasticActions,
+        value_network: ActingNetwork | None,
+        heads: Mapping[str, str] = MappingProxyType({"values": "value"}),
+    ) -> None:
+        self.action_space = action_space
+        self.value_network = value_network
+        self.heads = dict(heads)  # a mapping proxy cannot be pickled
+        self._come_along = False
+
+    def load(self, flat: Floats) -> None:
+        """Loads the value network's parameters from the flat acting parameters [A]."""
+        if self.value_network is not None:
+            self.value_network.load(flat)
+
+    def collect_by(self, execution: Execution) -> None:
+        """Wraps the value network in another way to execute it."""
+        if self.value_network is not None:
+            self.value_network = execution(self.value_network)
+
+    def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
+        """Allocates the columns `outputs` [T, B, K] and values [T + 1, B] (NaN)."""
+        return {
+            "outputs": np.empty((length, slots, self.action_space.num_outputs), np.float32),
+            **{column: np.full((length + 1, slots), np.nan, np.float32) for column in self.heads},
+        }
+
+    def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
+        """Records the distribution's outputs of a step, and the values if the network computed them."""
+        self._come_along = "value" in heads
+        batch["outputs"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
+        if self._come_along:
+            for column, head in self.heads.items():
+                values = heads[head][:, 0]
+                batch[column][where] = values if acts is None else values[acts]
+
+    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+        """Normalises the observations of a fragment, and adds log-probabilities and missing values.
+
+        A closing value that is already recorded is kept: it belongs to an unfinished step and was computed when that
+        step was taken.
+        """
+        policy.filter_fragment(batch)
+        seen = viewed(batch)
+        # Of the outputs by which the actions were drawn: the old log-probability of PPO's ratio.
+        batch["logp"] = self.action_space.log_prob(batch.pop("outputs"), batch["actions"])
+        if self.value_network is None:
+            closing = policy.closing_heads(map_tree(lambda leaf: leaf[-1], seen["obs"]))
+            for column, head in self.heads.items():
+                last = batch[column][-1]
+                last[:] = np.where(np.isnan(last), closing[head][:, 0], last)
+            return
+        missing = len(batch["values"]) - 1 if self._come_along else 0
+        cells = batch["values"][missing:].size
+        rows = map_tree(lambda leaf: leaf[missing:].reshape(cells, *leaf.shape[2:]), self.value_inputs(seen))
+        heads, _ = self.value_network({"obs": rows})
+        for column, head in self.heads.items():
+            values = batch[column]
+            values[missing:] = heads[head].reshape(-1, values.shape[1])
+
+    def value_inputs(self, batch: SampleBatch) -> Any:
+        """Inputs of the value network, a tree of [T + 1, B, ...]."""
+        return batch["obs"]

@@ -1,0 +1,1 @@
+"""Processes: signals, and the ends of parents and children."""

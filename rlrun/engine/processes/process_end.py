@@ -1,0 +1,20 @@
+"""Termination of this process from a thread, while the main thread hangs in a library or an env."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NoReturn
+
+from rlrun.engine.messages.errors import RlrunError
+
+listeners: list[Callable[[RlrunError], object]] = []
+"""Callbacks that receive the error before the process ends, in the ending thread; with `--json` one prints the
+document."""
+
+
+def end_process(error: RlrunError) -> NoReturn:
+    """Ends this process immediately, with the exit code of an error that was already printed."""
+    for listener in listeners:
+        listener(error)
+    os._exit(error.exit_code)

@@ -1,0 +1,102 @@
+"""Columns of a replay ring buffer: allocation of their storage, and slices of fragments (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.data.views import VIEW_FRAMES, is_viewed
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.replay.frame_store import FrameStore
+from rlrun.engine.replay.stores import Allocate, Indices, PlainStore, Store
+
+FLAGS = ("terminateds", "truncateds", "valid")
+
+
+def has_frames(fragment: Mapping[str, Any]) -> bool:
+    """Whether a fragment's observations are history windows, whose single observations are each stored once."""
+    return is_viewed(fragment["obs"]) and VIEW_FRAMES in fragment["obs"]
+
+
+def stores_for(
+    fragment: SampleBatch,
+    shape: tuple[int, int, int],
+    *,
+    extra: Sequence[str],
+    is_n_step: bool,
+    frame_stack: int | None,
+    new: Allocate,
+) -> dict[str, Any]:
+    """Allocates the storage of a ring buffer's columns, by name: a tree of stores for a column that is a tree.
+
+    Args:
+        fragment: Example fragment [T, B] with the columns to store; T is arbitrary.
+        shape: Workers, rows, and env slots of each worker.
+        extra: Names of further columns to store.
+        is_n_step: Whether n-step rewards, discounts and numbers of steps are stored too.
+        frame_stack: Number of images in a frame stack; None if observations are not frame stacks.
+        new: Allocator of zero-filled arrays.
+
+    Raises:
+        UsageError: No part of the observation is a stack of `frame_stack` images.
+    """
+
+    def plain(leaf: NDArray[Any]) -> Store:
+        return PlainStore(shape, leaf.shape[2:], leaf.dtype, new)
+
+    def stacked(leaf: NDArray[Any]) -> Store:
+        is_stack = leaf.ndim >= 5 and leaf.shape[2] == frame_stack
+        return FrameStore(shape, leaf.shape[2:], leaf.dtype, new) if is_stack else plain(leaf)
+
+    def frames(leaf: NDArray[Any]) -> Store:
+        return FrameStore(shape, leaf.shape[2:], leaf.dtype, new)
+
+    stores = {"obs": map_tree(stacked, fragment["obs"])}
+    if has_frames(fragment):
+        stores["obs"] = {**stores["obs"], VIEW_FRAMES: map_tree(frames, fragment["obs"][VIEW_FRAMES])}
+    if frame_stack is not None and not any(isinstance(store, FrameStore) for store in leaves(stores["obs"])):
+        shapes = ", ".join(str(leaf.shape[2:]) for leaf in leaves(fragment["obs"]))
+        raise UsageError(
+            f"replay.frame_stack is {frame_stack}, but no part of the observation is a stack of that many images: "
+            f"its shape is {shapes}"
+        )
+    for name in ("actions", *extra):
+        stores[name] = map_tree(plain, fragment[name])
+    kinds: dict[str, Any] = {"rewards": np.float32, **dict.fromkeys(FLAGS, np.bool_)}
+    if is_n_step:
+        kinds |= {"n_step_rewards": np.float32, "discounts": np.float32, "steps": np.uint16}
+    return stores | {name: PlainStore(shape, (), dtype, new) for name, dtype in kinds.items()}
+
+
+def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: slice) -> SampleBatch:
+    """Slice of a fragment: selected columns, rows and env slots, as a fragment [T, B].
+
+    Args:
+        fragment: Fragment to slice.
+        names: Columns to take.
+        rows: Row indices [T + 1]; the last one selects the closing observation, and applies to `obs` alone.
+        slots: Env slots.
+    """
+    part = SampleBatch()
+    for name in names:
+        own = rows if name == "obs" else rows[:-1]
+        part[name] = map_tree(lambda leaf, own=own: leaf[own, slots], fragment[name])
+    return part
+
+
+def rows_without_steps(like: Mapping[str, Any], number: int, slots: slice) -> SampleBatch:
+    """Padding fragment: all columns zero, and no row valid.
+
+    Args:
+        like: Example fragment with the columns and all env slots; its length is arbitrary.
+        number: Number of padding rows, T.
+        slots: Env slots of the padding fragment.
+    """
+    rows: Indices = np.zeros(number + 1, np.int64)
+    zeros = SampleBatch(like).map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype))
+    return rows_of(zeros, tuple(like), rows, slots)

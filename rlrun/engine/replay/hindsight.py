@@ -1,0 +1,157 @@
+"""Hindsight experience replay (HER): transitions relabelled with goals that their episode achieved (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.saved_numbers import load_generator
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.replay.episode_places import EpisodePlaces
+from rlrun.engine.replay.replay_config import HindsightConfig
+from rlrun.engine.replay.ring import ReplayRing
+from rlrun.engine.replay.stores import Indices
+from rlrun.engine.replay.streams import Inserted
+
+DESIRED, ACHIEVED = "desired_goal", "achieved_goal"
+
+CHECKED_STEPS = 1000
+"""First env steps whose rewards are compared with those of the goal functions."""
+
+
+class GoalFunctions(Protocol):
+    """Interface of an env's rewards and terminations as functions of goals."""
+
+    def rewards(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.float32]:
+        """Rewards [N] of steps after which goals [N, ...] were achieved, where others were desired."""
+
+    def terminateds(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_] | None:
+        """Whether goals end an episode, [N]; None where terminations do not depend on goals."""
+
+
+MakeGoals = Callable[[], GoalFunctions]
+"""Picklable factory of goal functions: rows are relabelled in whatever process samples them."""
+
+
+class Hindsight:
+    """Relabels sampled transitions with goals achieved in the same episode, and recomputes their rewards.
+
+    Relabelling at sampling draws new goals for each minibatch, stores nothing twice, and leaves priorities to indices.
+    With n-step returns all n rewards are recomputed; the return ends where the new goal terminates the episode.
+    Terminations that the former goal does not explain stay.
+
+    In an episode that is still running, goals are those achieved so far.
+
+    Args:
+        config: Settings of the relabelling.
+        ring: The ring buffer of the transitions.
+        make_goals: Factory of the env's goal functions.
+        seed: Seed of the relabelling's own generator.
+
+    Source:
+        Andrychowicz et al., "Hindsight experience replay", arXiv:1707.01495, algorithm 1 and section 4.5.
+    """
+
+    def __init__(self, config: HindsightConfig, ring: ReplayRing, make_goals: MakeGoals, seed: int) -> None:
+        self.config = config
+        self._ring = ring
+        self._goals = make_goals()
+        self._places = EpisodePlaces(ring)
+        self._checked_steps = 0
+        self._generator = np.random.Generator(np.random.Philox(seed))
+
+    @property
+    def num_bytes(self) -> int:
+        """Allocated bytes of the steps' places in their episodes."""
+        return self._places.num_bytes
+
+    def check(self, fragment: SampleBatch) -> None:
+        """Compares the rewards of the first fragments with those of the env's goal functions.
+
+        Raises:
+            UsageError: Observations have no goals, or rewards are no function of goals.
+        """
+        if self._checked_steps >= CHECKED_STEPS:
+            return
+        obs = fragment["obs"]
+        if not isinstance(obs, dict) or not {DESIRED, ACHIEVED} <= obs.keys():
+            raise UsageError(
+                f"replay.hindsight: observations must be a Dict with {DESIRED} and {ACHIEVED}, and no history "
+                "(model.views); leave hindsight out for other envs"
+            )
+        t, slot = fragment["valid"].nonzero()
+        achieved, desired = obs[ACHIEVED][t + 1, slot], obs[DESIRED][t, slot]
+        computed, given = self._goals.rewards(achieved, desired), fragment["rewards"][t, slot]
+        if len(wrong := np.flatnonzero(~np.isclose(computed, given, rtol=1e-4, atol=1e-5))):
+            raise UsageError(
+                f"replay.hindsight: compute_reward gives {computed[wrong[0]]:g} for a step that was rewarded with "
+                f"{given[wrong[0]]:g}. Rewards must be a function of achieved and desired goal alone: leave out what "
+                "changes them afterwards, such as clip_rewards and wrappers"
+            )
+        self._checked_steps += len(t)
+
+    def insert(self, inserted: Inserted) -> None:
+        """Records the places of inserted steps in their episodes."""
+        self._places.insert(inserted)
+
+    def relabel(self, indices: Indices, batch: SampleBatch) -> None:
+        """Relabels a share of sampled transitions in place.
+
+        Each row takes two numbers from the generator, so minibatches drawn together equal those drawn one by one.
+
+        Args:
+            indices: Indices of the transitions, [S].
+            batch: The transitions, as `ReplayRing.gather` returned them, [S, 1, ...].
+        """
+        draws = self._generator.random((len(indices), 2))
+        rows = np.flatnonzero(draws[:, 0] < self.config.share)
+        chosen = indices[rows]
+        goals = self._ring.observed(self._goal_indices(chosen, draws[rows, 1]), ACHIEVED)
+        for name in ("obs", "next_obs"):
+            batch[name][DESIRED][rows, 0] = goals
+        batch["rewards"][rows, 0], batch["discounts"][rows, 0] = self._returns(chosen, goals)
+
+    def _goal_indices(self, indices: Indices, draws: NDArray[np.float64]) -> Indices:
+        """Entries [N] whose achieved goals become the goals of the steps at indices [N], chosen by uniform draws."""
+        earlier, later = self._places.around(indices)
+        first = {"future": np.ones_like(later), "final": later, "episode": 1 - earlier}[self.config.strategy]
+        return self._ring.streams.later(indices, first + (draws * (later - first + 1)).astype(np.int64))
+
+    def _returns(self, indices: Indices, goals: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """N-step returns and bootstrap discounts [N] of the steps at indices [N] for other goals [N, ...]."""
+        ring, gamma = self._ring, np.float32(self._ring.gamma)
+        total, discounts = np.zeros(len(indices), np.float32), np.ones(len(indices), np.float32)
+        is_open = np.ones(len(indices), np.bool_)
+        for j in range(ring.n_step):
+            present = ring.streams.later(indices, j)
+            following = ring.streams.later(indices, j + 1)
+            achieved = ring.observed(following, ACHIEVED)
+            flags = ring.read(present, ("terminateds", "truncateds"))
+            terminated = self._terminated(flags["terminateds"], achieved, ring.observed(present, DESIRED), goals)
+            total += np.where(is_open, discounts * self._goals.rewards(achieved, goals), 0)
+            discounts[is_open] *= np.where(terminated, np.float32(0), gamma)[is_open]
+            is_open &= ~(terminated | flags["terminateds"] | flags["truncateds"])
+        return total, discounts
+
+    def _terminated(
+        self, stored: NDArray[np.bool_], achieved: NDArray[Any], former: NDArray[Any], goals: NDArray[Any]
+    ) -> NDArray[np.bool_]:
+        """Whether steps terminate their episode for other goals, [N]: by these, or for reasons besides the goal."""
+        by_goal = self._goals.terminateds(achieved, goals)
+        if by_goal is None:
+            return stored
+        by_former = self._goals.terminateds(achieved, former)
+        return by_goal | (stored & ~by_former) if by_former is not None else by_goal
+
+    def state(self) -> dict[str, Any]:
+        """State dict: the generator's state, and the steps' places in their episodes."""
+        return {"generator": dict(self._generator.bit_generator.state), "places": self._places.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the `state()` of a relabelling with an equal ring."""
+        load_generator(self._generator, state["generator"])
+        self._places.load_state(state["places"])

@@ -1,0 +1,175 @@
+"""Replay buffers in the trial's process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.actors.batch_ref import BatchRef
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.replay.replay import GIGABYTES, Awaited, ReplayRatio
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.replay.replay_config import ReplayConfig, SequenceReplayConfig
+from rlrun.engine.replay.sequences import SequenceReplay
+
+if TYPE_CHECKING:
+    from rlrun.engine.replay.hindsight import MakeGoals
+
+NOTHING_AWAITED: Awaited = ((), math.inf)
+
+
+class Experience(Protocol):
+    """In-process replay buffer interface, of single transitions or of sequences."""
+
+    @property
+    def config(self) -> ReplayConfig:
+        """Settings of the replay buffer."""
+
+    @property
+    def stored_steps(self) -> int:
+        """Steps added since the replay was created, overwritten ones included."""
+
+    @property
+    def drawn_batches(self) -> int:
+        """Number of minibatches sampled since the replay was created."""
+
+    @property
+    def num_ready(self) -> int:
+        """Number of transitions or sequences that can be sampled."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Allocated bytes of the replay buffer."""
+
+    def add(self, stream: int, fragment: SampleBatch) -> int:
+        """Adds a fragment [T, B] to the replay and returns its number of valid steps."""
+
+    def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
+        """Samples minibatches of `batch_size` rows each, one after another, with the rows' replay `indices`."""
+
+    def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
+        """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether `state` suffices for bit-exact resumption of the run."""
+
+    def state(self) -> dict[str, Any]:
+        """State dict: the stored experience (if saved) and the sampler's random state."""
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the replay from a `state()` dict."""
+
+
+class LocalReplay:
+    """Synchronous replay in the calling process: a wrapper of an `Experience` buffer.
+
+    Args:
+        experience: Replay buffer that stores the fragments.
+        workers: Indices of the rollout workers.
+    """
+
+    accepts_fragments = True
+    has_minibatch = False
+    declared_metrics = (GIGABYTES,)
+
+    def __init__(self, experience: Experience, workers: Sequence[int]) -> None:
+        self.experience = experience
+        self._streams = {worker: stream for stream, worker in enumerate(workers)}
+
+    @property
+    def stored_steps(self) -> int:
+        """Steps added since the replay was created, overwritten ones included."""
+        return self.experience.stored_steps
+
+    def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
+        """Adds a worker's fragment [T, B] to the replay."""
+        assert isinstance(fragment, SampleBatch)  # references are delivered only to shards
+        self.experience.add(0 if worker is None else self._streams[worker], fragment)
+
+    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
+        """Samples the minibatches that are due, one if it depends on priorities; None if the ratio allows none yet."""
+        experience = self.experience
+        due = ratio.minibatches(experience.stored_steps) - experience.drawn_batches
+        if due < 1 or not experience.num_ready:
+            return None
+        return experience.sample(minibatch_size, env_steps, 1 if experience.config.prioritized else min(due, at_most))
+
+    def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
+        """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""
+        self.experience.update_priorities(indices, priorities)
+
+    def attend(self) -> None:
+        """No-op: the replay has no shards."""
+        return
+
+    def awaited(self) -> Awaited:
+        """No references and no deadline: in-process sampling never blocks."""
+        return NOTHING_AWAITED
+
+    def settings(self) -> dict[str, Any]:
+        """Settings of the replay for the printed dataflow plan."""
+        return {"capacity": self.experience.config.capacity}
+
+    def metrics(self) -> dict[str, float]:
+        """Metric of the memory or disk space allocated by the replay."""
+        return {GIGABYTES.name: self.experience.num_bytes / 1e9}
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether checkpoints include the stored experience."""
+        return self.experience.is_saved
+
+    def state(self) -> dict[str, Any]:
+        """State dict: the stored experience (if saved) and the sampler's random state."""
+        return self.experience.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the replay from a `state()` dict."""
+        self.experience.load_state(state)
+
+    def close(self) -> None:
+        """No-op: the replay owns no processes."""
+        return
+
+
+def local_replay(
+    workers: Sequence[int],
+    run_seed: int,
+    config: ReplayConfig,
+    *,
+    n_step: int,
+    gamma: float,
+    sequences: bool = False,
+    make_goals: MakeGoals | None = None,
+) -> LocalReplay:
+    """Creates an empty local replay of n-step transitions, or of sequences for a recurrent network.
+
+    Args:
+        workers: Indices of the rollout workers.
+        run_seed: Root seed of the trial.
+        config: Settings of the replay.
+        n_step: Length n of the n-step return, before bootstrapping.
+        gamma: Discount factor.
+        sequences: Whether minibatches are of sequences, by a `SequenceReplayConfig`.
+        make_goals: Factory of the env's goal functions, for hindsight; None where the env has none.
+
+    Raises:
+        UsageError: The settings have no length of sequences.
+    """
+    number, seed = len(workers), child_seed(run_seed, "replay")
+    if not sequences:
+        buffer = ReplayBuffer(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed, make_goals=make_goals)
+        return LocalReplay(buffer, workers)
+    if not isinstance(config, SequenceReplayConfig):
+        raise UsageError(
+            f"a replay of sequences needs settings of {SequenceReplayConfig.__module__}:SequenceReplayConfig, not "
+            f"{type(config).__name__}"
+        )
+    return LocalReplay(SequenceReplay(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed), workers)

@@ -1,0 +1,122 @@
+"""Proportional prioritized experience replay: priorities and importance weights (NumPy)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.replay.sum_tree import SumTree
+
+Indices = NDArray[np.int64]
+
+
+class Priorities:
+    """Proportional prioritization: samples index i with P(i) = p_i / sum p, where p_i = (|error_i| + epsilon)^alpha.
+
+    A new index without a TD error gets the largest priority so far. An index that cannot be sampled has priority 0.
+
+    Source:
+        Schaul et al., "Prioritized Experience Replay", arXiv:1511.05952, eq. 1 and algorithm 1 (proportional).
+    """
+
+    def __init__(self, num_indices: int, alpha: float, epsilon: float) -> None:
+        """Initializes all priorities to 0: no index can be sampled yet.
+
+        Args:
+            num_indices: Number of replay indices.
+            alpha: Priority exponent: 0 samples uniformly, 1 in proportion to the error.
+            epsilon: Constant added to the absolute TD errors.
+        """
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self._tree = SumTree(num_indices)
+        self._largest = 1.0
+
+    def add(self, indices: Indices, errors: NDArray[Any] | None = None) -> None:
+        """Adds indices with initial priorities, so that they can be sampled.
+
+        Args:
+            indices: Replay indices, [N].
+            errors: TD errors of the indices, [N]: NaN for an unknown error, None if all are unknown.
+        """
+        if errors is None:
+            self._tree.set(indices, self._largest)
+            return
+        known = self._powers(np.nan_to_num(errors, nan=0.0))
+        self._tree.set(indices, np.where(np.isnan(errors), self._largest, known))
+
+    def remove(self, indices: Indices) -> None:
+        """Sets the priorities of indices [N] to 0, so that they are no longer sampled."""
+        self._tree.set(indices, 0.0)
+
+    def update(self, indices: Indices, errors: NDArray[Any]) -> None:
+        """Updates the priorities of indices [N] from new TD errors [N]; the last of duplicate indices counts."""
+        self._tree.set(indices, self._powers(errors))
+
+    def _powers(self, errors: NDArray[Any]) -> NDArray[np.float64]:
+        """Priorities (|error| + epsilon)^alpha from TD errors.
+
+        Non-finite errors get the largest priority so far: divergence is reported elsewhere and must not raise here.
+        """
+        powers: NDArray[np.float64] = (np.abs(errors, dtype=np.float64) + self.epsilon) ** self.alpha
+        largest = float(np.maximum.reduce(powers, initial=0.0))
+        if math.isfinite(largest):
+            self._largest = max(self._largest, largest)
+        else:
+            finite = np.isfinite(powers)
+            self._largest = float(powers.max(initial=self._largest, where=finite))
+            powers[~finite] = self._largest
+        return powers
+
+    def draw(self, generator: np.random.Generator, number: int) -> Indices:
+        """Stratified sampling by priority: one index from each of `number` equal segments of the priority mass.
+
+        Raises:
+            RuntimeError: All priorities are 0.
+        """
+        if not self._tree.total:
+            raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
+        return self._tree.draw((generator.random(number) + np.arange(number)) / number)
+
+    def weights(self, indices: Indices, beta: float) -> NDArray[np.float32]:
+        """Importance-sampling weights of sampled indices, normalized by the largest weight, [N].
+
+        w_i = (M P(i))^-beta / max_j (M P(j))^-beta with M sampleable indices. M and the sum of the priorities cancel.
+
+        Args:
+            indices: The indices of a minibatch, [N].
+            beta: Importance-sampling exponent: 0 for no correction, 1 for full correction.
+
+        Source:
+            arXiv:1511.05952, section 3.4.
+        """
+        powers = self._tree.values.take(indices)
+        weights: NDArray[np.float32] = ((powers / np.minimum.reduce(powers)) ** -beta).astype(np.float32)
+        return weights
+
+    def sample(
+        self, generator: np.random.Generator, batch_size: int, number: int, beta: float
+    ) -> tuple[Indices, NDArray[np.float32]]:
+        """Samples the indices of minibatches, one after another, and their weights, [number * batch_size] each."""
+        drawn = [self.draw(generator, batch_size) for _ in range(number)]
+        weights = [self.weights(indices, beta) for indices in drawn]
+        return np.concatenate(drawn), np.concatenate(weights)
+
+    @property
+    def num_bytes(self) -> int:
+        """Allocated bytes of the sum tree."""
+        return self._tree.num_bytes
+
+    def state(self) -> dict[str, Any]:
+        """State dict with a copy of all priorities."""
+        return {"values": self._tree.values.copy(), "largest": self._largest}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the priorities from a `state()` dict."""
+        self._tree.set_all(state["values"])
+        self._largest = float(state["largest"])
+        if not 0 < self._largest < math.inf:
+            raise ValueError(f"the largest priority is {self._largest}")

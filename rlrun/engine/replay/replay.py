@@ -1,0 +1,116 @@
+"""Interface of replay buffers for dataflows: in-process, or sharded over Ray actors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.actors.batch_ref import BatchRef
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.replay.replay_config import ReplayConfig
+from rlrun.engine.settings.metric import Metric
+
+Awaited = tuple[tuple[Any, ...], float]
+"""Ray references and a deadline (`time.monotonic`) to wait for; no state changes before one of these is ready."""
+
+GIGABYTES = Metric("replay/gigabytes", "GB", "Memory, or disk space, allocated for the replay buffer")
+
+
+@dataclass(frozen=True)
+class ReplayRatio:
+    """Replay ratio: deterministic number of minibatches to sample per stored step.
+
+    Attributes:
+        training_intensity: Minibatches per step stored after learning starts.
+        learning_starts: Steps stored before the first minibatch.
+    """
+
+    training_intensity: float
+    learning_starts: float
+
+    def minibatches(self, stored_steps: int) -> int:
+        """Total number of minibatches allowed after `stored_steps`; at most 0 before learning starts."""
+        return math.floor(self.training_intensity * (stored_steps - self.learning_starts) + 1e-9)
+
+
+class Replay(Protocol):
+    """Replay buffer interface: stores workers' fragments and samples minibatches, possibly asynchronously."""
+
+    @property
+    def stored_steps(self) -> int:
+        """Steps added since the replay was created, overwritten ones included."""
+
+    @property
+    def accepts_fragments(self) -> bool:
+        """Whether the replay accepts further fragments now: backpressure on the rollout workers."""
+
+    def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
+        """Adds a worker's fragment [T, B] to the replay; asynchronously if the replay is sharded."""
+
+    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
+        """Samples minibatches; None if the replay ratio allows none yet, or none has arrived from the shards.
+
+        Args:
+            minibatch_size: Number of rows of a minibatch.
+            env_steps: Total env steps so far, for hyperparameter schedules.
+            ratio: Replay ratio that limits the number of minibatches.
+            at_most: Largest number of minibatches, whose rows follow each other: S in all.
+
+        Returns:
+            Sampled rows, with their replay `indices` [S] for `update_priorities`.
+        """
+
+    @property
+    def has_minibatch(self) -> bool:
+        """Whether a minibatch requested from a shard has arrived and not been taken yet."""
+
+    def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
+        """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""
+
+    def attend(self) -> None:
+        """Processes the shards' finished calls without blocking."""
+
+    def awaited(self) -> Awaited:
+        """Ray references and deadline until which the replay has no work to do."""
+
+    def settings(self) -> dict[str, Any]:
+        """Settings of the replay for the printed dataflow plan."""
+
+    @property
+    def declared_metrics(self) -> Sequence[Metric]:
+        """Names and descriptions of the metrics that `metrics` reports."""
+
+    def metrics(self) -> dict[str, float]:
+        """Replay metrics for an iteration's results, by name."""
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether `state` suffices for bit-exact resumption of the run."""
+
+    def state(self) -> dict[str, Any]:
+        """State dict: the stored experience (if saved) and the sampler's random state."""
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the replay from a `state()` dict."""
+
+    def close(self) -> None:
+        """Terminates the shards' actors."""
+
+
+class ReplayFactory(Protocol):
+    """Constructor of empty replays of a trainee's fragments."""
+
+    def __call__(self, config: ReplayConfig, *, n_step: int, gamma: float, sequences: bool = False) -> Replay:
+        """Creates an empty replay of n-step transitions, or of sequences for a recurrent network.
+
+        Args:
+            config: Settings of the replay.
+            n_step: Length n of the n-step return, before bootstrapping.
+            gamma: Discount factor.
+            sequences: Whether minibatches are of sequences, by a `SequenceReplayConfig`.
+        """

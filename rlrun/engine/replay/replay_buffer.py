@@ -1,0 +1,254 @@
+"""Replay buffer of single n-step transitions, uniform or prioritized."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.saved_numbers import as_count, load_generator
+from rlrun.engine.functional.schedules import value_at
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.replay.priorities import Priorities
+from rlrun.engine.replay.replay_config import ReplayConfig
+from rlrun.engine.replay.ring import ReplayRing
+from rlrun.engine.replay.streams import Inserted
+
+if TYPE_CHECKING:
+    from rlrun.engine.replay.hindsight import Hindsight, MakeGoals
+
+PRIORITIES = "priorities"
+"""Name of a fragment's column of initial replay priorities, [T, B]; see `InitialPriorities`."""
+
+
+class ReplayBuffer:
+    """Replay buffer of n-step transitions: stores fragments, and samples minibatches uniformly or by priority.
+
+    Attributes:
+        config: Settings of the replay buffer.
+        stored_steps: Steps added since creation, overwritten ones included.
+        drawn_batches: Minibatches sampled since creation.
+
+    Args:
+        config: Settings of the replay buffer.
+        num_workers: Number of rollout workers.
+        n_step: Maximum length n of an n-step transition.
+        gamma: Discount factor.
+        seed: Seed of the sampler.
+        make_goals: Factory of the env's goal functions, for hindsight; None where the env has none.
+
+    Raises:
+        UsageError: Hindsight is asked for without goal functions.
+    """
+
+    def __init__(
+        self,
+        config: ReplayConfig,
+        *,
+        num_workers: int,
+        n_step: int,
+        gamma: float,
+        seed: int,
+        make_goals: MakeGoals | None = None,
+    ) -> None:
+        if config.hindsight is not None and make_goals is None:
+            raise UsageError(
+                "replay.hindsight relabels goals of a single-agent env, from a replay of its own steps; leave it out"
+            )
+        self.config = config
+        self.stored_steps = 0
+        self.drawn_batches = 0
+        self._ring = ReplayRing(
+            config.capacity, num_workers, n_step, gamma, frame_stack=config.frame_stack, on_disk=config.on_disk
+        )
+        self._priorities: Priorities | None = None
+        # Initial priorities of fragments, by index, until their steps can be drawn.
+        self._initial_priorities: NDArray[np.float32] | None = None
+        self._generator = np.random.Generator(np.random.Philox(seed))
+        self._make_goals = make_goals
+        self._hindsight_seed = child_seed(seed, "hindsight")
+        self._hindsight: Hindsight | None = None
+
+    @property
+    def num_ready(self) -> int:
+        """Number of transitions that can be sampled."""
+        return self._ring.num_ready
+
+    @property
+    def num_bytes(self) -> int:
+        """Allocated bytes of the ring buffer and the priorities."""
+        initial = 0 if self._initial_priorities is None else self._initial_priorities.nbytes
+        places = 0 if self._hindsight is None else self._hindsight.num_bytes
+        return self._ring.num_bytes + initial + places + (0 if self._priorities is None else self._priorities.num_bytes)
+
+    def add(self, worker: int, fragment: SampleBatch) -> int:
+        """Adds a fragment [T, B] to the replay and returns its number of valid steps.
+
+        Args:
+            worker: Number of the worker that collected the fragment, from 0.
+            fragment: Columns of experience, with raw (unfiltered) observations. Initial priorities are the column
+                `priorities` [T, B] if present, else the largest priority so far.
+        """
+        hindsight = self._relabelling()
+        if hindsight is not None:
+            hindsight.check(fragment)
+        for inserted in self._ring.insert(worker, fragment):
+            if hindsight is not None:
+                hindsight.insert(inserted)
+            if self.config.prioritized:
+                self._prioritize(inserted, fragment.get(PRIORITIES))
+        steps = int(np.count_nonzero(fragment["valid"]))
+        self.stored_steps += steps
+        return steps
+
+    def _relabelling(self) -> Hindsight | None:
+        """The relabelling, created at first use with the env that it asks; None without."""
+        if self._hindsight is None and self.config.hindsight is not None and self._make_goals is not None:
+            from rlrun.engine.replay.hindsight import Hindsight
+
+            self._hindsight = Hindsight(self.config.hindsight, self._ring, self._make_goals, self._hindsight_seed)
+        return self._hindsight
+
+    def _prioritize(self, inserted: Inserted, priorities: NDArray[Any] | None) -> None:
+        if self._priorities is None:
+            self._priorities = self._new_priorities()
+        if priorities is not None and self._initial_priorities is None:
+            self._initial_priorities = np.full(self._ring.streams.num_indices, np.nan, np.float32)
+        if len(inserted.overwritten):
+            self._priorities.remove(inserted.overwritten)
+        if self._initial_priorities is None:
+            self._priorities.add(inserted.ready)
+        else:
+            slots = np.arange(self._ring.num_slots)[inserted.slots]
+            indices = self._ring.streams.numbered(inserted.worker, inserted.rows[:-1, None], slots)
+            self._initial_priorities[indices] = (
+                np.nan if priorities is None else priorities[inserted.steps, inserted.slots]
+            )
+            self._priorities.add(inserted.ready, self._initial_priorities[inserted.ready])
+
+    def _new_priorities(self) -> Priorities:
+        return Priorities(self._ring.streams.num_indices, self.config.priority_alpha, self.config.priority_epsilon)
+
+    def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
+        """Samples minibatches of n-step transitions in one vectorized call, with results equal to as many calls.
+
+        Args:
+            batch_size: Number of transitions of a minibatch.
+            env_steps: Total env steps so far, for hyperparameter schedules.
+            number: Number of minibatches, whose rows follow each other: S in all.
+
+        Returns:
+            Rows [S, 1] with `obs`, `actions`, `rewards` and `discounts` (over n steps), `next_obs`,
+            `valid`, importance `weights`, and the replay `indices` [S] for `update_priorities`.
+
+        Raises:
+            RuntimeError: No transition can be sampled yet.
+        """
+        indices, weights = self._drawn(batch_size, env_steps, number)
+        batch = self._ring.gather(indices)
+        if self._hindsight is not None:
+            self._hindsight.relabel(indices, batch)
+        batch["weights"], batch["indices"] = weights[:, None], indices
+        return batch
+
+    def minibatches(self, number: int, batch_size: int, env_steps: int) -> SampleBatch:
+        """Samples several minibatches as `sample` does, with a dimension of minibatches.
+
+        Args:
+            number: Number of minibatches, N.
+            batch_size: Transitions per minibatch, S.
+            env_steps: Total env steps so far, for hyperparameter schedules.
+
+        Returns:
+            The columns of `sample`, [N, S, ...].
+
+        Raises:
+            RuntimeError: No transition can be sampled yet.
+        """
+        rows = self.sample(batch_size, env_steps, number)
+        return rows.map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
+
+    def peek(self, number: int, generator: np.random.Generator) -> SampleBatch:
+        """Samples transitions uniformly with another random generator; not counted as a minibatch.
+
+        Args:
+            number: Number of transitions, S.
+            generator: Random generator to sample with.
+
+        Returns:
+            The columns of `ReplayRing.gather`, [S, 1, ...].
+        """
+        return self._ring.gather(self._ring.draw(generator, number))
+
+    def transitions(self) -> SampleBatch:
+        """All N sampleable transitions: columns of `ReplayRing.gather`, `terminateds` [N, 1], `indices` [N]."""
+        indices = self._ring.ready_indices()
+        ends = self._ring.read(indices[:, None], ("terminateds",))
+        return SampleBatch(self._ring.gather(indices), **ends, indices=indices)
+
+    def _drawn(self, batch_size: int, env_steps: int, number: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Samples the replay indices of minibatches and their importance weights, [S] each."""
+        self.drawn_batches += number
+        if self._priorities is None:
+            return self._ring.draw(self._generator, batch_size, number), np.ones(batch_size * number, np.float32)
+        beta = value_at(self.config.priority_beta, env_steps)
+        return self._priorities.sample(self._generator, batch_size, number, beta)
+
+    def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[Any]) -> None:
+        """Sets the priorities of sampled transitions; a no-op for uniform replay.
+
+        Args:
+            indices: Replay `indices` [S] of a minibatch; indices overwritten since sampling are skipped.
+            priorities: Absolute TD errors of the transitions, [S]; empty to change no priority.
+        """
+        if self._priorities is None or not len(priorities):
+            return
+        ready = self._ring.are_ready(indices)
+        if np.count_nonzero(ready) < len(ready):
+            indices, priorities = indices[ready], priorities[ready]
+        self._priorities.update(indices, priorities)
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether checkpoints include the stored experience."""
+        return self.config.saves(self.num_bytes)
+
+    def state(self) -> dict[str, Any]:
+        """State dict: the sampler's random state, and a copy of the experience if checkpoints include it."""
+        state: dict[str, Any] = {"generator": dict(self._generator.bit_generator.state), "kept": None}
+        if self.is_saved:
+            state["kept"] = {
+                "stored_steps": self.stored_steps,
+                "drawn_batches": self.drawn_batches,
+                "ring": self._ring.state(),
+                "priorities": None if self._priorities is None else self._priorities.state(),
+                "told": None if self._initial_priorities is None else self._initial_priorities.copy(),
+            }
+            if self._hindsight is not None:
+                state["kept"]["hindsight"] = self._hindsight.state()
+        return state
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the `state()` of a replay with equal settings into this empty replay.
+
+        Without saved experience the replay stays empty, and collects `learning_starts` steps before learning resumes.
+        """
+        load_generator(self._generator, state["generator"])
+        kept = state["kept"]
+        if kept is None:
+            return
+        self.stored_steps, self.drawn_batches = as_count(kept["stored_steps"]), as_count(kept["drawn_batches"])
+        self._ring.load_state(kept["ring"])
+        if kept["priorities"] is not None:
+            self._priorities = self._new_priorities()
+            self._priorities.load_state(kept["priorities"])
+        hindsight = self._relabelling()
+        if hindsight is not None and "hindsight" in kept:
+            hindsight.load_state(kept["hindsight"])
+        initial = None if kept["told"] is None else np.array(kept["told"], np.float32)
+        if initial is not None and initial.shape != (self._ring.streams.num_indices,):
+            raise ValueError(f"priorities {initial.shape} of {self._ring.streams.num_indices} rows")
+        self._initial_priorities = initial

@@ -1,0 +1,73 @@
+"""Settings of replay buffers."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from rlrun.engine.settings.config import (
+    ConfigModel,
+    Fraction,
+    NonEmptyText,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Schedule,
+)
+
+SAVED_UP_TO_BYTES = 500_000_000
+"""Largest replay in bytes whose experience `save_in_checkpoints: auto` includes in checkpoints."""
+
+
+class HindsightConfig(ConfigModel):
+    """Settings of hindsight experience replay (HER, Andrychowicz et al., arXiv:1707.01495)."""
+
+    strategy: Literal["future", "final", "episode"] = "future"
+    """Goals of relabelled transitions: achieved later in the episode, at its end, or anywhere in it."""
+    share: Fraction = 0.8
+    """Share of sampled transitions that are relabelled; k / (k + 1) in terms of the paper's k = 4."""
+
+
+class ReplayConfig(ConfigModel):
+    """Settings of a replay buffer: capacity, prioritization, storage and checkpointing."""
+
+    capacity: PositiveInt = 100_000
+    """Capacity in env steps, over all workers and env slots; the newest steps overwrite the oldest."""
+    prioritized: bool = False
+    """Whether transitions are sampled in proportion to priorities from their last TD errors (prioritized experience
+    replay, Schaul et al., arXiv:1511.05952); otherwise uniformly."""
+    priority_alpha: NonNegativeFloat = 0.6
+    """Priority exponent alpha: 0 samples uniformly, 1 in proportion to the TD error."""
+    priority_beta: Schedule = 0.4
+    """Importance-sampling exponent beta, which corrects the bias of prioritized sampling: 0 for no correction, 1 for
+    full."""
+    priority_epsilon: PositiveFloat = 1e-6
+    """Constant added to absolute TD errors, so that transitions with an error of 0 are still sampled."""
+    hindsight: HindsightConfig | None = None
+    """Hindsight experience replay, for envs with goals; `{}` for its defaults, null for none."""
+    frame_stack: PositiveInt | None = None
+    """Number of images in a stacked observation (newest last), such as 4 for Atari; each image is then stored once
+    instead of in every stack. Null stores observations unchanged."""
+    on_disk: NonEmptyText | None = None
+    """Directory for the experience, in memory-mapped files that are freed with the trial's process; null for memory."""
+    save_in_checkpoints: Literal["auto"] | bool = "auto"
+    """Whether checkpoints include the experience, for bit-exact resumption. Without it, a resumed run collects
+    `learning_starts` steps again before learning. "auto" includes up to 500 MB."""
+
+    def saves(self, num_bytes: int) -> bool:
+        """Whether checkpoints include the experience of a replay of `num_bytes` bytes."""
+        return num_bytes <= SAVED_UP_TO_BYTES if self.save_in_checkpoints == "auto" else self.save_in_checkpoints
+
+
+class SequenceReplayConfig(ReplayConfig):
+    """Settings of a sequence replay for recurrent networks: sequence length, burn-in and overlap."""
+
+    extra_columns: ClassVar[tuple[str, ...]] = ()
+    """Names of further columns [T, B] of fragments that sequences have."""
+
+    length: PositiveInt = 20
+    """Sequence length of a recurrent network: steps in the loss, after burn-in."""
+    burn_in: NonNegativeInt = 20
+    """Burn-in of a recurrent network: steps before those in the loss, which only update the recurrent state."""
+    stride: PositiveInt = 10
+    """Distance in steps between possible sequence starts for a recurrent network; below `length`, sequences overlap."""

@@ -1,0 +1,374 @@
+"""Ring buffer of replay: consecutive fragments per worker, where the newest rows overwrite the oldest (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.packing import filled_rows
+from rlrun.engine.data.restored_rows import RestoredRows
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.data.views import VIEW_FRAMES, viewed
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.replay.columns import FLAGS, has_frames, rows_of, rows_without_steps, stores_for
+from rlrun.engine.replay.memory import zeros_in
+from rlrun.engine.replay.n_step import n_step_transitions
+from rlrun.engine.replay.stores import Indices, Store
+from rlrun.engine.replay.streams import Cursor, Inserted, Streams
+
+_NONE: Indices = np.zeros(0, np.int64)
+
+
+class ReplayRing:
+    """Ring buffer of env steps [workers, rows, slots] with n-step transitions; stores each observation once.
+
+    A worker's fragments are stored in consecutive rows, and a step's next observation is in the next row. A row with
+    an episode's final observation holds no step and is never sampled. After a worker's restart, the new fragment begins
+    one row later: the skipped row holds the final observation of the interrupted episode.
+
+    Empty rows (`rlrun.engine.data.packing`) are not stored. From a worker's first empty row on, each env slot has its
+    own write position; until then all slots share one, which is faster.
+
+    A step can be sampled once all steps of its n-step transition are stored.
+
+    Windows over several observations (`rlrun.engine.data.views`) are stored as single observations, and rebuilt when
+    read.
+
+    To sample other units than steps, such as sequences: `streams` computes indices of entries, `read` reads entries,
+    and the result of `insert` lists new and overwritten rows. Fragment columns named by `extra` (recurrent state,
+    episode starts) are stored too.
+
+    Args:
+        capacity: Capacity in steps, over all workers.
+        num_workers: Number of workers. The rows of each are capacity / (workers * env slots).
+        n_step: Maximum length n of an n-step transition.
+        gamma: Discount factor.
+        extra: Names of additional columns to store, each [T, B, ...] or a tree of such arrays.
+        frame_stack: Number of images in a frame stack (newest last), each of which is stored once. None if
+            observations have no frame stack.
+        on_disk: Directory of memory-mapped files for the columns; None for RAM.
+
+    Attributes:
+        num_ready: Number of steps that can be sampled.
+        streams: Flat indexing of entries, and write positions; no entries before the first insertion.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        num_workers: int,
+        n_step: int,
+        gamma: float,
+        *,
+        extra: Sequence[str] = (),
+        frame_stack: int | None = None,
+        on_disk: str | None = None,
+    ) -> None:
+        self.capacity = capacity
+        self.num_workers = num_workers
+        self.n_step = n_step
+        self.gamma = gamma
+        self.extra = tuple(extra)
+        self.frame_stack = frame_stack
+        self.on_disk = on_disk
+        self.num_ready = 0
+        # Earlier rows that a row's windows or stacks are read from.
+        self._reach = 0 if frame_stack is None else frame_stack - 1
+        self.streams = Streams(num_workers, 0, 0, self._reach)
+        self._names = ("obs", "actions", "rewards", *FLAGS, *extra)
+        self._stores: dict[str, Any] = {}
+        self._flat_stores: dict[str, list[Store]] = {}
+        self._like: dict[str, Any] = {}
+        self._restored = RestoredRows()
+        self._ready = np.zeros(0, np.bool_)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows per worker; 0 before the first insertion."""
+        return self.streams.rows
+
+    @property
+    def num_slots(self) -> int:
+        """Number of env slots per worker; 0 before the first insertion."""
+        return self.streams.num_slots
+
+    def insert(self, worker: int, fragment: SampleBatch) -> list[Inserted]:
+        """Appends a fragment [T, B] to a worker's rows, overwriting the oldest.
+
+        Args:
+            worker: Number of the worker.
+            fragment: Columns of the fragment; `obs` has T + 1 rows.
+
+        Returns:
+            Inserted and lost rows: one entry for all env slots together, or one per slot that received rows.
+
+        Raises:
+            UsageError: The capacity is too small for the fragment.
+        """
+        fragment = viewed(fragment)
+        length = len(fragment["valid"])
+        if not self._stores:
+            self._allocate(fragment)
+        if self._restored.waits:
+            self._restored.compare(self._no_rows(fragment))
+        least = length + self.n_step + 2 + self._reach
+        if least > self.rows:
+            raise UsageError(
+                f"a replay of {self.capacity:,} steps has {self.rows} rows for each env and is too small for fragments "
+                f"of {length}: set replay.capacity to at least {least * self.num_workers * self.num_slots:,}"
+            )
+        cursor = self.streams.shared(worker)
+        if cursor is not None:
+            continues = self._continues(worker, cursor, fragment)
+            if continues is not None and not self._has_gap(worker, cursor, fragment):
+                closes = cursor.begun and not continues
+                return [self._append(worker, cursor, fragment, slice(None), closes=closes, continues=continues)]
+            self.streams.part(worker)
+        filled = filled_rows(fragment["valid"], fragment["terminateds"] | fragment["truncateds"])
+        slots = [(cursor, filled[:, cursor.slots.start].nonzero()[0]) for cursor in self.streams.each(worker)]
+        return [self._append_packed(worker, cursor, fragment, rows) for cursor, rows in slots if len(rows)]
+
+    def pad(self, worker: int, number: int) -> list[Inserted]:
+        """Appends padding rows without steps to all env slots of a worker whose experience is complete."""
+        inserted = []
+        for cursor in self.streams.each(worker):
+            part = rows_without_steps(self._like, number, cursor.slots)
+            inserted.append(self._append(worker, cursor, part, slice(None), closes=True, continues=False))
+        return inserted
+
+    def _has_gap(self, worker: int, cursor: Cursor, fragment: SampleBatch) -> bool:
+        """Whether a fragment has empty rows; row 0 of a worker's first fragment may be a final observation."""
+        valid = fragment["valid"]
+        if np.count_nonzero(valid) == valid.size:
+            return False
+        ended = self._has_ended(worker, cursor) if cursor.begun else np.ones(self.num_slots, np.bool_)
+        filled = filled_rows(valid, fragment["terminateds"] | fragment["truncateds"], ended)[:-1]
+        return int(np.count_nonzero(filled)) < filled.size
+
+    def _has_ended(self, worker: int, cursor: Cursor) -> NDArray[np.bool_]:
+        """Whether each slot's last step ended its episode, [slots]."""
+        terminated, truncated, valid = (self._last(name, worker, cursor) for name in FLAGS)
+        return (terminated | truncated) & valid
+
+    def _last(self, name: str, worker: int, cursor: Cursor) -> NDArray[np.bool_]:
+        last: NDArray[np.bool_] = self._values(name)[worker, (cursor.head - 1) % self.rows, cursor.slots]
+        return last
+
+    def _continues(self, worker: int, cursor: Cursor, part: SampleBatch) -> bool | None:
+        """Whether rows continue the stored episode: equal observations at the seam; None if only some slots do.
+
+        A restarted env with an identical first observation is indistinguishable, for the policy as well.
+        """
+        if not cursor.begun:
+            return False
+        heads = self.streams.heads(worker, cursor)
+        last = [store.read(heads) for store in self._flat_stores["obs"]]
+        pairs = [(before, leaf[0]) for before, leaf in zip(last, _leaves(part["obs"]), strict=True)]
+        if all(before.tobytes() == after.tobytes() for before, after in pairs):
+            return True
+        same = (all(before[i].tobytes() == after[i].tobytes() for before, after in pairs) for i in range(len(heads)))
+        return None if any(same) else False
+
+    def _append_packed(self, worker: int, cursor: Cursor, fragment: SampleBatch, rows: Indices) -> Inserted:
+        """Appends the non-empty rows of one env slot; the last one is the closing observation."""
+        part = rows_of(fragment, self._names, rows, cursor.slots)
+        # After an episode's end nothing continues, even if the next observation equals the final one. If the row before
+        # the head holds no step, there is nothing to close.
+        continues = bool(self._continues(worker, cursor, part)) and not self._has_ended(worker, cursor).any()
+        closes = cursor.begun and not continues and bool(self._last("valid", worker, cursor).all())
+        return self._append(worker, cursor, part, rows[:-1], closes=closes, continues=continues)
+
+    def _append(
+        self, worker: int, cursor: Cursor, part: SampleBatch, steps: slice | Indices, *, closes: bool, continues: bool
+    ) -> Inserted:
+        """Appends consecutive rows without gaps, [T, slots of the cursor].
+
+        Args:
+            worker: Number of the worker.
+            cursor: Write position of the env slots.
+            part: Columns of the rows to append.
+            steps: Indices of the appended rows in their fragment.
+            closes: Whether the head holds a final observation; appending then starts one row later.
+            continues: Whether the head already holds the first observation of the new rows.
+        """
+        streams, rows, slots = self.streams, self.streams.rows, cursor.slots
+        length, head, closing = len(part["valid"]), cursor.head, int(closes)
+        if closes:
+            self._close(worker, cursor)
+        first = (head + closing) % rows
+        lost = closing + length + 1 + self._reach
+        overwritten = self._retire(worker, cursor, lost)
+        own, within = streams.span(first, length + 1), streams.span(first, length)
+        for name in self._names:
+            for store, leaf in zip(self._flat_stores[name], _leaves(part[name]), strict=True):
+                store.write(worker, own if name == "obs" else within, slots, leaf, continues=continues)
+        streams.advance(worker, cursor, closing + length)
+        self._values("valid")[worker, cursor.head, slots] = False  # a step there is overwritten
+        before = min(self.n_step - 1 + closing, cursor.filled - length) if self.n_step > 1 else 0
+        return Inserted(
+            worker=worker,
+            slots=slots,
+            steps=steps,
+            rows=streams.row_numbers(first, length + 1),
+            lost=streams.row_numbers(head, lost),
+            overwritten=overwritten,
+            ready=self._add_transitions(worker, slots, (first - before) % rows, before + length),
+        )
+
+    def _no_rows(self, fragment: SampleBatch) -> dict[str, Any]:
+        """Empty fragment [0, B, ...] with the stored columns."""
+        return {name: map_tree(lambda leaf: leaf[:0].copy(), fragment[name]) for name in self._names}
+
+    def _allocate(self, fragment: SampleBatch) -> None:
+        self._like = self._no_rows(fragment)
+        num_slots = fragment["valid"].shape[1]
+        if has_frames(fragment):
+            self._reach = max(self._reach, leaves(fragment["obs"][VIEW_FRAMES])[0].shape[2] - 1)
+        rows = self.capacity // (self.num_workers * num_slots)
+        self.streams = Streams(self.num_workers, rows, num_slots, self._reach)
+        self._stores = stores_for(
+            fragment,
+            (self.num_workers, rows, num_slots),
+            extra=self.extra,
+            is_n_step=self.n_step > 1,
+            frame_stack=self.frame_stack,
+            new=zeros_in(self.on_disk),
+        )
+        self._flat_stores = {name: leaves(tree) for name, tree in self._stores.items()}
+        self._ready = np.zeros((self.num_workers, rows, num_slots), np.bool_)
+
+    def _close(self, worker: int, cursor: Cursor) -> None:
+        """Marks each slot's last step as truncated unless terminated; the head then holds its final observation."""
+        last, slots = (cursor.head - 1) % self.rows, cursor.slots
+        self._values("truncateds")[worker, last, slots] |= ~self._values("terminateds")[worker, last, slots]
+        for name in (*FLAGS, "rewards"):
+            self._values(name)[worker, cursor.head, slots] = 0
+
+    def _values(self, name: str) -> NDArray[Any]:
+        values: NDArray[Any] = self._stores[name].values
+        return values
+
+    def _retire(self, worker: int, cursor: Cursor, number: int) -> Indices:
+        """Invalidates `number` rows from the head on, before overwriting; returns the indices that could be sampled."""
+        first, slots = cursor.head, cursor.slots
+        if cursor.filled < self.rows and first + number <= self.rows:
+            return _NONE  # these rows were never written
+        rows = self.streams.span(first, number)
+        where, offsets = self._ready[worker, rows, slots].nonzero()
+        if not len(where):
+            return _NONE
+        self.num_ready -= len(where)
+        self._ready[worker, rows, slots] = False
+        return self.streams.numbered(worker, (first + where) % self.rows, offsets + slots.start)
+
+    def _add_transitions(self, worker: int, slots: slice, first: int, number: int) -> Indices:
+        """Computes the n-step transitions of consecutive rows; returns the indices that can be sampled from now on."""
+        rows = self.streams.span(first, number)
+        if self.n_step == 1:
+            new = self._values("valid")[worker, rows, slots]
+            self._ready[worker, rows, slots] = new
+        else:
+            own = {name: self._values(name)[worker, rows, slots] for name in ("rewards", *FLAGS)}
+            found = n_step_transitions(**own, gamma=self.gamma, n_step=self.n_step)
+            self._values("n_step_rewards")[worker, rows, slots] = found.rewards
+            self._values("discounts")[worker, rows, slots] = found.discounts
+            self._values("steps")[worker, rows, slots] = found.steps
+            new = found.complete & ~self._ready[worker, rows, slots]
+            self._ready[worker, rows, slots] |= new
+        where, offsets = new.nonzero()
+        self.num_ready += len(where)
+        return self.streams.numbered(worker, (first + where) % self.rows, offsets + slots.start)
+
+    def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
+        """Samples step indices uniformly with replacement, [times * number]; see `Streams.draw`.
+
+        Raises:
+            RuntimeError: No step can be sampled yet.
+        """
+        if not self.num_ready:
+            raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
+        return self.streams.draw(generator, number, times, self._ready.reshape(-1))
+
+    def ready_indices(self) -> Indices:
+        """Indices of all steps that can be sampled, ascending."""
+        found: Indices = np.flatnonzero(self._ready)
+        return found
+
+    def gather(self, indices: Indices) -> SampleBatch:
+        """Gathers the n-step transitions at indices [N], as rows [N, 1] with the bootstrap observation `next_obs`."""
+        indices, stores = indices[:, None], self._stores
+        obs, read = stores["obs"], methodcaller("read", indices)
+        if self.n_step == 1:
+            following = self.streams.later(indices, 1)
+            rewards, discounts = read(stores["rewards"]), ~read(stores["terminateds"]) * np.float32(self.gamma)
+        else:
+            following = self.streams.later(indices, read(stores["steps"]).astype(np.int64))
+            rewards, discounts = read(stores["n_step_rewards"]), read(stores["discounts"])
+        return SampleBatch(
+            obs=map_tree(read, obs),
+            actions=map_tree(read, stores["actions"]),
+            rewards=rewards,
+            discounts=discounts,
+            next_obs=map_tree(methodcaller("read", following), obs),
+            valid=read(stores["valid"]),  # all true: steps alone are ready
+        )
+
+    def read(self, indices: Indices, names: Sequence[str]) -> SampleBatch:
+        """Gathers stored columns at indices [...], without n-step returns.
+
+        Invalid entries hold no step: only `obs` is meaningful there, as an episode's final observation or the last
+        one before an interruption. The newest row of a worker is such an entry too.
+
+        Args:
+            indices: Flat indices of entries, [...].
+            names: Some of `obs`, `actions`, `rewards`, `terminateds`, `truncateds`, `valid` and the `extra` columns.
+        """
+        return SampleBatch({name: map_tree(lambda store: store.read(indices), self._stores[name]) for name in names})
+
+    def observed(self, indices: Indices, key: str) -> NDArray[Any]:
+        """Gathers one part of the stored Dict observations at indices [...], such as a goal, as [..., *shape]."""
+        part: NDArray[Any] = self._stores["obs"][key].read(indices)
+        return part
+
+    def are_ready(self, indices: Indices) -> NDArray[np.bool_]:
+        """Whether the steps at indices [...] can be sampled, [...]."""
+        ready: NDArray[np.bool_] = self._ready.reshape(-1).take(indices)
+        return ready
+
+    @property
+    def num_bytes(self) -> int:
+        """Allocated bytes of all columns."""
+        stores = [store for stores in self._flat_stores.values() for store in stores]
+        return int(self._ready.nbytes + sum(store.num_bytes for store in stores))
+
+    def state(self) -> dict[str, Any]:
+        """State dict: all stored rows and the write positions."""
+        rows = self.streams.num_used_rows
+        return {
+            "streams": self.streams.state(),
+            "like": self._like,
+            "ready": self._ready[:, :rows].copy() if self._stores else None,
+            "stores": {name: map_tree(lambda store: store.state(rows), tree) for name, tree in self._stores.items()},
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores rows and write positions from a `state()` dict."""
+        if not state["like"]:
+            return
+        self._allocate(SampleBatch(state["like"]))
+        self._restored.load([self._like])
+        self.streams.load_state(state["streams"])
+        for name, stores in self._stores.items():
+            map_tree(lambda store, saved: store.load_state(saved), stores, state["stores"][name])
+        self._ready[:, : state["ready"].shape[1]] = state["ready"]
+        self.num_ready = int(np.count_nonzero(self._ready))
+
+
+def _leaves(tree: Any) -> list[Any]:
+    """Leaves of a tree, with a fast path for a single array."""
+    return [tree] if isinstance(tree, np.ndarray) else leaves(tree)

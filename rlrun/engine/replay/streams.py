@@ -1,0 +1,240 @@
+"""Flat indices of replay ring entries, and write positions of env slots (NumPy)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.replay.stores import Indices
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Write position in a replay ring, shared by env slots of a worker that have received equal rows so far.
+
+    Attributes:
+        slots: Env slots concerned.
+        head: Newest row, which holds the last observation and no step yet.
+        filled: Number of rows written before the head, at most the ring's length.
+        begun: Whether any row was written.
+    """
+
+    slots: slice
+    head: int = 0
+    filled: int = 0
+    begun: bool = False
+
+
+@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
+class Inserted:
+    """Result of an insertion into a replay ring: new, lost and newly sampleable entries of env slots.
+
+    Attributes:
+        worker: Number of the worker.
+        slots: Env slots concerned.
+        steps: Inserted rows of the fragment, T of them.
+        rows: Ring rows of the inserted observations, [T + 1]; the last one holds no step yet.
+        lost: Ring rows whose old content is overwritten or no longer readable, in write order; empty rows until
+            the ring is full.
+        overwritten: Indices that can no longer be sampled.
+        ready: Indices that can be sampled from now on.
+    """
+
+    worker: int
+    slots: slice
+    steps: slice | Indices
+    rows: Indices
+    lost: Indices
+    overwritten: Indices
+    ready: Indices
+
+
+class Streams:
+    """Flat indexing of a replay ring [workers, rows, slots], with the write cursors of its env slots.
+
+    The steps of an env slot fill the rows in order, and wrap around after the last row. The slots of a worker share a
+    cursor until `part` separates them.
+
+    Args:
+        num_workers: Number of workers.
+        rows: Number of rows per worker.
+        num_slots: Number of env slots per worker.
+        reach: Number of preceding rows needed to read a row (frame stacks).
+    """
+
+    def __init__(self, num_workers: int, rows: int, num_slots: int, reach: int) -> None:
+        self.num_workers = num_workers
+        self.rows = rows
+        self.num_slots = num_slots
+        self._reach = reach
+        self._cursors = [[Cursor(slice(0, num_slots))] for _ in range(num_workers)]
+        self._are_apart = [False] * num_workers
+        self._most_filled = [0] * num_workers
+
+    @property
+    def num_indices(self) -> int:
+        """Total number of entries: workers * rows * slots."""
+        return self.num_workers * self.rows * self.num_slots
+
+    def shared(self, worker: int) -> Cursor | None:
+        """Write cursor shared by all slots of a worker; None once the slots have separate cursors."""
+        return None if self._are_apart[worker] else self._cursors[worker][0]
+
+    def each(self, worker: int) -> list[Cursor]:
+        """Write cursors of a worker: one for all slots, or one per slot."""
+        return self._cursors[worker]
+
+    def part(self, worker: int) -> None:
+        """Splits a worker's shared cursor into one cursor per env slot."""
+        (shared,) = self._cursors[worker]
+        self._are_apart[worker] = True
+        self._cursors[worker] = [replace(shared, slots=slice(slot, slot + 1)) for slot in range(self.num_slots)]
+
+    def advance(self, worker: int, cursor: Cursor, number: int) -> None:
+        """Advances a cursor by the number of newly written rows."""
+        cursor.head = (cursor.head + number) % self.rows
+        cursor.filled = min(cursor.filled + number, self.rows)
+        cursor.begun = True
+        self._most_filled[worker] = max(self._most_filled[worker], cursor.filled)
+
+    def span(self, first: int, number: int) -> slice | Indices:
+        """Consecutive rows from `first`, as a slice unless they wrap around."""
+        return slice(first, first + number) if first + number <= self.rows else self.row_numbers(first, number)
+
+    def row_numbers(self, first: int, number: int) -> Indices:
+        """Numbers of consecutive rows from `first`, wrapped around, [number]."""
+        numbers: Indices = np.arange(first, first + number)
+        return numbers if first + number <= self.rows else numbers % self.rows
+
+    def numbered(self, worker: int, rows: int | Indices, slots: Indices) -> Indices:
+        """Flat indices of a worker's entries; rows and slots broadcast against each other."""
+        indices: Indices = (worker * self.rows + rows) * self.num_slots + slots
+        return indices
+
+    def heads(self, worker: int, cursor: Cursor) -> Indices:
+        """Flat indices of the head row's entries for a cursor's env slots, [slots]."""
+        return self.numbered(worker, cursor.head, np.arange(cursor.slots.start, cursor.slots.stop))
+
+    def later(self, indices: Indices, rows: int | Indices) -> Indices:
+        """Shifts flat indices by rows within their env slots, modulo the ring; negative shifts go backwards.
+
+        Args:
+            indices: Flat indices.
+            rows: Number of rows to shift by; broadcast against the indices.
+        """
+        per_worker = self.rows * self.num_slots
+        further: Indices = indices + rows * self.num_slots
+        if self.num_workers == 1:
+            return further % per_worker
+        workers: Indices = indices - indices % per_worker
+        within: Indices = (further - workers) % per_worker
+        return workers + within
+
+    def rows_ahead(self, indices: Indices) -> Indices:
+        """Number of rows written after the entries at indices [...] in their env slots; -1 for empty entries.
+
+        The result is 0 at a slot's newest row, which holds the observation after the slot's last step.
+        """
+        ahead, most = self._ahead_and_most(indices)
+        ahead[ahead > most] = -1
+        return ahead
+
+    def rows_behind(self, indices: Indices) -> Indices:
+        """Number of readable rows written before the entries at indices [...] in their env slots."""
+        ahead, most = self._ahead_and_most(indices)
+        behind: Indices = most - ahead
+        return behind
+
+    def _ahead_and_most(self, indices: Indices) -> tuple[Indices, Indices]:
+        """Rows written after the entries at indices [...], and the largest such number of a readable entry."""
+        rows, slots = np.divmod(indices, self.num_slots)
+        workers, within = np.divmod(rows, self.rows)
+        heads, most = np.empty((2, self.num_workers, self.num_slots), np.int64)
+        for worker, cursors in enumerate(self._cursors):
+            for cursor in cursors:
+                heads[worker, cursor.slots] = cursor.head
+                kept = cursor.filled if cursor.filled < self.rows else self.rows - 1 - self._reach
+                most[worker, cursor.slots] = kept if cursor.begun else -1
+        return (heads[workers, slots] - within) % self.rows, most[workers, slots]
+
+    def candidates(self, generator: np.random.Generator, number: int) -> Indices:
+        """Samples candidate indices uniformly with replacement from the possibly filled rows, [number].
+
+        For a worker with separate cursors, candidates are the rows that any slot has filled.
+        """
+        filled = self._most_filled
+        if self.num_workers == 1:
+            return generator.integers(filled[0] * self.num_slots, size=number)
+        ends = np.cumsum(filled) * self.num_slots
+        drawn = generator.integers(ends[-1], size=number)
+        workers = np.searchsorted(ends, drawn, side="right")
+        per_worker = self.rows * self.num_slots
+        indices: Indices = drawn - (ends[workers] - np.array(filled)[workers] * self.num_slots) + workers * per_worker
+        return indices
+
+    def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
+        """Samples ready indices uniformly with replacement, with results equal to `times` calls for `number` each.
+
+        Args:
+            generator: Random generator to sample with.
+            number: Number of indices, S.
+            times: Number of times that S indices are sampled, N.
+            ready: Mask of the indices that may be sampled, [num_indices]; some of the candidates are.
+
+        Returns:
+            Sampled indices, [N * S].
+        """
+        left = self.candidates(generator, number * times)
+        wrong = (~ready.take(left)).nonzero()[0]
+        if not len(wrong):
+            return left
+
+        def taken(count: int) -> Indices:
+            nonlocal left
+            if count > len(left):
+                more = self.candidates(generator, count - len(left))
+                left = np.concatenate([left, more]) if len(left) else more
+            own, left = left[:count], left[count:]
+            return own
+
+        parts = []
+        for _ in range(times):
+            own = taken(number)
+            wrong = (~ready.take(own)).nonzero()[0]
+            while len(wrong):  # the next candidates replace those that are not ready, before others are taken
+                own[wrong] = again = taken(len(wrong))
+                wrong = wrong[~ready.take(again)]
+            parts.append(own)
+        return parts[0] if times == 1 else np.concatenate(parts)
+
+    @property
+    def num_used_rows(self) -> int:
+        """Number of leading rows in use by any worker, the newest observation included."""
+        return max(self._most_filled) + 1
+
+    def state(self) -> dict[str, Any]:
+        """State dict of all write cursors."""
+        cursors: list[tuple[int, ...]] = [
+            (worker, cursor.slots.start, cursor.slots.stop, cursor.head, cursor.filled, cursor.begun)
+            for worker, cursors in enumerate(self._cursors)
+            for cursor in cursors
+        ]
+        return {"cursors": np.array(cursors, np.int64), "are_apart": list(self._are_apart)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the cursors from the `state()` of streams with equal shape."""
+        self._are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
+        if len(self._are_apart) != self.num_workers:
+            raise ValueError(f"streams of {len(self._are_apart)} workers, and there are {self.num_workers}")
+        self._cursors = [[] for _ in range(self.num_workers)]
+        cursors: NDArray[np.int64] = np.asarray(state["cursors"])
+        for worker, start, stop, head, filled, begun in cursors.tolist():
+            if not (0 <= worker < self.num_workers and 0 <= start < stop <= self.num_slots):
+                raise ValueError(f"there are no env slots {start} to {stop} of worker {worker}")
+            if not (0 <= head <= self.rows and 0 <= filled <= self.rows):
+                raise ValueError(f"a stream of {self.rows} rows cannot be at row {head} with {filled} filled")
+            self._cursors[worker].append(Cursor(slice(start, stop), head, filled, bool(begun)))
+            self._most_filled[worker] = max(self._most_filled[worker], filled)

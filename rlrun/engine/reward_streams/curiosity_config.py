@@ -1,0 +1,44 @@
+"""Settings of curiosity: intrinsic rewards in addition to the env's rewards."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import field_validator
+
+from rlrun.engine.settings.config import ConfigModel, Fraction, NonNegativeFloat, PositiveInt
+
+CuriosityKind = Literal["rnd", "icm", "re3"]
+
+
+class CuriosityConfig(ConfigModel):
+    """Settings of intrinsic rewards, whose returns continue across episode ends and have their own value head."""
+
+    kind: CuriosityKind = "rnd"
+    """Novelty measure: `rnd`, error in predicting a random network's features; `icm`, error of a learned forward
+    dynamics model; `re3`, distance between a fragment's observations in random features."""
+    intrinsic_coeff: NonNegativeFloat = 1.0
+    """Weight of the advantages of intrinsic rewards."""
+    extrinsic_coeff: NonNegativeFloat = 2.0
+    """Weight of the advantages of the env's own rewards."""
+    gamma: Fraction = 0.99
+    """Discount of intrinsic rewards, below 1, since intrinsic returns continue across episode ends."""
+    gae_lambda: Fraction = 0.95
+    """Weight between one-step (0) and Monte Carlo (1) advantages of intrinsic rewards."""
+    hiddens: tuple[PositiveInt, ...] = (64,)
+    """Widths of the dense layers of each novelty network."""
+    features: PositiveInt = 32
+    """Number of output features of each novelty network."""
+    learn_every: PositiveInt = 8
+    """For `rnd` and `icm`: the novelty networks train on one of every `learn_every` minibatches."""
+    forward_weight: Fraction = 0.2
+    """For `icm`: weight beta of the forward model's loss against the inverse model's loss (eq. 7)."""
+    num_neighbours: PositiveInt = 3
+    """For `re3`: k of the distance to the k-th nearest neighbour."""
+
+    @field_validator("gamma")
+    @classmethod
+    def _returns_are_bounded(cls, gamma: float) -> float:
+        if gamma == 1:
+            raise ValueError("it must be below 1: intrinsic returns never end, and without a discount grow for ever")
+        return gamma

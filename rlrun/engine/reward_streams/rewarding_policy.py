@@ -1,0 +1,88 @@
+"""Actor-critic policies with further networks that compute rewards, such as those of curiosity and GAIL (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from torch import Tensor
+from typing_extensions import override
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.policy.action_spaces.action_space import Distribution
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.policy import Policy
+
+ACTOR_CRITIC = "actor_critic."
+"""Prefix of the parameter names of the actor-critic."""
+
+Views = Mapping[str, Tensor]
+
+
+class RewardingPolicy(Policy):
+    """Actor-critic policy with networks that compute rewards; only the actor-critic is needed for acting.
+
+    Args:
+        actor_critic: The actor-critic, whose parameters are those under `ACTOR_CRITIC`.
+
+    Attributes:
+        actor_critic: The actor-critic.
+    """
+
+    def __init__(self, actor_critic: ActorCriticPolicy) -> None:
+        self.actor_critic = actor_critic
+        self.leaves = actor_critic.leaves
+
+    @property
+    @override
+    def acting_range(self) -> tuple[int, int]:
+        """Slice of the flat parameters that holds the actor-critic, as (offset, size)."""
+        return self.parameters.range_under(ACTOR_CRITIC)
+
+    @property
+    @override
+    def descended(self) -> str:
+        """Prefix of the names of the parameters that the policy loss trains: the actor-critic's."""
+        return ACTOR_CRITIC
+
+    @override
+    def behavior(self) -> BehaviorPolicy:
+        """Creates the actor-critic's behavior policy for rollout workers."""
+        return self.actor_critic.behavior()
+
+
+class RewardingOutputs:
+    """Outputs of a `RewardingPolicy` for its losses; those of the actor-critic are computed when they are asked for.
+
+    Args:
+        actor_critic: The actor-critic.
+        views: The policy's parameters by name.
+        batch: Columns [S, L, ...].
+    """
+
+    def __init__(self, actor_critic: ActorCriticPolicy, views: Views, batch: SampleBatch) -> None:
+        self._own = actor_critic
+        self._views = views
+        self._batch = batch
+
+    @cached_property
+    def _actor_critic(self) -> ActorCriticOutputs:
+        own = {name.removeprefix(ACTOR_CRITIC): v for name, v in self._views.items() if name.startswith(ACTOR_CRITIC)}
+        return self._own.outputs(own, self._batch)
+
+    @property
+    def distribution(self) -> Distribution:
+        """Action distributions, [S, L]."""
+        return self._actor_critic.distribution
+
+    @property
+    def values(self) -> Tensor:
+        """State values V(s), [S, L]."""
+        return self._actor_critic.values
+
+    @property
+    def further_values(self) -> Mapping[str, Tensor]:
+        """State values of the additional reward streams by name, [S, L]."""
+        return self._actor_critic.further_values

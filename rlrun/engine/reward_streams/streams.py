@@ -1,0 +1,110 @@
+"""Reward streams: extrinsic, intrinsic (curiosity) and cost (constraint), each with its own value head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlrun.engine.reward_streams.constraint_config import ConstraintConfig
+    from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
+
+INTRINSIC = "intrinsic"
+"""Name of the intrinsic reward stream of curiosity."""
+
+COST = "cost"
+"""Name of the cost stream of a constrained MDP."""
+
+INTRINSIC_REWARDS = "intrinsic_rewards"
+"""Column of intrinsic rewards, [T, B]."""
+
+CURIOSITY_OBS, CURIOSITY_NEXT_OBS = "curiosity_obs", "curiosity_next_obs"
+"""Columns of the observation before and after a step, as inputs of the novelty networks, trees of [T, B, ...]."""
+
+
+@dataclass(frozen=True)
+class RewardStream:
+    """Reward stream: one reward per step, with its own discount, GAE parameter and value head.
+
+    Attributes:
+        name: Name of the stream; "" for the extrinsic rewards.
+        rewards: Column of the stream's rewards, [T, B].
+        gamma: Discount factor of the stream.
+        gae_lambda: GAE lambda: 0 for one-step, 1 for Monte Carlo advantages.
+        is_episodic: Whether returns end with the episode; otherwise they continue in the env slot's next episode.
+        weight: Weight of the stream's advantages in the policy gradient; None excludes the stream.
+    """
+
+    name: str
+    rewards: str
+    gamma: float
+    gae_lambda: float
+    is_episodic: bool = True
+    weight: float | None = 1.0
+
+    def column(self, what: str) -> str:
+        """Name of this stream's column of `values`, `advantages` or `value_targets`."""
+        return f"{self.name}_{what}" if self.name else what
+
+
+@dataclass(frozen=True)
+class RewardStreams:
+    """Additional reward streams of an algorithm: intrinsic rewards and constrained costs.
+
+    Attributes:
+        curiosity: Settings of intrinsic rewards; None for no intrinsic rewards.
+        constraint: Settings of the constrained costs; None for no constraint.
+    """
+
+    curiosity: CuriosityConfig | None = None
+    constraint: ConstraintConfig | None = None
+
+    @property
+    def further(self) -> tuple[RewardStream, ...]:
+        """Additional (intrinsic or cost) reward streams."""
+        streams = []
+        if (own := self.curiosity) is not None:
+            streams.append(
+                RewardStream(
+                    INTRINSIC,
+                    INTRINSIC_REWARDS,
+                    own.gamma,
+                    own.gae_lambda,
+                    is_episodic=False,
+                    weight=own.intrinsic_coeff,
+                )
+            )
+        if (bound := self.constraint) is not None:
+            streams.append(RewardStream(COST, bound.column, bound.gamma, bound.gae_lambda, weight=None))
+        return tuple(streams)
+
+    def all(self, gamma: float, gae_lambda: float) -> tuple[RewardStream, ...]:
+        """All reward streams, with the extrinsic stream first.
+
+        Args:
+            gamma: Discount factor of the extrinsic rewards.
+            gae_lambda: GAE lambda of the extrinsic rewards: 0 for one-step, 1 for Monte Carlo advantages.
+        """
+        weight = 1.0 if self.curiosity is None else self.curiosity.extrinsic_coeff
+        return (RewardStream("", "rewards", gamma, gae_lambda, weight=weight), *self.further)
+
+
+ENV_ALONE = RewardStreams()
+"""Only the extrinsic reward stream."""
+
+
+def weighted_advantages(streams: Sequence[RewardStream], columns: Mapping[str, Any]) -> Any:
+    """Weighted sum of the reward streams' advantages, for the policy gradient, with the advantages' shape and type.
+
+    If only one stream has a weight, the advantages of that stream are returned unscaled.
+
+    Args:
+        streams: The reward streams, the extrinsic one first.
+        columns: Advantages by column name.
+    """
+    climbed = [stream for stream in streams if stream.weight is not None]
+    if len(climbed) == 1:
+        return columns[climbed[0].column("advantages")]
+    first, *others = (stream.weight * columns[stream.column("advantages")] for stream in climbed)
+    return sum(others, first)

@@ -1,0 +1,149 @@
+"""Aggregator: a Ray actor that concatenates fragments of a share of the workers into batches for the driver.
+
+The driver then receives one answer per batch instead of one per fragment, and concatenates no arrays. The aggregator
+supervises its workers as the driver would. Each batch includes the counts of its fragments, so the driver's counts are
+identical to those without aggregators.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.data.sample_batch import SampleBatch, concatenated
+from rlrun.engine.rollout.remote_workers import RemoteWorkers
+from rlrun.engine.rollout.rollout import JoinedRollouts, Rollout, with_weights_version
+
+if TYPE_CHECKING:
+    from rlrun.engine.rollout.worker import Orders
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """Settings of the aggregators of a worker set.
+
+    Attributes:
+        aggregators: Number of aggregators, at most one for each worker.
+        batch_size: Steps [T * B] that fill a batch.
+        in_flight: Requests that each worker has at a time.
+        policy: Name of the policy whose batches are joined.
+    """
+
+    aggregators: int
+    batch_size: int
+    in_flight: int
+    policy: str
+
+
+@dataclass(frozen=True)
+class AggregatorConfig:
+    """Config of an aggregator; picklable.
+
+    Attributes:
+        index: Index of the aggregator.
+        workers: Factory that starts the aggregator's workers.
+        aggregation: Settings of all aggregators.
+        answers_within_s: Timeout after which the aggregator answers without a full batch.
+    """
+
+    index: int
+    workers: Callable[[], RemoteWorkers]
+    aggregation: Aggregation
+    answers_within_s: float
+
+
+class Aggregator:
+    """Supervisor of a share of the workers, which concatenates their fragments into batches.
+
+    The next fragment of a worker is requested once the last one has arrived, and only while a batch is requested. So
+    the queue holds at most one batch and `in_flight` fragments per worker. The constructor starts the workers without
+    waiting for them.
+    """
+
+    def __init__(self, config: AggregatorConfig) -> None:
+        self.config = config
+        self.workers = config.workers()
+        self._here: deque[Rollout] = deque()
+        self._rows = 0
+        self._is_asking = False
+        self._told_restarts = 0
+
+    def follow(self, orders: Orders) -> None:
+        """Forwards orders (weights, env arguments) to all workers, in effect from their next fragment on."""
+        self.workers.order(orders)
+
+    def sample(self) -> JoinedRollouts:
+        """Returns the next full batch, or a `JoinedRollouts` without one if it is not full in time.
+
+        Raises:
+            RlrunError: A worker raised this error.
+            TrainingFailed: More workers died than may be restarted.
+        """
+        deadline = time.monotonic() + self.config.answers_within_s
+        if not self._is_asking:
+            self._is_asking = True
+            for worker in [*self.workers.indices] * self.config.aggregation.in_flight:
+                self.workers.request(worker)
+        while self._rows < self.config.aggregation.batch_size:
+            if not self._receive():
+                if time.monotonic() >= deadline:
+                    return self._delivered(None, [])
+                self.workers.wait(deadline)
+        taken, policy = self._taken(), self.config.aggregation.policy
+        parts = [with_weights_version(rollout.batches[policy], rollout.weights_versions[policy]) for rollout in taken]
+        return self._delivered(concatenated(parts), taken)
+
+    def _receive(self) -> bool:
+        """Receives ready fragments and requests new ones; returns whether any were ready."""
+        arrived = self.workers.arrived()
+        for rollout in arrived:
+            self.workers.request(rollout.worker_index)
+        self._here.extend(arrived)
+        self._rows += sum(map(self._rows_of, arrived))
+        return bool(arrived)
+
+    def _taken(self) -> list[Rollout]:
+        """Dequeues the oldest fragments that together fill a batch."""
+        taken: list[Rollout] = []
+        rows = 0
+        while rows < self.config.aggregation.batch_size:
+            taken.append(self._here.popleft())
+            rows += self._rows_of(taken[-1])
+        self._rows -= rows
+        return taken
+
+    def _rows_of(self, rollout: Rollout) -> int:
+        batch: SampleBatch = rollout.batches[self.config.aggregation.policy]
+        return batch.num_rows
+
+    def _delivered(self, batch: SampleBatch | None, fragments: Sequence[Rollout]) -> JoinedRollouts:
+        restarts = self.workers.restarts - self._told_restarts
+        self._told_restarts += restarts
+        told = tuple(dataclasses.replace(rollout, batches={}) for rollout in fragments)
+        return JoinedRollouts(self.config.index, batch, told, restarts)
+
+    def states(self) -> list[Any]:
+        """Returns the states of the workers, in their order, without queued and requested fragments."""
+        return self.workers.states()
+
+    def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
+        """Restores the workers' states; queued and requested fragments are dropped.
+
+        Args:
+            states: States from `states`.
+            due: Number of each worker's first undelivered fragment.
+
+        Returns:
+            The number of env slots that could not be restored exactly.
+        """
+        self._here.clear()
+        self._rows, self._is_asking = 0, False
+        return self.workers.load_states(states, due)
+
+    def close(self) -> None:
+        """Terminates the aggregator's workers."""
+        self.workers.close()

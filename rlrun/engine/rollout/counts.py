@@ -1,0 +1,157 @@
+"""Counters of received rollouts: env steps, episodes and filter statistics."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.saved_numbers import as_count
+from rlrun.engine.rollout.endless_episodes import EndlessEpisodes
+from rlrun.engine.rollout.hook_answers import HookAnswers
+from rlrun.engine.rollout.phases import FragmentTimes
+from rlrun.engine.rollout.rollout import Episode, Rollout
+
+
+@dataclass(frozen=True)
+class MeasuredFragment:
+    """Timing of a received fragment.
+
+    Attributes:
+        worker: Index of the collecting worker.
+        env_steps: Env steps of the fragment.
+        times: The worker's time profile of the fragment.
+        received: Time of arrival, on the clock of `time.perf_counter`.
+    """
+
+    worker: int
+    env_steps: int
+    times: FragmentTimes
+    received: float
+
+
+class RolloutCounts:
+    """Counters of received rollouts, and buffers of finished episodes and filter statistics.
+
+    Attributes:
+        env_steps: Env steps of all rollouts received.
+        agent_steps: Steps of each policy's agents, in worlds of many agents.
+        missing_finals: Number of agents' episodes truncated without a final observation.
+        dropped_rewards: Number of rewards for agents that had ended, or were never born.
+        sample_s: Seconds of sampling, summed over the workers.
+        env_slots_restarted: Env slots of restarted workers that began a new episode, in this session.
+        fragments_left_out: Number of fragments of slow workers that were dropped, in this session.
+        endless: Called after each rollout, to warn if no episode ends; None for no warning.
+        measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
+        hooks: Answers of the workers' hooks; None without hooks.
+        record: Called with each rollout, to record its raw rows; None for no data set.
+    """
+
+    def __init__(self) -> None:
+        self.env_steps = 0
+        self.sample_s = 0.0
+        self.env_slots_restarted = 0
+        self.fragments_left_out = 0
+        self.endless: EndlessEpisodes | None = None
+        self.measured: list[MeasuredFragment] | None = None
+        self.hooks: HookAnswers | None = None
+        self.record: Callable[[Rollout], None] | None = None
+        self.agent_steps: Counter[str] = Counter()
+        self.missing_finals = self.dropped_rewards = 0
+        self._episodes: list[Episode] = []
+        self._agent_episodes: dict[str, list[Episode]] = {}
+        self._filter_deltas: dict[str, dict[str, Moments]] = {}
+
+    def count(self, rollout: Rollout) -> None:
+        """Adds a fragment's steps, episodes and filter statistics to the counters, and records its raw rows."""
+        if self.record is not None:
+            self.record(rollout)
+        if self.hooks is not None and rollout.hooks is not None:
+            self.hooks.merge(rollout.hooks)
+        self.env_steps += rollout.env_steps
+        self.sample_s += rollout.sample_s
+        self.env_slots_restarted += rollout.env_slots_restarted
+        self._episodes += rollout.episodes
+        self.missing_finals += rollout.missing_finals
+        self.dropped_rewards += rollout.dropped_rewards
+        if rollout.agent_steps:
+            self.agent_steps.update(rollout.agent_steps)
+        for policy, episodes in rollout.agent_episodes.items():
+            self._agent_episodes.setdefault(policy, []).extend(episodes)
+        if self.measured is not None and rollout.times is not None:
+            self.measured.append(
+                MeasuredFragment(rollout.worker_index, rollout.env_steps, rollout.times, time.perf_counter())
+            )
+        for policy, deltas in rollout.filter_deltas.items():
+            merged = self._filter_deltas.setdefault(policy, {})
+            for name, delta in deltas.items():
+                merged[name] = merged[name].merged(delta) if name in merged else delta
+        if self.endless is not None:
+            self.endless.look(
+                self.env_steps,
+                has_episodes=bool(self._episodes),
+                has_agent_episodes=any(map(bool, rollout.agent_episodes.values())),
+            )
+
+    def take_episodes(self) -> list[Episode]:
+        """Removes and returns the finished episodes received since the last call."""
+        taken, self._episodes = self._episodes, []
+        return taken
+
+    def take_agent_episodes(self, policy: str) -> list[Episode]:
+        """Removes and returns the finished episodes of a policy's agents received since the last call."""
+        return self._agent_episodes.pop(policy, [])
+
+    def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
+        """Returns the new statistics of a policy's filters since the last call, by name."""
+        return self._filter_deltas.pop(policy, {})
+
+    def state(self) -> dict[str, Any]:
+        """Returns the counts, and the episodes and statistics not yet taken, for a checkpoint."""
+        return {**self._of_episodes(), **(self._of_agents() if self.agent_steps else {})}
+
+    def _of_episodes(self) -> dict[str, Any]:
+        return {
+            "env_steps": self.env_steps,
+            "episodes": [dataclasses.asdict(episode) for episode in self._episodes],
+            "filter_deltas": {
+                policy: {name: delta.state() for name, delta in deltas.items()}
+                for policy, deltas in self._filter_deltas.items()
+            },
+        }
+
+    def _of_agents(self) -> dict[str, Any]:
+        """Serializes the agent step counters of multi-agent worlds."""
+        return {
+            "agent_steps": dict(self.agent_steps),
+            "missing_finals": self.missing_finals,
+            "dropped_rewards": self.dropped_rewards,
+            "agent_episodes": {
+                policy: [dataclasses.asdict(episode) for episode in episodes]
+                for policy, episodes in self._agent_episodes.items()
+            },
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores counters and buffers from `state()`."""
+        self.env_steps = as_count(state["env_steps"])
+        self._episodes = [Episode(**episode) for episode in state["episodes"]]
+        self.load_agent_steps(state)
+        self._agent_episodes = {
+            policy: [Episode(**episode) for episode in episodes]
+            for policy, episodes in state.get("agent_episodes", {}).items()
+        }
+        self._filter_deltas = {
+            policy: {name: Moments.from_state(delta) for name, delta in deltas.items()}
+            for policy, deltas in state["filter_deltas"].items()
+        }
+
+    def load_agent_steps(self, state: Mapping[str, Any]) -> None:
+        """Restores the agent step counters from `state()`, which single-agent envs leave out."""
+        self.agent_steps = Counter({policy: as_count(steps) for policy, steps in state.get("agent_steps", {}).items()})
+        self.missing_finals = as_count(state.get("missing_finals", 0))
+        self.dropped_rewards = as_count(state.get("dropped_rewards", 0))

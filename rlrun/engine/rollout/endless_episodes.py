@@ -1,0 +1,143 @@
+"""Watchdog for endless episodes: warnings, an error beyond the maximum length, and user interrupts."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+
+from rlrun.engine.envs.env_watch import interrupt_wanted
+from rlrun.engine.envs.vector_env import EnvError
+
+EPISODELESS_STEPS = 5_000
+"""Steps per env slot after which a warning is due if no episode has ended."""
+
+FEW_STEPS = 500
+"""Steps per env slot below which there is no such warning, even in a short run."""
+
+LONG_EPISODE = 20_000
+"""Length of an awaited episode at which a warning is due."""
+
+LONGEST_EPISODE = 200_000
+"""Length of an awaited episode that is an error, unless the env's own limit is higher."""
+
+
+class EndlessEpisodes:
+    """Warning for training in which no episode ends.
+
+    Args:
+        announce: Called with the warning.
+        env_slots: Envs, or worlds, of all workers together.
+
+    Attributes:
+        is_told: Whether the warning was given.
+    """
+
+    def __init__(self, announce: Callable[[str], None], env_slots: int) -> None:
+        self.is_told = False
+        self._announce = announce
+        self._env_slots = env_slots
+        self._looks = True
+        self._agents_end = False
+
+    def begin(self, *, has_episodes: bool) -> None:
+        """Initializes the check at the start of a session, which may resume a run with finished episodes."""
+        self.is_told = self.is_told and not has_episodes
+        self._looks = not (has_episodes or self.is_told)
+
+    def look(self, env_steps: int, *, has_episodes: bool, has_agent_episodes: bool = False) -> None:
+        """Checks for finished episodes; warns if there are none after `EPISODELESS_STEPS` steps per env slot.
+
+        Args:
+            env_steps: Env steps so far.
+            has_episodes: Whether an episode has ended in the last fragments.
+            has_agent_episodes: Whether an agent's episode has ended in the last fragments, in a multi-agent world.
+        """
+        self._agents_end |= has_agent_episodes
+        if has_episodes:
+            self._looks = False
+        elif env_steps >= EPISODELESS_STEPS * self._env_slots:
+            self._tell(env_steps)
+
+    def look_halfway(self, env_steps: int) -> None:
+        """Warns if no episode has ended in the first half of a run, which may be short.
+
+        Args:
+            env_steps: Env steps so far.
+        """
+        if env_steps >= FEW_STEPS * self._env_slots:
+            self._tell(env_steps)
+
+    def _tell(self, env_steps: int) -> None:
+        if not self._looks:
+            return
+        self._looks, self.is_told = False, True
+        if self._agents_end:
+            self._announce(
+                f"no episode of the world has ended in {env_steps:,} env steps: until one does, the returns that are "
+                "reported are those of its agents' episodes. Set env.max_episode_steps if the world does not end "
+                "episodes by itself"
+            )
+        else:
+            self._announce(
+                f"no episode has ended in {env_steps:,} env steps, so there are no returns to report: set "
+                "env.max_episode_steps if the env does not end episodes by itself"
+            )
+
+
+class AwaitedEpisodes:
+    """Watchdog over episodes that must end (as in evaluations): a warning for long ones, an error for endless ones.
+
+    Args:
+        name: Name in messages: the env, and the activity that waits.
+        limit: The env's own `max_episode_steps`; None if it sets none.
+        grace_s: Grace period in seconds after an interrupt, in which episodes may still end.
+    """
+
+    def __init__(self, name: str, limit: int | None, grace_s: float = math.inf) -> None:
+        self._name = name
+        self._most = max(LONGEST_EPISODE, limit or 0)
+        self._grace_s = grace_s
+        self._wished = math.inf
+
+    def look(self, length: int) -> None:
+        """Checks the length of the longest running episode; called after each step.
+
+        Args:
+            length: Steps so far of the longest running episode.
+
+        Raises:
+            EnvError: The episode is longer than `LONGEST_EPISODE` and the env's own limit.
+            KeyboardInterrupt: The user interrupted the run, and the grace period is over or the episode exceeds
+                `LONG_EPISODE`.
+        """
+        if interrupt_wanted.is_set():
+            now = time.monotonic()
+            self._wished = min(self._wished, now)
+            if length > LONG_EPISODE or now - self._wished >= self._grace_s:
+                raise KeyboardInterrupt
+        if length == LONG_EPISODE:
+            warnings.warn(f"{self._name}: {_not_ended(LONG_EPISODE)}; after {self._most:,} it fails", stacklevel=2)
+        if length > self._most:
+            raise EnvError(f"{self._name}: {_not_ended(self._most)}")
+
+
+def _not_ended(steps: int) -> str:
+    return (
+        f"an episode has not ended after {steps:,} steps, and its end is waited for: set env.max_episode_steps if the "
+        "env does not end episodes by itself"
+    )
+
+
+def end_if_wanted(length: int) -> None:
+    """Raises KeyboardInterrupt if the user has requested a stop and the current episode is too long to wait for.
+
+    Args:
+        length: Steps of the longest episode so far.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted the run, and the episode is longer than `LONG_EPISODE`.
+    """
+    if length > LONG_EPISODE and interrupt_wanted.is_set():
+        raise KeyboardInterrupt

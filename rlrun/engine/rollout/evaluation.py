@@ -1,0 +1,383 @@
+"""Evaluation of policies over a fixed number of episodes: returns with a confidence interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.data.action_kind import ActionKind
+from rlrun.engine.data.results import data_frame
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_watch import INTERRUPT_S, Watched
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.spaces import first_bad_row
+from rlrun.engine.envs.vector_env import EnvError
+from rlrun.engine.functional.binomial import exact_interval
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout.endless_episodes import AwaitedEpisodes
+from rlrun.engine.worlds.make import make_vector_world
+from rlrun.engine.worlds.mapping import PolicyMapping
+from rlrun.engine.worlds.vector_world import SlotRows, VectorWorld, place_of
+
+if TYPE_CHECKING:
+    import pandas
+
+ENV_SLOTS = 8
+"""Default number of episodes that run in parallel."""
+
+RESAMPLES = 10_000
+"""Number of bootstrap resamples for the confidence interval."""
+
+_EVALUATION_STREAM = 1
+_BOOTSTRAP_SEED = 0
+_RESAMPLED_AT_ONCE = 1_000_000
+_ROUNDING = 1e-9
+
+
+class ActsInWorld(Protocol):
+    """Protocol of a policy in evaluation episodes, implemented by behavior policies."""
+
+    def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
+        """Resets memory in slots whose next observation begins an episode, [B]."""
+        ...
+
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Receives the rewards of the last step, [B], for policies that observe them."""
+        ...
+
+    def actions(
+        self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
+    ) -> Any:
+        """Returns the acting slots' actions for the world, [B, ...]: sampled, or greedy without a generator."""
+        ...
+
+
+STATISTICS = ("mean", "std", "ci95", "min", "max", "len_mean")
+"""Printed statistics of an evaluation."""
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """Result of an evaluation: return and length of each episode.
+
+    Attributes:
+        returns: Sum of raw rewards of each episode.
+        lengths: Steps of each episode.
+        policies: Per-policy results of a multi-agent world; a return of the world is the sum over all its agents.
+        columns: Sums of the columns that the env's config names over each episode, by name.
+    """
+
+    returns: list[float]
+    lengths: list[int]
+    policies: Mapping[str, EvaluationResult] = field(default_factory=dict)
+    columns: Mapping[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def column_means(self) -> dict[str, float]:
+        """Mean sum over an episode of each column, as `episode_columns/<name>_mean`."""
+        return {column_metric(name): float(np.mean(sums)) for name, sums in self.columns.items()}
+
+    @cached_property
+    def rates(self) -> dict[str, tuple[float, float]]:
+        """Exact 95 % confidence intervals of columns that sum to 0 or 1 in each episode, such as a success, by name."""
+        rates = {name: sums for name, sums in self.columns.items() if sums and set(sums) <= {0.0, 1.0}}
+        return {name: exact_interval(int(sum(sums)), len(sums)) for name, sums in rates.items()}
+
+    @property
+    def mean(self) -> float:
+        """Mean return over the episodes."""
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float:
+        """Population standard deviation of the episodes' returns (divisor N)."""
+        return float(np.std(self.returns))
+
+    @property
+    def min(self) -> float:
+        """Lowest return."""
+        return min(self.returns)
+
+    @property
+    def max(self) -> float:
+        """Highest return."""
+        return max(self.returns)
+
+    @property
+    def len_mean(self) -> float:
+        """Mean length of the episodes in steps."""
+        return float(np.mean(self.lengths))
+
+    @cached_property
+    def ci95(self) -> tuple[float, float]:
+        """95 % confidence interval of the mean return, by percentile bootstrap with a fixed seed."""
+        returns = np.asarray(self.returns)
+        draws = np.random.Generator(np.random.Philox(_BOOTSTRAP_SEED))
+        at_once = max(1, _RESAMPLED_AT_ONCE // len(returns))
+        means = np.concatenate(
+            [
+                returns[draws.integers(len(returns), size=(min(at_once, RESAMPLES - done), len(returns)))].mean(axis=1)
+                for done in range(0, RESAMPLES, at_once)
+            ]
+        )
+        low, high = np.percentile(means, [2.5, 97.5])
+        return float(low), float(high)
+
+    def _statistics(self) -> dict[str, Any]:
+        values = (self.mean, self.std, list(self.ci95), self.min, self.max, self.len_mean)
+        return dict(zip(STATISTICS, values, strict=True))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Converts the episodes to a DataFrame: `episode_return`, `episode_len` and the columns of each.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        columns = {"episode_return": self.returns, "episode_len": self.lengths, **self.columns}
+        return data_frame([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Serializes the result to plain data; statistics of a policy without episodes are None."""
+        statistics = self._statistics() if self.returns else dict.fromkeys(STATISTICS)
+        return {
+            "episodes": len(self.returns),
+            **statistics,
+            "returns": list(self.returns),
+            "lengths": list(self.lengths),
+            **({"columns": dict(self.columns)} if self.columns else {}),
+            **({"rates_ci95": {name: list(ends) for name, ends in self.rates.items()}} if self.rates else {}),
+            **({"policies": {policy: own.to_dict() for policy, own in self.policies.items()}} if self.policies else {}),
+        }
+
+
+def interval_gap(mine: EvaluationResult, other: EvaluationResult) -> float:
+    """Returns the distance from one evaluation's 95 % interval to another's, 0 where they overlap.
+
+    It is positive if the other interval is above the first, and negative if it is below. Means of different numbers of
+    equal returns may differ in their last digits; such a distance is 0, too.
+
+    Examples:
+        >>> low, high = EvaluationResult([1.0, 1.0], [5, 5]), EvaluationResult([3.0, 3.0], [5, 5])
+        >>> interval_gap(low, high), interval_gap(high, low), interval_gap(low, low)
+        (2.0, -2.0, 0.0)
+    """
+    gap = max(0.0, other.ci95[0] - mine.ci95[1]) - max(0.0, mine.ci95[0] - other.ci95[1])
+    return gap if abs(gap) > _ROUNDING * max(map(abs, (*mine.ci95, *other.ci95))) else 0.0
+
+
+def column_metric(name: str) -> str:
+    """Returns the metric name for a column's mean sum per episode."""
+    return f"episode_columns/{name}_mean"
+
+
+@dataclass(frozen=True)
+class EvaluationSeeds(EpisodeSeeds):
+    """Episode seeds by global episode number, independent of the number of env slots.
+
+    Attributes:
+        num_envs: Number of env slots, B; env slot b runs the episodes b, b + B, b + 2 B, ...
+    """
+
+    num_envs: int = 1
+
+    @override
+    def seed(self, env_index: int, episode: int) -> int:
+        """Returns the seed of an env slot's episode."""
+        return super().seed(0, episode * self.num_envs + env_index)
+
+    @override
+    def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
+        numbers = np.asarray(episodes) * self.num_envs + env_indices
+        return super().seeds(np.zeros_like(numbers), numbers)
+
+
+def evaluate(
+    behaviors: Mapping[str, ActsInWorld],
+    env: EnvConfig,
+    episodes: int,
+    seed: int,
+    *,
+    mapping: PolicyMapping | None = None,
+    slots: Mapping[str, int] = MappingProxyType({}),
+    actions: ActionKind = "greedy",
+    num_envs: int | None = None,
+    draw: Callable[[NDArray[Any] | None], None] | None = None,
+) -> EvaluationResult:
+    """Evaluates policies over a fixed number of episodes.
+
+    Episodes are assigned to env slots beforehand: the first ones to finish would be the short ones. The seed of an
+    episode depends on its number alone, if the backend can seed single episodes. A deterministic policy then gets the
+    same results with any number of env slots.
+
+    Args:
+        behaviors: Behavior policies by name.
+        env: The env or world; returns are sums of its raw rewards.
+        episodes: Number of episodes.
+        seed: Seed of the episodes and of the actions.
+        mapping: Mapping of agents to policies; None if one policy acts for all agents.
+        slots: Number of agent slots of each policy per world, as in training.
+        actions: Whether actions are greedy or sampled.
+        num_envs: Number of parallel envs or worlds; 8 by default, at most `episodes`.
+        draw: Callback for an image of the world [height, width, 3] at each step (None without rendering); episodes then
+            run in sequence.
+
+    Returns:
+        Result with the return of each episode, summed over all agents. In a multi-agent world it includes the results
+        of each policy's agents, in the order of the world's episodes.
+
+    Raises:
+        UsageError: There are no episodes to run.
+        EnvError: The env raises, or an episode does not end.
+        KeyboardInterrupt: The user interrupted the run, and `INTERRUPT_S` have passed since.
+    """
+    at_most = num_envs if draw is None else 1
+    side_by_side, seeds = episodes_side_by_side(episodes, seed, at_most, exactly=env.fixed_num_envs)
+    worlds = make_vector_world(env, side_by_side, seeds, mapping or PolicyMapping(tuple(behaviors)), slots)
+    draws = generator(seed, "evaluation") if actions == "sampled" else None
+    name = f"env {env.id}: evaluation"
+    lives = {
+        policy: _Lives(number, number // side_by_side, worlds.columns)
+        for policy, number in worlds.slots.items()
+        if env.has_many_agents
+    }
+    try:
+        with Watched(name, worlds.places):
+            awaited = AwaitedEpisodes(name, env.max_episode_steps, INTERRUPT_S)
+            return _run(behaviors, worlds, lives, name, episodes, draws, draw, awaited)
+    finally:
+        worlds.close()
+
+
+def episodes_side_by_side(
+    episodes: int, seed: int, at_most: int | None = None, *, exactly: int | None = None
+) -> tuple[int, EvaluationSeeds]:
+    """Returns the number of parallel episodes, and the source of their seeds.
+
+    Args:
+        episodes: Number of all episodes.
+        seed: Seed of the evaluation.
+        at_most: Maximum number of parallel episodes, 8 by default.
+        exactly: Number of env slots of an env that has no other number; None for any.
+
+    Raises:
+        UsageError: If there are no episodes to run.
+    """
+    if episodes < 1:
+        raise UsageError(f"an evaluation needs at least 1 episode, not {episodes}")
+    slots = exactly or min(episodes, at_most or ENV_SLOTS)
+    return slots, EvaluationSeeds(run_seed=seed, worker_index=0, stream=_EVALUATION_STREAM, num_envs=slots)
+
+
+def _run(
+    behaviors: Mapping[str, ActsInWorld],
+    worlds: VectorWorld,
+    lives: Mapping[str, _Lives],
+    name: str,
+    episodes: int,
+    draws: np.random.Generator | None,
+    draw: Callable[[NDArray[Any] | None], None] | None,
+    awaited: AwaitedEpisodes,
+) -> EvaluationResult:
+    """Steps all worlds until each has finished its assigned episodes; further episodes are ignored."""
+    number = worlds.num_worlds
+    current = np.arange(number)
+    returns, lengths = [0.0] * episodes, [0] * episodes
+    columns = {name: [0.0] * episodes for name in worlds.columns}
+    sums, steps = np.zeros(number), np.zeros(number, np.int64)
+    column_sums = {name: np.zeros(number) for name in worlds.columns}
+    acting, living = [*behaviors.items()], [*lives.items()]
+    rows = worlds.reset()
+    if draw is not None:
+        draw(worlds.render())
+    while current.min() < episodes:
+        actions = {}
+        for policy, behavior in acting:
+            shown = rows.policies[policy]
+            _refuse_bad_observations(worlds, policy, shown, name)
+            behavior.begin_episodes(shown.starts)
+            actions[policy] = behavior.actions(shown.observations, draws, shown.acts)
+        for policy, own in living:
+            own.act(rows.policies[policy].acts)
+        rows = worlds.step(actions)
+        if draw is not None:
+            draw(worlds.render())
+        steps += rows.stepped
+        for policy, behavior in acting:
+            shown = rows.policies[policy]
+            behavior.take_rewards(shown.rewards)
+            sums += np.add.reduce(shown.rewards.reshape(number, -1), axis=1)
+            for name, column in shown.columns.items():
+                column_sums[name] += np.add.reduce(column.reshape(number, -1), axis=1)
+        for policy, own in living:
+            own.take(rows.policies[policy], current, episodes)
+        for world in rows.ended.nonzero()[0]:
+            if current[world] < episodes:
+                returns[current[world]], lengths[current[world]] = float(sums[world]), int(steps[world])
+                for name, found in columns.items():
+                    found[current[world]] = float(column_sums[name][world])
+            current[world] += number
+            sums[world], steps[world] = 0.0, 0
+            for totals in column_sums.values():
+                totals[world] = 0.0
+        awaited.look(int(np.where(current < episodes, steps, 0).max()))
+    return EvaluationResult(returns, lengths, {policy: own.result() for policy, own in lives.items()}, columns)
+
+
+def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, name: str) -> None:
+    """Validates observations, including final ones: finite and within the policy's space."""
+    space = worlds.spaces[policy].observation
+    if first_bad_row(space, map_tree(lambda leaf: leaf[None], shown.observations)) is None:
+        return
+    seen = (shown.acts | shown.terminateds | shown.truncateds).nonzero()[0]  # the others hold anything
+    if bad := first_bad_row(space, map_tree(lambda leaf: leaf[seen][None], shown.observations)):
+        (_, number), reason = bad
+        raise EnvError(f"{name}, {place_of(worlds, policy, int(seen[number]))}: {reason}")
+
+
+class _Lives:
+    """Accumulator of returns, lengths and column sums of the episodes of a policy's agents.
+
+    Args:
+        slots: B, number of slots over all worlds.
+        width: K, number of slots per world.
+        columns: Names of the numbers extracted from agents' infos.
+    """
+
+    def __init__(self, slots: int, width: int, columns: Sequence[str]) -> None:
+        self._sums, self._steps = np.zeros(slots), np.zeros(slots, np.int64)
+        self._columns = {name: np.zeros(slots) for name in columns}
+        self._width = width
+        self._found: list[tuple[int, float, int, dict[str, float]]] = []
+
+    def act(self, acts: NDArray[np.bool_]) -> None:
+        """Increments the episode lengths of acting agents."""
+        self._steps += acts
+
+    def take(self, shown: SlotRows, current: NDArray[np.int64], episodes: int) -> None:
+        """Adds a step's rewards and columns, and records agents' finished episodes in evaluated world episodes."""
+        self._sums += shown.rewards
+        for name, sums in self._columns.items():
+            sums += shown.columns[name]
+        for slot in (shown.terminateds | shown.truncateds).nonzero()[0]:
+            episode = int(current[slot // self._width])
+            if episode < episodes:
+                columns = {name: float(sums[slot]) for name, sums in self._columns.items()}
+                self._found.append((episode, float(self._sums[slot]), int(self._steps[slot]), columns))
+            self._sums[slot], self._steps[slot] = 0.0, 0
+            for sums in self._columns.values():
+                sums[slot] = 0.0
+
+    def result(self) -> EvaluationResult:
+        """Returns the episodes of the policy's agents, in the order of the world's episodes."""
+        found = sorted(self._found, key=lambda life: life[0])
+        columns = {name: [life[3][name] for life in found] for name in self._columns}
+        return EvaluationResult([life[1] for life in found], [life[2] for life in found], columns=columns)

@@ -1,0 +1,157 @@
+"""Instances of hooks in one process, and their answers until an iteration's result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlrun.engine.envs.step_columns import finite_number
+from rlrun.engine.functional.saved_numbers import as_count, load_generator
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.hook import HOOKS, Hook, Stop, hook_class, make_hook, subscribed, users_traceback
+from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.engine.settings.metric import is_name
+
+
+class HookAnswers:
+    """Sums and counts of hooks' metrics by name, and the first reason to stop.
+
+    Attributes:
+        stop: Reason to stop the run, "" for none.
+    """
+
+    def __init__(self) -> None:
+        self.stop = ""
+        self._sums: dict[str, tuple[float, int]] = {}
+
+    def add(self, path: str, answer: Mapping[str, float] | Stop) -> None:
+        """Adds the answer of a hook.
+
+        Args:
+            path: Import path of the hook.
+            answer: Its answer.
+        """
+        if isinstance(answer, Stop):
+            self.stop = self.stop or f"{path.partition(':')[2]}: {answer.reason}"
+            answer = answer.metrics
+        for name, value in answer.items():
+            self._add(name, float(value), 1)
+
+    def merge(self, other: HookAnswers) -> None:
+        """Adds the answers of a fragment."""
+        for name, (total, count) in other._sums.items():
+            self._add(name, total, count)
+        self.stop = self.stop or other.stop
+
+    def take_means(self) -> dict[str, float]:
+        """Removes the sums, and returns the mean of each metric by its name in results."""
+        taken, self._sums = self._sums, {}
+        return {f"{HOOKS}{name}": total / count for name, (total, count) in taken.items()}
+
+    def state(self) -> dict[str, Any]:
+        """Returns the sums and the reason to stop for checkpoints."""
+        return {"stop": self.stop, "sums": {name: list(own) for name, own in self._sums.items()}}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores `state()`."""
+        self.stop = str(state["stop"])
+        self._sums = {str(name): (float(total), as_count(count)) for name, (total, count) in state["sums"].items()}
+
+    def _add(self, name: str, total: float, count: int) -> None:
+        before, number = self._sums.get(name, (0.0, 0))
+        self._sums[name] = before + total, number + count
+
+
+@dataclass(frozen=True)
+class HookInstance:
+    """A hook that was made.
+
+    Attributes:
+        path: Import path of its class.
+        hook: The hook.
+    """
+
+    path: str
+    hook: Hook
+
+    def problem(self, answer: Any) -> str:
+        """Mistake in an answer to an event, "" for none."""
+        metrics = answer.metrics if isinstance(answer, Stop) else answer
+        if not isinstance(metrics, Mapping):
+            return f"must return metrics by name, a Stop or None, not {answer!r:.80}"
+        for name, value in metrics.items():
+            if not (isinstance(name, str) and is_name(name)):
+                return f"returns {name!r:.80}, which cannot name a metric: take one line of printable characters"
+            if finite_number(value) is None:
+                return f"returns {name}, which must be a finite number, not {value!r:.80}"
+        return ""
+
+
+class HookInstances:
+    """Instances of the hooks that subscribe to some events, in one process.
+
+    Args:
+        hooks: Settings of each hook by its import path.
+        events: The events.
+        seed: Root seed of the trial.
+        stream: Numbers of the instances' streams of random numbers, such as the worker's index.
+
+    Attributes:
+        events: Events that at least one of them subscribes to.
+    """
+
+    def __init__(
+        self, hooks: Sequence[Mapping[str, Mapping[str, Any]]], events: Sequence[str], seed: int, *stream: int
+    ) -> None:
+        self._made: dict[str, HookInstance] = {}
+        self._subscribers: dict[str, list[HookInstance]] = {}
+        for number, plugin in enumerate(hooks):
+            ((path, settings),) = plugin.items()
+            if not (own := subscribed(hook_class(path), events)):
+                continue
+            made = HookInstance(path, make_hook(path, settings))
+            made.hook.rng = generator(seed, f"hook {path}", number, *stream)
+            self._made[f"{number} {path}"] = made
+            for event in own:
+                self._subscribers.setdefault(event, []).append(made)
+        self.events = frozenset(self._subscribers)
+
+    def deliver(self, answers: HookAnswers, event: str, where: Callable[[], str], *arguments: Any) -> None:
+        """Delivers an event to its subscribers.
+
+        Args:
+            answers: Receiver of their answers.
+            event: The event.
+            where: Returns the place for messages: env, episode and step.
+            arguments: Arguments of the event.
+
+        Raises:
+            TrainingFailed: A hook raises, or answers with something else.
+        """
+        for made in self._subscribers[event]:
+            try:
+                answer = getattr(made.hook, event)(*arguments)
+            except (Exception, SystemExit) as error:
+                text = users_traceback(error)
+                raise TrainingFailed(f"hook {made.path} raised in {event} ({where()}):\n{text}") from error
+            if answer is None:
+                continue
+            if problem := made.problem(answer):
+                raise TrainingFailed(f"hook {made.path}, {event} ({where()}): {problem}")
+            answers.add(made.path, answer)
+
+    def state(self) -> dict[str, Any]:
+        """Returns the state of each hook and of its random numbers for checkpoints."""
+        return {
+            name: {"state": made.hook.state(), "rng": dict(made.hook.rng.bit_generator.state)}
+            for name, made in self._made.items()
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores `state()`; hooks that it lacks, or that are no more, are left out."""
+        for name, own in state.items():
+            if name in self._made:
+                hook = self._made[name].hook
+                hook.load_state(own["state"])
+                load_generator(hook.rng, own["rng"])

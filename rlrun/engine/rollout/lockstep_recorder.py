@@ -1,0 +1,229 @@
+"""Lockstep recorder: single-agent rollout fragments [T, B], with one row per vector env step.
+
+The recorder accumulates episode returns, and saves env states as action logs, restored by replay.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.spaces import action_misfit, first_bad_row
+from rlrun.engine.envs.vector_env import EnvError, VectorEnv, observation_hash
+from rlrun.engine.functional.saved_numbers import as_count
+from rlrun.engine.rollout.action_log import ActionLog
+from rlrun.engine.rollout.episode_sums import EpisodeSums
+from rlrun.engine.rollout.recorder import Recorded, record_row
+from rlrun.engine.rollout.worker_behavior import WorkerBehavior
+
+
+class LockstepRecorder:
+    """Recorder of a vector env, with one batched call of the behavior policy per step.
+
+    Args:
+        env: Vector env, which is reset when the first fragment is recorded.
+        seeds: Seeds of the env slots' episodes.
+        env_name: Name in messages: the env's id and the worker.
+        policy: Name of the policy.
+        behavior: The behavior policy.
+        length: T, steps in a fragment.
+        max_replay_s: Timeout of the replay of episodes at a resume.
+
+    Attributes:
+        slots: B, env slots in a batch, by policy.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv,
+        policy: str,
+        behavior: WorkerBehavior,
+        *,
+        seeds: EpisodeSeeds,
+        env_name: str,
+        length: int,
+        max_replay_s: float,
+    ) -> None:
+        self.slots: Mapping[str, int] = {policy: env.num_envs}
+        self._env = env
+        self._seeds = seeds
+        self._env_name = env_name
+        self._policy = policy
+        self._behavior = behavior
+        self._length = length
+        self._max_replay_s = max_replay_s
+        self._observations: Any = None
+        self._just_ended = np.zeros(env.num_envs, np.bool_)
+        self._starts = np.ones(env.num_envs, np.bool_)
+        self._sums = EpisodeSums(env.num_envs, env.columns)
+        self._actions = ActionLog()
+        self._filled, self._shown = np.ones((length, env.num_envs), np.bool_), np.ones(env.num_envs, np.bool_)
+
+    def begin(self, seeds: Sequence[int]) -> None:
+        """Resets all env slots with the given seeds; the current episodes are discarded.
+
+        Args:
+            seeds: Seed of each env slot's episode, [B].
+
+        Raises:
+            UsageError: The backend cannot seed single env slots.
+            EnvError: The env raised.
+        """
+        if self._observations is None:
+            self._env.reset()
+        observations = self._env.begin(range(self._env.num_envs), seeds)
+        self._observations = map_tree(lambda leaf: leaf.copy(), observations)
+        self._just_ended[:], self._starts[:] = False, True
+        self._sums = EpisodeSums(self._env.num_envs, self._env.columns)
+
+    def record(self, noise: Mapping[str, NDArray[np.float32]]) -> Recorded:
+        """Records one fragment.
+
+        Args:
+            noise: By policy, the noise of the fragment, [T, B, ...].
+
+        Raises:
+            EnvError: The env raised or returned something outside its spaces.
+        """
+        if self._observations is None:
+            self._observations = self._env.reset()
+        began = self._env.places()
+        act, step, take_rewards = self._behavior.act, self._env.step, self._behavior.take_rewards
+        own_noise, length, slots = noise[self._policy], self._length, self._env.num_envs
+        batch = self._behavior.allocate_fragment(length, slots)
+        rewards = np.empty((length, slots))
+        terminateds, truncateds = np.empty((length, slots), np.bool_), np.empty((length, slots), np.bool_)
+        columns = {name: np.empty((length, slots)) for name in self._env.columns}
+        read = [(columns[name], latest) for name, latest in self._env.columns.items()]
+        last_infos: dict[tuple[int, int], dict[str, Any]] = {}
+        observations = self._observations
+        recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
+        record_row(recorded, 0, observations)
+        begins, starts, finals = self._starts, self._starts, self._just_ended
+        now, env_step_s, inference_s = time.perf_counter, 0.0, 0.0
+        for t in range(length):
+            asked = now()
+            # `act` fills row t of the batch: actions, the network's outputs (`LogProbsAndValues`), recurrent states.
+            actions = act(observations, own_noise[t], batch, t, starts)
+            acted = now()
+            observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)
+            env_step_s += now() - acted
+            inference_s += acted - asked
+            take_rewards(rewards[t])
+            record_row(recorded, t + 1, observations)
+            for column, latest in read:
+                column[t] = latest
+            # The row after an end holds the episode's final observation, the one after that a first one.
+            starts, finals = finals, terminateds[t] | truncateds[t]
+            if infos:
+                last_infos.update({(t, slot): info for slot, info in infos.items()})
+        ends = terminateds | truncateds
+        valid = np.empty_like(ends)
+        valid[0], valid[1:] = ~self._just_ended, ~ends[:-1]
+        if bad := first_bad_row(self._env.observation_space, recorded):
+            (t, slot), reason = bad
+            place = self._seeds.place_after(slot, began[slot], ~valid[:t, slot])
+            raise EnvError(f"{self._env_name}, env {slot}, {place}: {reason}")
+        self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
+        self._starts = starts
+        self._just_ended = ends[-1].copy()
+        batch.update(obs=recorded, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid)
+        if columns:
+            columns = {name: np.where(valid, column, 0.0) for name, column in columns.items()}
+            batch.update({name: column.astype(np.float32) for name, column in columns.items()})
+        self._behavior.close_fragment(batch, starts, self._shown)
+        self._log(batch["actions"])
+        return Recorded(
+            batches={self._policy: batch},
+            filled={self._policy: self._filled},
+            episodes=self._sums.add(np.where(valid, rewards, 0.0), ends & valid, valid, last_infos, columns=columns),
+            env_steps=int(np.count_nonzero(valid)),
+            began=began,
+            begins={self._policy: begins},
+            env_step_s=env_step_s,
+            inference_s=inference_s,
+        )
+
+    def _log(self, actions: NDArray[Any]) -> None:
+        """Appends a fragment's actions to the log, for later replay of the current episodes."""
+        self._actions.append(actions)
+        if self._actions.is_full:
+            self._actions.trim(max(place.length for place in self._env.places()))
+
+    def state(self) -> list[dict[str, Any]]:
+        """Returns each env slot's state: (episode number, seed, actions since the reset), and running episode sums.
+
+        The state is empty before the first fragment.
+        """
+        if self._observations is None:
+            return []
+        places = self._env.places()
+        return self._slots(places, self._actions.latest([place.length for place in places]))
+
+    def place(self) -> list[dict[str, Any]]:
+        """Returns the recorder's `state()`, with only the latest fragment's part (`LogTail`) of the action log."""
+        places = self._env.places()
+        return self._slots(places, self._actions.tails([place.length for place in places]))
+
+    def _slots(self, places: Sequence[EpisodePlace], actions: Sequence[Any]) -> list[dict[str, Any]]:
+        return [
+            {
+                "episode": place.episode,
+                "seed": place.seed,
+                "length": place.length,
+                "hash": observation_hash(map_tree(lambda leaf, slot=slot: leaf[slot], self._observations)),
+                **self._sums.of(slot),
+                "just_ended": bool(self._just_ended[slot]),
+                "starts": bool(self._starts[slot]),
+                "actions": actions[slot],
+            }
+            for slot, place in enumerate(places)
+        ]
+
+    def load_state(self, slots: list[dict[str, Any]]) -> dict[str, NDArray[np.bool_]]:
+        """Restores the recorder from `state()` by replaying the current episodes.
+
+        Args:
+            slots: State of each env slot.
+
+        Returns:
+            By policy, mask [B] of env slots that could not be restored exactly and began a new episode instead.
+
+        Raises:
+            ValueError: The state is malformed, or of another number of env slots.
+        """
+        if not slots:
+            return {self._policy: np.zeros(self._env.num_envs, np.bool_)}
+        if len(slots) != self._env.num_envs:
+            raise ValueError(f"there are {self._env.num_envs} env slots, not {len(slots)}")
+        actions = [np.asarray(slot["actions"]) for slot in slots]
+        env_actions = [self._behavior.env_actions(own) for own in actions]
+        for taken, own in zip(actions, env_actions, strict=True):
+            if reason := action_misfit(self._env.action_space, own, len(taken)):
+                raise ValueError(reason)
+        places = [
+            EpisodePlace(as_count(slot["episode"]), as_count(slot["seed"]), as_count(slot["length"])) for slot in slots
+        ]
+        observations, exact = self._env.restore(
+            places,
+            env_actions,
+            [slot["hash"] for slot in slots],
+            self._max_replay_s,
+        )
+        self._observations = map_tree(lambda leaf: leaf.copy(), observations)
+        kept = np.array(exact)
+        self._sums.load(slots, kept)
+        self._just_ended = np.array([slot["just_ended"] for slot in slots], np.bool_) & kept
+        self._starts = np.array([slot["starts"] for slot in slots], np.bool_) | ~kept
+        self._actions.load(actions)
+        return {self._policy: ~kept}
+
+    def close(self) -> None:
+        """Closes the envs."""
+        self._env.close()

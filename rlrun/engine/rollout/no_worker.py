@@ -1,0 +1,48 @@
+"""The worker of trainings that learn from recorded data alone: it steps no env."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlrun.engine.rollout.rollout import Rollout
+from rlrun.engine.rollout.worker import Orders
+
+NO_WORKER = "rlrun.engine.rollout.no_worker:NoWorker"
+"""Import path of the worker without envs."""
+
+
+class NoWorker:
+    """Worker without envs; a `rlrun.engine.rollout.worker.Worker`.
+
+    Args:
+        config: Unused.
+    """
+
+    def __init__(self, config: Any) -> None:
+        return
+
+    def follow(self, orders: Orders) -> None:
+        """Ignores broadcast weights, since nothing acts."""
+
+    def sample(self) -> Rollout:
+        """Refuses to collect.
+
+        Raises:
+            RuntimeError: Always: a training from data alone has no stream of rollouts.
+        """
+        raise RuntimeError("a training from data alone steps no env: its dataflow must not begin with rollouts")
+
+    def state(self) -> dict[str, Any]:
+        """State for a checkpoint: nothing."""
+        return {"unsaved": []}
+
+    def place(self) -> dict[str, Any]:
+        """State of a lost worker: that of `state()`."""
+        return self.state()
+
+    def load_state(self, state: Any) -> int:
+        """Restores nothing."""
+        return 0
+
+    def close(self) -> None:
+        """Does nothing: there are no envs to close."""

@@ -1,0 +1,145 @@
+"""Raw rows of fragments, for data sets: as the env gave and took them, before filters, clipping and views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.sample_batch import TAKEN_LOGP, SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.datasets.layout import LOGP
+from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.rollout.worker_behavior import WorkerBehavior
+
+Flags = NDArray[np.bool_]
+
+
+class AgentRows(NamedTuple):
+    """Rows of one agent's episode in a slot of a world.
+
+    Attributes:
+        slot: The slot.
+        rows: Numbers of its rows in the fragment, [N].
+        agent: Name of the agent.
+        seed: Seed of the world's episode.
+    """
+
+    slot: int
+    rows: NDArray[np.int64]
+    agent: str
+    seed: int
+
+
+class Stream(NamedTuple):
+    """Next rows of a slot, as `rlrun.engine.datasets.writer.SetWriter.add` takes them."""
+
+    slot: int
+    rows: Mapping[str, Any]
+    agent: str
+    begins: bool
+
+
+@dataclass(frozen=True)
+class RawRows:
+    """Raw rows of one policy's fragment.
+
+    Attributes:
+        columns: `obs` [T + 1, B, ...], and the other columns [T, B, ...]; actions are those of the env.
+        begins: Mask [B] of slots whose rows do not continue those of the fragment before.
+        agent_rows: Rows of agents' episodes in a world, in order for each slot; None where each env has one agent.
+        closes: Mask [B] of slots with an observation in the closing row; None for all.
+    """
+
+    columns: SampleBatch
+    begins: Flags
+    agent_rows: Sequence[AgentRows] | None = None
+    closes: Flags | None = None
+
+    def streams(self) -> Iterator[Stream]:
+        """Yields the rows of each slot, and of each agent's episode in it."""
+        if self.agent_rows is None:
+            for slot, begins in enumerate(self.begins.tolist()):
+                yield Stream(slot, self.columns.map(lambda leaf, slot=slot: leaf[:, slot]), "", begins)
+            return
+        assert self.closes is not None
+        begun = set()
+        for slot, rows, agent, seed in self.agent_rows:
+            last = -1 if self.closes[slot] else rows[-1]
+            own = self.columns.map(lambda leaf, rows=rows, slot=slot: leaf[rows, slot])
+            seen = np.append(rows, last)
+            own["obs"] = map_tree(lambda leaf, seen=seen, slot=slot: leaf[seen, slot], self.columns["obs"])
+            own["seed"] = np.full(len(rows), seed)
+            yield Stream(slot, own, agent, bool(self.begins[slot]) and slot not in begun)
+            begun.add(slot)
+
+
+def raw_columns(
+    behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str], *, has_log_probs: bool = True
+) -> SampleBatch:
+    """Raw columns of a recorded fragment, before it is postprocessed; removes those that are for a data set alone.
+
+    Args:
+        behavior: The behavior policy that acted.
+        batch: The fragment as recorded.
+        further: Names of further columns to keep.
+        has_log_probs: Whether the log-probabilities of the actions are included, where they are known.
+    """
+    own, valid = batch["actions"], batch["valid"]
+    with np.errstate(all="ignore"):  # rows without a step are undefined
+        taken = behavior.env_actions(own.reshape(valid.size, *own.shape[2:]))
+        actions = map_tree(lambda leaf: leaf.reshape(*valid.shape, *leaf.shape[1:]), taken)
+        log_probs = _log_probs(behavior, batch) if has_log_probs else None
+    names = ("obs", "rewards", "terminateds", "truncateds", "valid", *further)
+    columns = SampleBatch({name: batch[name] for name in names}, actions=actions)
+    columns["weights_version"] = batch.get("weights_version", np.full(valid.shape, behavior.weights_version, np.int32))
+    if log_probs is not None:
+        columns[LOGP] = log_probs
+    return columns
+
+
+def _log_probs(behavior: WorkerBehavior, batch: SampleBatch) -> NDArray[np.float32] | None:
+    """Log-probabilities of the recorded actions in the env's units; None where they are not known."""
+    from rlrun.engine.policy.behavior import BehaviorPolicy
+    from rlrun.engine.policy.log_probs_in_env import behavior_log_probs
+
+    if TAKEN_LOGP in batch:
+        found: NDArray[np.float32] = batch.pop(TAKEN_LOGP)
+        return found
+    if "outputs" not in batch or not isinstance(behavior, BehaviorPolicy):
+        return None
+    return behavior_log_probs(behavior, batch["outputs"], batch["actions"])
+
+
+def record_log_probs(behavior: WorkerBehavior) -> None:
+    """Has a behavior policy record log-probabilities of its actions, if they are known and it records no outputs."""
+    from rlrun.engine.policy.behavior import BehaviorPolicy
+    from rlrun.engine.policy.log_probs_in_env import taken_log_probs
+
+    if isinstance(behavior, BehaviorPolicy) and "outputs" not in behavior.allocate_fragment(1, 1):
+        log_probs = taken_log_probs(behavior)
+        if log_probs is not None:
+            behavior.record_log_probs(log_probs)
+
+
+def episode_seeds(seeds: EpisodeSeeds, began: Sequence[EpisodePlace], valid: Flags) -> NDArray[np.int64]:
+    """Seed of the episode of each row of single-agent envs, [T, B].
+
+    Args:
+        seeds: Seeds of the env slots' episodes.
+        began: Place of each env slot before the fragment, [B].
+        valid: Mask [T, B] of the rows with a step; the row after another one begins the next episode.
+    """
+    resets = np.zeros(valid.shape, np.int64)
+    resets[1:] = ~valid[:-1]
+    later = resets.cumsum(axis=0)
+    most = int(later[-1].max())
+    first = np.array([place.episode for place in began])
+    found = np.empty((most + 1, len(began)), np.int64)
+    found[0] = [place.seed for place in began]
+    if most:
+        found[1:] = seeds.seeds(np.arange(len(began)), first + np.arange(1, most + 1)[:, None])
+    return np.take_along_axis(found, later, axis=0)

@@ -1,0 +1,160 @@
+"""Remote rollout workers, in supervised Ray actors."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.actors.supervised_actors import SupervisedActors
+from rlrun.engine.envs.step_marks import MarksPlace, stepped_env
+from rlrun.engine.functional.saved_numbers import as_count
+from rlrun.engine.rollout.action_log import with_logs_joined
+from rlrun.engine.rollout.rollout import Rollout
+from rlrun.engine.rollout.sampler import Postprocessing, Sampler
+
+if TYPE_CHECKING:
+    from rlrun.engine.actors.actor_place import Call
+    from rlrun.engine.rollout.worker import Orders
+
+
+class RemoteWorkers:
+    """Rollout workers in supervised Ray actors; Ray must already be running.
+
+    The constructor starts all workers without waiting for them. A worker that dies or hangs is restarted with its next
+    undelivered fragment. With `tell_places` the restarted worker resumes from its last state, and collects the same
+    fragment again.
+
+    Args:
+        factory: `module:Name` of the workers' class, instantiated with a worker config.
+        config: Config that all workers share.
+        operators: Operators on the workers, by policy.
+        indices: The workers' indices.
+        due: Number of the first fragment, by worker index; 0 for all other workers.
+        tell_places: Whether each fragment includes the worker's state after the fragment.
+        marks: Directory of the workers' step marks (`rlrun.engine.envs.step_marks`); None for none.
+        num_cpus: CPUs that Ray reserves for each worker.
+        timeout_s: Timeout of a fragment, after which its worker is restarted.
+        max_restarts: Restarts of all workers together; with one more failure the trial fails.
+
+    Attributes:
+        indices: The workers' indices.
+    """
+
+    def __init__(
+        self,
+        factory: str,
+        config: Any,
+        operators: Mapping[str, Postprocessing],
+        indices: Sequence[int],
+        *,
+        due: Mapping[int, int],
+        tell_places: bool,
+        marks: MarksPlace | None,
+        num_cpus: float,
+        timeout_s: float,
+        max_restarts: int,
+    ) -> None:
+        self.indices = indices
+        self._operators = operators
+        self._make = partial(Sampler, factory=factory, config=config, tells_place=tell_places, marks=marks)
+        self._tell_places = tell_places
+        self._marks = marks
+        self._due = {worker: due.get(worker, 0) for worker in indices}
+        self._states: dict[int, Any] = {}
+        self._inbox: deque[Call] = deque()
+        self._here: list[Rollout] = []
+        self._actors = SupervisedActors(
+            self._sampler_of,
+            indices,
+            what="rollout worker",
+            num_cpus=num_cpus,
+            timeout_s=timeout_s,
+            max_restarts=max_restarts,
+            ended_in=self._ended_in,
+        )
+
+    @property
+    def restarts(self) -> int:
+        """Number of worker restarts so far."""
+        return self._actors.restarts
+
+    def order(self, orders: Orders, only: int | None = None) -> None:
+        """Sends orders (weights, env arguments) to all workers or to one; repeated objects are stored once in Ray."""
+        self._actors.tell("follow", orders, only, about=orders.about)
+
+    def request(self, deliverer: int) -> None:
+        """Requests a fragment of a worker."""
+        self._actors.ask(deliverer, "sample").inbox = self._inbox
+
+    def arrived(self) -> list[Rollout]:
+        """Returns the fragments that are ready, without waiting for others.
+
+        Raises:
+            RlrunError: A worker raised this error.
+            TrainingFailed: More workers died than may be restarted.
+        """
+        self._actors.attend()
+        self._take_in()
+        arrived, self._here = self._here, []
+        return arrived
+
+    def wait(self, until: float) -> None:
+        """Blocks until the next answer of a worker, or until a deadline on the clock of `time.monotonic`."""
+        self._actors.wait(until)
+
+    def awaited(self) -> tuple[tuple[Any, ...], float]:
+        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
+        return self._actors.awaited()
+
+    def due(self) -> list[int]:
+        """Returns the number of each worker's first undelivered fragment."""
+        return [self._due[worker] for worker in self.indices]
+
+    def states(self) -> list[Any]:
+        """Returns the states of the workers, in their order."""
+        return self._actors.answers_of_all("state", [()] * len(self.indices))
+
+    def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
+        """Restores the workers' states; requests are dropped.
+
+        Args:
+            states: States from `states`.
+            due: Numbers from `due`.
+
+        Returns:
+            The number of env slots that could not be restored exactly.
+        """
+        self._inbox.clear()
+        self._here.clear()
+        self._actors.forget()
+        self._due = dict(zip(self.indices, map(as_count, due), strict=True))
+        if self._tell_places:
+            self._states = dict(zip(self.indices, states, strict=True))
+        return sum(self._actors.answers_of_all("load_state", [(state,) for state in states]))
+
+    def close(self) -> None:
+        """Terminates the worker actors."""
+        self._actors.close()
+
+    def _take_in(self) -> None:
+        """Records, for each received fragment, the worker's next fragment number and its state for restarts."""
+        while self._inbox:
+            rollout: Rollout = self._inbox.popleft().answer
+            worker = rollout.worker_index
+            self._due[worker] = rollout.fragment + 1
+            if self._tell_places:
+                self._states[worker] = with_logs_joined(rollout.place, self._states.get(worker))
+            self._here.append(rollout)
+
+    def _sampler_of(self, worker: int) -> partial[Sampler]:
+        """Returns the factory of a worker's sampler, for its start and each restart."""
+        self._take_in()
+        own = {policy: chain.for_worker(worker) for policy, chain in self._operators.items()}
+        return partial(self._make, worker, operators=own, due=self._due[worker], state=self._states.get(worker))
+
+    def _ended_in(self, worker: int) -> str:
+        """Returns an error clause with the env slot last stepped by a failed worker; "" if unknown."""
+        stepped = None if self._marks is None else stepped_env(self._marks.directory, worker)
+        return "" if stepped is None else f" in {stepped}"

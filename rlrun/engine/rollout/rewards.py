@@ -1,0 +1,90 @@
+"""Reward transforms: clipping, or scaling by the standard deviation of discounted returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.functional.returns import forward_discounted_sums
+
+RETURNS = "returns"
+"""Filter name of the running statistics of discounted returns."""
+
+CLIP = 10.0
+"""Clipping bound of scaled rewards."""
+
+
+@dataclass(frozen=True)
+class RewardSettings:
+    """Settings of a policy's reward transform.
+
+    Attributes:
+        gamma: Discount of the returns whose standard deviation scales rewards.
+        clip: Clipping bound of raw rewards; None for no clipping.
+        scale: Whether rewards are divided by the standard deviation of discounted returns.
+    """
+
+    gamma: float
+    clip: float | None = None
+    scale: bool = False
+
+
+class RewardTransform:
+    """Reward clipping, or scaling by the running standard deviation of discounted returns.
+
+    The statistics belong to the policy and are broadcast with its weights; running returns per slot belong to the
+    worker.
+
+    Args:
+        slots: B, number of slots.
+        settings: Settings of the transform.
+    """
+
+    def __init__(self, slots: int, settings: RewardSettings) -> None:
+        self.settings = settings
+        self.moments = Moments.empty(())
+        self._returns = np.zeros(slots)
+
+    def __call__(
+        self, rewards: NDArray[np.float64], ends: NDArray[np.bool_], valid: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float32], dict[str, Moments]]:
+        """Transforms a fragment's raw rewards.
+
+        Args:
+            rewards: Raw rewards, [T, B].
+            ends: Whether the episode ended at the step, [T, B].
+            valid: Whether the entry is a step, [T, B]; rewards and ends of the others are ignored.
+
+        Returns:
+            The transformed rewards [T, B], and the fragment's new statistics by name.
+        """
+        rewards, ends = np.where(valid, rewards, 0.0), ends & valid
+        clip = self.settings.clip
+        if clip is not None:
+            rewards = rewards.clip(-clip, clip)
+        if not self.settings.scale:
+            return rewards.astype(np.float32), {}
+        sums = forward_discounted_sums(rewards, ends, valid, self.settings.gamma, self._returns)
+        self._returns = np.where(ends[-1], 0.0, sums[-1])
+        delta = Moments.of(sums[valid], 1)
+        standard_deviation = np.sqrt(self.moments.merged(delta).variance + 1e-8)
+        return (rewards / standard_deviation).clip(-CLIP, CLIP).astype(np.float32), {RETURNS: delta}
+
+    def state(self) -> dict[str, Any]:
+        """Returns the slots' running returns."""
+        return {"returns": self._returns}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the slots' running returns from `state()`."""
+        returns: NDArray[np.float64] = np.array(state["returns"], np.float64)
+        if returns.shape != self._returns.shape:
+            raise ValueError(f"the running returns have shape {returns.shape}, not {self._returns.shape}")
+        self._returns = returns
+
+    def begin_anew(self, slots: NDArray[np.bool_]) -> None:
+        """Resets the running returns of slots [B] whose episode was dropped."""
+        self._returns[slots] = 0.0

@@ -1,0 +1,103 @@
+"""Rollouts: messages of rollout workers with fragments of experience and statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.rollout.phases import FragmentTimes
+
+DEFAULT_POLICY = "default"
+"""Name of the policy where there is only one."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Statistics of a finished episode.
+
+    Attributes:
+        episode_return: Undiscounted sum of raw rewards.
+        length: Number of steps.
+        info: Numbers in the info of the episode's last step, by name.
+        agent: Name of the agent; "" in an env with one agent, and for a world as a whole.
+        columns: Sums over the episode of the columns that the env's config names, by name.
+    """
+
+    episode_return: float
+    length: int
+    info: dict[str, float] = field(default_factory=dict)
+    agent: str = ""
+    columns: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
+class Rollout:
+    """One rollout fragment: batches by policy, with counts, finished episodes and timings.
+
+    Attributes:
+        worker_index: Index of the collecting worker; 0 is the trial's own process.
+        fragment: Number of the fragment among those of its worker, from 0.
+        batches: Batches [T, B] by policy, or the outputs of operators on the worker; a custom worker may deliver
+            anything that can be pickled.
+        env_steps: Number of env or world steps (resets do not count).
+        episodes: Episodes that ended in the fragment, in the order of their ends.
+        agent_steps: Number of agent steps by policy; empty where every env has one agent.
+        agent_episodes: Finished episodes of agents by policy; empty where every env has one agent.
+        missing_finals: Number of agents' episodes truncated without a final observation.
+        dropped_rewards: Number of rewards for agents that had ended, or were never born.
+        filter_deltas: By policy, new statistics of its filters, by name.
+        weights_versions: By policy, version of the weights of the behavior policy.
+        sample_s: Duration of the collection in seconds.
+        raw: By policy, the `RawRows` for a data set; empty if the run writes none.
+        hooks: Answers of the worker's hooks (`HookAnswers`); None without hooks.
+        times: Time profile of the collection; None from a worker that does not measure phases.
+        place: Sampler state after the fragment, from which a restarted sampler resumes; None if not requested.
+        env_slots_restarted: Env slots of a restarted sampler that began a new episode instead of resuming.
+    """
+
+    worker_index: int
+    fragment: int
+    batches: dict[str, Any]
+    env_steps: int
+    episodes: list[Episode] = field(default_factory=list)
+    agent_steps: dict[str, int] = field(default_factory=dict)
+    agent_episodes: dict[str, list[Episode]] = field(default_factory=dict)
+    missing_finals: int = 0
+    dropped_rewards: int = 0
+    filter_deltas: dict[str, dict[str, Moments]] = field(default_factory=dict)
+    weights_versions: dict[str, int] = field(default_factory=dict)
+    sample_s: float = 0.0
+    raw: dict[str, Any] = field(default_factory=dict)
+    hooks: Any = None
+    times: FragmentTimes | None = None
+    place: Any = None
+    env_slots_restarted: int = 0
+
+
+@dataclass(frozen=True)
+class JoinedRollouts:
+    """Message of an aggregator: a batch of concatenated worker fragments.
+
+    Attributes:
+        aggregator: Index of the aggregator.
+        batch: The fragments, concatenated to [T, B1 + B2 + ...], with the version of the behavior weights in
+            `weights_version`; None if no batch is full.
+        fragments: The concatenated rollouts in order, without their batches.
+        worker_restarts: Restarts of the aggregator's workers since its last answer.
+    """
+
+    aggregator: int
+    batch: SampleBatch | None
+    fragments: tuple[Rollout, ...]
+    worker_restarts: int
+
+
+def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
+    """Adds a column `weights_version` of the behavior weights to a batch [T, B] that lacks one."""
+    if "weights_version" in batch:
+        return batch
+    return SampleBatch(batch, weights_version=np.full(batch["valid"].shape, version, np.int32))

@@ -1,0 +1,376 @@
+"""Slot recorder: fragments of worlds of many agents, in which each agent owns a slot of its policy's batch.
+
+`slot_owners` has the agents and episodes in the slots, `slot_rows` the columns of a row, and `slot_fragment` the rows
+of a fragment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.spaces import action_misfit, first_bad_row
+from rlrun.engine.envs.vector_env import EnvError, first_not_finite
+from rlrun.engine.functional.saved_numbers import as_count
+from rlrun.engine.rollout.action_log import ActionLog
+from rlrun.engine.rollout.episode_sums import EpisodeSums
+from rlrun.engine.rollout.raw_rows import AgentRows
+from rlrun.engine.rollout.recorder import Recorded
+from rlrun.engine.rollout.rollout import Episode
+from rlrun.engine.rollout.slot_fragment import CarriedSteps, DecisionFragment, SlotFragment, StepFragment
+from rlrun.engine.rollout.slot_owners import SlotOwners
+from rlrun.engine.rollout.slot_rows import RowForm
+from rlrun.engine.rollout.worker_behavior import WorkerBehavior
+from rlrun.engine.worlds.vector_world import VectorWorld, WorldRows
+
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float32]
+
+
+class SlotRecorder:
+    """Recorder of several multi-agent worlds, with one batched call of each behavior policy per step.
+
+    Args:
+        worlds: Vectorized worlds, which are reset when the first fragment is recorded.
+        behaviors: Behavior policies by name.
+        seeds: Seeds of the worlds' episodes.
+        name: Name of the worlds and their worker in messages.
+        length: T, steps of the worlds in a fragment.
+        max_replay_s: Timeout of the replay of episodes at a resume.
+        names_agents: Whether fragments name the agent and the seed of each row.
+        marks_logged: Whether fragments have a column `LOGGED`, for actions that were not the policy's.
+
+    Attributes:
+        slots: B, slots in a batch, by policy.
+    """
+
+    def __init__(
+        self,
+        worlds: VectorWorld,
+        behaviors: Mapping[str, WorkerBehavior],
+        *,
+        seeds: EpisodeSeeds,
+        name: str,
+        length: int,
+        max_replay_s: float,
+        names_agents: bool = False,
+        marks_logged: bool = False,
+    ) -> None:
+        self.slots: Mapping[str, int] = dict(worlds.slots)
+        self._worlds = worlds
+        self._seeds = seeds
+        self._name = name
+        self._length = length
+        self._max_replay_s = max_replay_s
+        self._policies = {
+            policy: PolicySlots(behaviors[policy], worlds, policy, length, marks_logged) for policy in worlds.slots
+        }
+        self._names_agents = names_agents
+        self._anew = {policy: np.ones(slots, np.bool_) for policy, slots in worlds.slots.items()}
+        self._rows: WorldRows | None = None
+        self._sums = EpisodeSums(worlds.num_worlds, worlds.columns)
+
+    def record(self, noise: Mapping[str, Floats]) -> Recorded:
+        """Records one fragment; see `Recorder.record`.
+
+        Raises:
+            EnvError: A world raised or returned something outside its agents' spaces.
+        """
+        worlds, length = self._worlds, self._length
+        rows = worlds.reset() if self._rows is None else self._rows
+        began = worlds.places()
+        fragments = {policy: own.begin(rows.states) for policy, own in self._policies.items()}
+        stepped, ended = np.empty((2, length, worlds.num_worlds), np.bool_)
+        missing_finals = dropped_rewards = 0
+        now, env_step_s = time.perf_counter, 0.0
+        for t in range(length):
+            actions = {
+                policy: own.act(t, rows.policies[policy], rows.states, noise[policy][t])
+                for policy, own in fragments.items()
+            }
+            acted = now()
+            rows = worlds.step(actions)
+            env_step_s += now() - acted
+            for policy, taken in rows.taken.items():
+                fragments[policy].replace_actions(t, taken)
+            stepped[t], ended[t] = rows.stepped, rows.ended
+            missing_finals += rows.missing_finals
+            dropped_rewards += rows.dropped_rewards
+            for policy, own in fragments.items():
+                shown = rows.policies[policy]
+                if own.take(t, shown):
+                    ends = shown.terminateds | shown.truncateds
+                    own.owners.note_ends(t, ends, worlds.owners(policy), rows.infos.get(policy, {}))
+        self._rows = rows
+        lengths = [place.length for place in worlds.places()]
+        batches, filled, closing, agent_episodes, agent_rows = {}, {}, {}, {}, {}
+        for policy, own in fragments.items():
+            agent_episodes[policy] = own.owners.episodes(own.rewards, own.ends, own.acted, own.columns)
+            batches[policy], filled[policy], closing[policy] = own.close(rows.policies[policy], rows.states)
+            self._policies[policy].keep(own, lengths)
+            self._check(policy, own, batches[policy], filled[policy], stepped, began)
+            if self._names_agents:
+                agent_rows[policy] = [*self._agent_rows(policy, own, batches[policy], filled[policy], stepped, began)]
+        anew, self._anew = self._anew, {policy: np.zeros(slots, np.bool_) for policy, slots in self.slots.items()}
+        return Recorded(
+            batches=batches,
+            filled=filled,
+            episodes=self._episodes(fragments, stepped, ended),
+            env_steps=int(np.count_nonzero(stepped)),
+            agent_episodes=agent_episodes,
+            closing=closing,
+            missing_finals=missing_finals,
+            dropped_rewards=dropped_rewards,
+            began=began,
+            begins=anew,
+            agent_rows=agent_rows,
+            closes={policy: own.closes for policy, own in fragments.items()},
+            env_step_s=env_step_s,
+            inference_s=sum(own.inference_s for own in fragments.values()),
+        )
+
+    def _episodes(self, fragments: Mapping[str, SlotFragment], stepped: Flags, ended: Flags) -> list[Episode]:
+        """Accumulates all agents' rewards into the worlds' returns; returns the worlds' finished episodes.
+
+        Args:
+            fragments: Fragments by policy.
+            stepped: Mask [T, W] of steps; the other entries are resets.
+            ended: Mask [T, W] of steps that ended a world's episode.
+        """
+        length, num_worlds = stepped.shape
+        rewards = np.zeros((length, num_worlds))
+        columns = {name: np.zeros((length, num_worlds)) for name in self._worlds.columns}
+        for own in fragments.values():
+            rewards += own.rewards.reshape(length, num_worlds, -1).sum(axis=2)
+            for name, column in columns.items():
+                column += own.columns[name].reshape(length, num_worlds, -1).sum(axis=2)
+        return self._sums.add(rewards, ended, stepped, {}, columns=columns)
+
+    def _agent_rows(
+        self,
+        policy: str,
+        own: SlotFragment,
+        batch: SampleBatch,
+        filled: Flags,
+        stepped: Flags,
+        began: Sequence[EpisodePlace],
+    ) -> Iterator[AgentRows]:
+        """Yields the rows of each agent's episode in each slot; its final observation is the last one."""
+        owners, width = self._worlds.owners(policy), self.slots[policy] // self._worlds.num_worlds
+        for slot in range(self.slots[policy]):
+            rows = filled[:, slot].nonzero()[0]
+            finals = (~batch["valid"][rows, slot]).nonzero()[0]
+            for part in np.split(rows, finals + 1):
+                if len(part):
+                    t, world = own.step_of(int(part[0]), slot), slot // width
+                    agent = own.owners.agent_in(slot, max(t - (not own.acted[t, slot]), 0))
+                    place = self._seeds.place_after(world, began[world], ~stepped[:t, world])
+                    yield AgentRows(slot, part, owners[slot] if agent is None else agent, place.seed)
+
+    def _check(
+        self,
+        policy: str,
+        own: SlotFragment,
+        batch: SampleBatch,
+        filled: Flags,
+        stepped: Flags,
+        began: Sequence[EpisodePlace],
+    ) -> None:
+        """Validates observations and rewards of filled rows: finite, and observations within their space.
+
+        Args:
+            policy: Name of the policy.
+            own: The policy's fragment.
+            batch: The fragment's batch.
+            filled: Mask [T, B] of entries with an observation.
+            stepped: Mask [T, W] of steps; the other entries are resets.
+            began: Place of each world before the fragment.
+        """
+        observed = batch["obs"]
+        if (not_finite := first_not_finite(own.rewards)) is not None:
+            t, slot = not_finite
+            reason = f"the reward must be a finite number, not {own.rewards[t, slot]}"
+            self._refuse(policy, slot, own.owners.agent_in(slot, t), stepped[: t + 1], began, reason)
+        space = self._worlds.spaces[policy].observation
+        shown = np.concatenate([filled, own.closes[None]])
+        bad = first_bad_row(space, observed if shown.all() else map_tree(lambda leaf: leaf[shown][:, None], observed))
+        if not bad:
+            return
+        (row, slot), reason = bad
+        if not shown.all():
+            row, slot = np.argwhere(shown)[row].tolist()
+        t = own.step_of(row, slot)
+        is_final = t < len(stepped) and not own.acted[t, slot]
+        self._refuse(policy, slot, own.owners.agent_in(slot, t - is_final), stepped[:t], began, reason)
+
+    def _refuse(
+        self, policy: str, slot: int, agent: str | None, stepped: Flags, began: Sequence[EpisodePlace], reason: str
+    ) -> NoReturn:
+        """Raises an EnvError for an invalid observation or reward, with the world, agent and step."""
+        world = slot // (self.slots[policy] // self._worlds.num_worlds)
+        place = self._seeds.place_after(world, began[world], ~stepped[:, world])
+        who = self._worlds.owners(policy)[slot] if agent is None else agent
+        raise EnvError(f"{self._name}, world {world}, {place}, agent {who!r} of policy {policy}: {reason}")
+
+    def state(self) -> dict[str, Any]:
+        """Returns the place of each world, as (episode, seed, joint actions since its reset), and each slot's sums."""
+        return self._state(tails=False)
+
+    def place(self) -> dict[str, Any]:
+        """Returns the recorder's `state()`, with only the latest fragment's part (`LogTail`) of the action log."""
+        return self._state(tails=True)
+
+    def _state(self, *, tails: bool) -> dict[str, Any]:
+        if self._rows is None:
+            return {}
+        places = self._worlds.places()
+        lengths = [place.length for place in places]
+        return {
+            "worlds": [
+                {
+                    "episode": place.episode,
+                    "seed": place.seed,
+                    "length": place.length,
+                    "hash": shown,
+                    **self._sums.of(world),
+                }
+                for world, (place, shown) in enumerate(zip(places, self._worlds.hashes(), strict=True))
+            ],
+            "policies": {policy: own.state(lengths, tails=tails) for policy, own in self._policies.items()},
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> dict[str, Flags]:
+        """Restores the recorder from `state()` by replaying the current episodes; see `Recorder.load_state`.
+
+        Raises:
+            ValueError: The state is malformed, or of another number of worlds or slots.
+        """
+        num_worlds = self._worlds.num_worlds
+        if not state:
+            return {policy: np.zeros(slots, np.bool_) for policy, slots in self.slots.items()}
+        saved = state["worlds"]
+        if len(saved) != num_worlds:
+            raise ValueError(f"there are {num_worlds} worlds, not {len(saved)}")
+        places = [
+            EpisodePlace(as_count(own["episode"]), as_count(own["seed"]), as_count(own["length"])) for own in saved
+        ]
+        taken: list[dict[str, Any]] = [{} for _ in places]
+        for policy, own in self._policies.items():
+            joint = own.joint_actions(state["policies"][policy], places, self._worlds.spaces[policy].action)
+            for world, actions in enumerate(joint):
+                taken[world][policy] = actions
+        self._rows, exact = self._worlds.restore(places, taken, [own["hash"] for own in saved], self._max_replay_s)
+        kept = np.array(exact, np.bool_)
+        self._sums.load(saved, kept)
+        anew = {}
+        for policy, own in self._policies.items():
+            anew[policy] = np.repeat(~kept, self.slots[policy] // num_worlds)
+            own.load_state(state["policies"][policy], ~anew[policy])
+        self._anew = anew
+        return anew
+
+    def close(self) -> None:
+        """Closes the worlds."""
+        self._worlds.close()
+
+
+class PolicySlots:
+    """State of one policy's slots across fragments: slot owners, action log and open steps.
+
+    Args:
+        behavior: The behavior policy.
+        worlds: The worlds.
+        policy: Name of the policy.
+        length: T, steps in a fragment.
+        marks_logged: Whether fragments have a column `LOGGED`.
+
+    Attributes:
+        behavior: The behavior policy.
+        owners: Owners of the slots.
+    """
+
+    def __init__(
+        self, behavior: WorkerBehavior, worlds: VectorWorld, policy: str, length: int, marks_logged: bool
+    ) -> None:
+        self.behavior = behavior
+        self.owners = SlotOwners(worlds.slots[policy], worlds.columns)
+        self._form = RowForm(
+            behavior, worlds.spaces[policy].observation, length, worlds.slots[policy], worlds.columns, marks_logged
+        )
+        self._fragment = StepFragment if worlds.clock == "parallel" else DecisionFragment
+        self._carried = CarriedSteps.none(self._form.slots)
+        self._log = ActionLog() if worlds.replays else None
+
+    def begin(self, states: NDArray[Any] | None) -> SlotFragment:
+        """Begins a fragment; worlds with global states pass their states before the first step, [W, ...]."""
+        return self._fragment(self._form, self.owners, states, self._carried)
+
+    def keep(self, closed: SlotFragment, lengths: Sequence[int]) -> None:
+        """Stores the open steps of a closed fragment, and logs its actions for replay at a resume.
+
+        Args:
+            closed: The closed fragment.
+            lengths: Length so far of each world's episode, [W].
+        """
+        self._carried = closed.carried
+        if self._log is None:
+            return
+        self._log.append(closed.actions_by_step())
+        if self._log.is_full:
+            self._log.trim(max(lengths))
+
+    def state(self, lengths: Sequence[int], *, tails: bool) -> dict[str, Any]:
+        """Returns the slots' running episode sums, logged actions since the worlds' resets, and open steps."""
+        state = self.owners.state()
+        if self._log is not None:
+            of_slots = np.repeat(lengths, self._form.slots // len(lengths)).tolist()
+            state["actions"] = self._log.tails(of_slots) if tails else self._log.latest(of_slots)
+        if self._fragment is DecisionFragment:
+            carries = self._carried.slots
+            state |= {"carries": carries.copy(), "carried": self._carried.columns if carries.any() else {}}
+        return state
+
+    def joint_actions(self, state: Mapping[str, Any], places: Sequence[EpisodePlace], space: Any) -> list[Any]:
+        """Returns the policy's actions since each world's reset, leaves [length, K, ...], in the world's action space.
+
+        Raises:
+            ValueError: The state does not fit the slots, places or action space.
+        """
+        if self._log is None:
+            return [{}] * len(places)
+        saved = [np.asarray(own) for own in state["actions"]]
+        if len(saved) != self._form.slots:
+            raise ValueError(f"there are {self._form.slots} slots, not {len(saved)}")
+        width, joint = self._form.slots // len(places), []
+        for world, place in enumerate(places):
+            own = np.stack(saved[world * width : (world + 1) * width], axis=1)
+            if len(own) != place.length:
+                raise ValueError(f"of world {world} {len(own)} actions were saved, not {place.length}")
+            actions = self.behavior.env_actions(own.reshape(place.length * width, *own.shape[2:]))
+            if reason := action_misfit(space, actions, place.length * width):
+                raise ValueError(reason)
+            joint.append(map_tree(lambda leaf, n=place.length: leaf.reshape(n, width, *leaf.shape[1:]), actions))
+        return joint
+
+    def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
+        """Restores the slots from `state()`; open steps of worlds that were not restored are dropped.
+
+        Args:
+            state: State from `state`.
+            kept: Mask [B] of slots whose worlds were restored; the others start new episodes.
+        """
+        self.owners.load_state(state, kept)
+        if self._log is not None:
+            self._log.load([np.asarray(own) for own in state["actions"]])
+        if self._fragment is DecisionFragment:
+            carries = np.array(state["carries"], np.bool_)
+            still = kept[carries]
+            columns = map_tree(lambda leaf: np.asarray(leaf)[still], state["carried"])
+            self._carried = CarriedSteps(carries & kept, columns)

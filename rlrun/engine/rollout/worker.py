@@ -1,0 +1,85 @@
+"""Interface of rollout workers, and the orders that they receive.
+
+An algorithm may have a worker class of its own, named by `module:Class`. The class is instantiated with its config, in
+the trial's own process or in an actor. The config is a picklable dataclass with two fields that differ between workers:
+`worker_index` (0 for the local worker, else from 1), and `first_fragment`, the number of the first fragment. A
+restarted worker continues with its next undelivered fragment; with synchronous rollouts it resumes from the last state
+that was delivered. Its random draws therefore depend on the number of the fragment. New weights and env arguments
+arrive as `Orders`.
+
+`RolloutWorker` is the worker that steps envs with behavior policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rlrun.engine.policy.weights import Weights
+    from rlrun.engine.rollout.rollout import Rollout
+
+ROLLOUT_WORKER = "rlrun.engine.rollout.rollout_worker:RolloutWorker"
+"""Import path of the default worker class, which steps envs with behavior policies."""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Message to workers with new weights or env arguments; omitted entries do not change.
+
+    Attributes:
+        weights: New weights by policy; those of a league's seat hold its lineup.
+        env_kwargs: Env arguments of a curriculum, from each env's next episode on; None for no change.
+    """
+
+    weights: Mapping[str, Weights] = field(default_factory=dict)
+    env_kwargs: Mapping[str, Any] | None = None
+
+    @property
+    def about(self) -> Hashable:
+        """Key of the orders' content: later orders with an equal key supersede earlier ones."""
+        return tuple(self.weights), self.env_kwargs is not None
+
+
+class Worker(Protocol):
+    """Base class of workers, which collect fragments of experience (or other training data)."""
+
+    def follow(self, orders: Orders) -> None:
+        """Loads new weights and env arguments, which take effect from the next fragment on."""
+        ...
+
+    def sample(self) -> Rollout:
+        """Collects the next fragment.
+
+        `Rollout.batches` holds for a policy a `SampleBatch`, or anything else that can be pickled. The number in
+        `Rollout.fragment` grows by one with each fragment.
+        """
+        ...
+
+    def state(self) -> Any:
+        """Returns the worker's state as plain data for checkpoints."""
+        ...
+
+    def place(self) -> Any:
+        """Returns the worker's `state()` after a fragment, which remote workers attach to synchronous fragments.
+
+        A long log in the state may be a `LogTail` of the new rows. A lost worker is restarted, and restored to its last
+        place by `load_state`.
+        """
+        ...
+
+    def load_state(self, state: Any) -> int:
+        """Restores the worker from `state()`.
+
+        Args:
+            state: State from `state`.
+
+        Returns:
+            The number of env slots that could not be restored exactly and began a new episode instead.
+        """
+        ...
+
+    def close(self) -> None:
+        """Releases the worker's resources, such as envs."""
+        ...

@@ -1,0 +1,54 @@
+"""Config of rollout workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.rollout.rewards import RewardSettings
+    from rlrun.engine.rollout.worker_behavior import WorkerBehavior
+    from rlrun.engine.worlds.mapping import PolicyMapping
+
+LOCAL_INDEX = 0
+"""Index of the worker in the trial's own process."""
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """Config of a rollout worker; picklable.
+
+    Attributes:
+        env: Config of the env or multi-agent world.
+        num_envs: Number of env slots, or worlds.
+        fragment_length: T, steps in a fragment.
+        seed: Root seed of the trial.
+        behaviors: Behavior policies by name.
+        rewards: Reward transforms by policy.
+        mapping: Mapping of a world's agents to policies; None for a single-agent env.
+        slots: Number of agent slots of each policy per world; empty for a single-agent env.
+        worker_index: 0 in the trial's own process, from 1 in actors.
+        num_workers: Number of all workers, the local one included.
+        first_fragment: Number of the worker's first fragment; above 0 for a restarted worker, so that its noise and
+            episodes do not repeat those of the lost worker.
+        records: Whether rollouts include the raw rows for a data set.
+        hooks: Settings of each hook by its import path.
+    """
+
+    env: EnvConfig
+    num_envs: int
+    fragment_length: int
+    seed: int
+    behaviors: Mapping[str, WorkerBehavior]
+    rewards: Mapping[str, RewardSettings]
+    mapping: PolicyMapping | None = None
+    slots: Mapping[str, int] = field(default_factory=dict)
+    worker_index: int = 0
+    num_workers: int = 1
+    first_fragment: int = 0
+    records: bool = False
+    hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()

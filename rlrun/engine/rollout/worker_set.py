@@ -1,0 +1,284 @@
+"""Worker set of a trial: a local rollout worker, or remote ones in Ray actors, optionally with aggregators."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rlrun.engine.actors import private_ray
+from rlrun.engine.envs.step_marks import marks_place
+from rlrun.engine.messages.errors import CheckpointError
+from rlrun.engine.rollout.aggregated_workers import AggregatedWorkers
+from rlrun.engine.rollout.aggregator import Aggregation
+from rlrun.engine.rollout.counts import RolloutCounts
+from rlrun.engine.rollout.local_workers import LocalWorkers
+from rlrun.engine.rollout.remote_workers import RemoteWorkers
+from rlrun.engine.rollout.rollout import JoinedRollouts, Rollout
+from rlrun.engine.rollout.sampler import Postprocessing
+from rlrun.engine.rollout.worker import ROLLOUT_WORKER
+from rlrun.engine.rollout.worker_config import LOCAL_INDEX
+
+if TYPE_CHECKING:
+    from rlrun.engine.rollout.worker import Orders
+
+
+class StartedWorkers(Protocol):
+    """Protocol of started workers: local, remote, or remote with aggregators."""
+
+    @property
+    def restarts(self) -> int:
+        """Number of restarts of workers and aggregators."""
+        ...
+
+    def order(self, orders: Orders, only: int | None = None) -> None:
+        """Sends orders to all deliverers, or to one."""
+        ...
+
+    def request(self, deliverer: int) -> None:
+        """Requests a fragment or batch of one deliverer."""
+        ...
+
+    def arrived(self) -> list[Any]:
+        """Returns the fragments or batches that have arrived since the last call."""
+        ...
+
+    def awaited(self) -> tuple[tuple[Any, ...], float]:
+        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
+        ...
+
+    def due(self) -> list[int]:
+        """Returns the number of each worker's first undelivered fragment."""
+        ...
+
+    def states(self) -> list[Any]:
+        """Returns the states of the workers, in their order."""
+        ...
+
+    def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
+        """Restores the workers' states; returns the number of env slots that could not be restored exactly."""
+        ...
+
+    def close(self) -> None:
+        """Terminates the workers."""
+        ...
+
+
+class WorkerSet:
+    """Worker set of a trial: one local worker (`num_workers` 0, index 0), or remote workers (indices 1 to n).
+
+    Workers start lazily, on first use. Remote workers need Ray: without a running cluster, as in a notebook, a private
+    one is started, and stopped by `close`. With a local worker, ray is never imported.
+
+    Remote workers may have aggregators, actors that each supervise a share of them and deliver whole batches. Requests
+    and weights then go to the aggregators.
+
+    Args:
+        config: Config that all workers share; each gets its own index in it.
+        num_workers: Remote workers, 0 for the local one.
+        num_cpus_per_worker: CPUs that Ray reserves for each remote worker.
+        worker_timeout_s: Timeout of a fragment, after which its remote worker is restarted.
+        max_worker_restarts: Restarts of remote workers; with one more failure the trial fails.
+        factory: `module:Name` of a `Worker` class, instantiated with its config.
+        min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
+
+    Attributes:
+        config: Config that all workers share.
+        indices: The workers' indices.
+        deliverers: Indices of the recipients of requests: the workers, or their aggregators, from 1.
+        fragments_per_round: Number of fragments that complete a synchronous round.
+        counts: Counts of the received rollouts; the receiver of a rollout counts it.
+    """
+
+    def __init__(
+        self,
+        config: Any,
+        num_workers: int,
+        *,
+        num_cpus_per_worker: float = 1.0,
+        worker_timeout_s: float = 300.0,
+        max_worker_restarts: int = 10,
+        factory: str = ROLLOUT_WORKER,
+        min_share_of_fragments: float = 1.0,
+    ) -> None:
+        self.config = config
+        self.num_workers = num_workers
+        self.indices: Sequence[int] = tuple(range(1, num_workers + 1)) or (LOCAL_INDEX,)
+        self.deliverers: Sequence[int] = self.indices
+        self.fragments_per_round = math.ceil(min_share_of_fragments * len(self.indices) - 1e-9)
+        self.counts = RolloutCounts()
+        self._factory = factory
+        self._num_cpus = num_cpus_per_worker
+        self._timeout_s = worker_timeout_s
+        self._max_restarts = max_worker_restarts
+        self._operators: dict[str, Postprocessing] = {}
+        self._keeps_states = False
+        self._aggregation: Aggregation | None = None
+        self._started: StartedWorkers | None = None
+        self._owns_ray = False
+        self._earlier_restarts = 0
+
+    @property
+    def worker_restarts(self) -> int:
+        """Number of restarts of workers and aggregators, over all sessions of the trial."""
+        return self._earlier_restarts + self._restarts_now
+
+    @property
+    def _restarts_now(self) -> int:
+        return self._started.restarts if self._started else 0
+
+    def postprocess(self, policy: str, operators: Postprocessing) -> None:
+        """Sets the operators that workers apply to a policy's batches; call before the workers start."""
+        if self._started:
+            raise RuntimeError("the workers have started; their operators have to be named before")
+        self._operators[policy] = operators
+
+    def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
+        """Assigns the remote workers to aggregators in consecutive shares; call before the workers start.
+
+        Batches are then received by `joined` instead of `arrived`.
+
+        Args:
+            aggregators: Number of aggregators, at most one per worker.
+            batch_size: Steps [T * B] that fill a batch.
+            in_flight: Requests that each worker has at a time.
+            policy: Name of the policy whose batches are joined.
+        """
+        if self._started:
+            raise RuntimeError("the workers have started; they have to be gathered before")
+        if not 1 <= aggregators <= self.num_workers:
+            raise ValueError(f"{self.num_workers} remote workers cannot have {aggregators} aggregators")
+        self.deliverers = tuple(range(1, aggregators + 1))
+        self._aggregation = Aggregation(aggregators, batch_size, in_flight, policy)
+
+    def keep_states(self) -> None:
+        """Attaches the remote worker's state to each fragment, for exact restarts of failed workers.
+
+        Called for synchronous rollouts before the workers start: results then equal those of a run without the failure.
+        It has no effect without remote workers.
+        """
+        if not self.num_workers:
+            return
+        if self._started:
+            raise RuntimeError("the workers have started; keep_states has to be called before")
+        self._keeps_states = True
+
+    @property
+    def lost_nothing(self) -> bool:
+        """Whether no fragment was left out, and all worker restarts of this session were exact, bit for bit."""
+        if self.counts.fragments_left_out:
+            return False
+        return not self._restarts_now or (self._keeps_states and not self.counts.env_slots_restarted)
+
+    def start(self) -> None:
+        """Starts the workers unless already started, without waiting for remote ones."""
+        self._workers()
+
+    def order(self, orders: Orders, only: int | None = None) -> None:
+        """Sends orders to all deliverers, or to one; they take effect from the next request on.
+
+        The same object sent several times is stored once.
+        """
+        self._workers().order(orders, only)
+
+    def request(self, deliverer: int) -> None:
+        """Requests a fragment, to be received by `arrived`, or of an aggregator a batch, to be received by `joined`."""
+        self._workers().request(deliverer)
+
+    def arrived(self) -> list[Rollout]:
+        """Returns the fragments that are ready, without waiting for others; the local worker collects one now.
+
+        Raises:
+            RlrunError: A worker raised this error.
+            TrainingFailed: More workers died than may be restarted.
+        """
+        return self._workers().arrived()
+
+    def joined(self) -> list[JoinedRollouts]:
+        """Returns the batches of aggregators that are ready, without waiting for others.
+
+        Raises:
+            RlrunError: A worker raised this error.
+            TrainingFailed: More workers or aggregators died than may be restarted.
+        """
+        return self._workers().arrived()
+
+    def awaited(self) -> tuple[tuple[Any, ...], float]:
+        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
+        return self._workers().awaited()
+
+    def state(self) -> dict[str, Any]:
+        """Returns the states of all workers, reasons why they are not exact, and the counts."""
+        states = self._workers().states()
+        return {
+            "workers": states,
+            "unsaved": list(dict.fromkeys(reason for state in states for reason in state["unsaved"])),
+            "next_fragments": self._workers().due(),
+            "worker_restarts": self.worker_restarts,
+            **self.counts.state(),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> int:
+        """Restores the workers and the counts from `state()`; pending requests are dropped.
+
+        Returns:
+            The number of env slots that could not be restored exactly and began a new episode instead.
+
+        Raises:
+            CheckpointError: The state is of another number of workers.
+        """
+        states = state["workers"]
+        if len(states) != len(self.indices):
+            raise CheckpointError(
+                f"the checkpoint was saved with {len(states)} rollout workers and cannot be continued with "
+                f"{len(self.indices)}"
+            )
+        workers = self._workers()
+        self._earlier_restarts = int(state["worker_restarts"]) - self._restarts_now
+        self.counts.load_state(state)
+        return workers.load_states(states, state["next_fragments"])
+
+    def close(self) -> None:
+        """Closes the workers, and shuts down Ray if it was started for them."""
+        if self._started:
+            self._started.close()
+        for operators in self._operators.values():
+            operators.close()
+        if self._owns_ray:
+            private_ray.stop()
+        self._started, self._owns_ray = None, False
+
+    def _workers(self) -> StartedWorkers:
+        """Returns the started workers; the first call starts them."""
+        if self._started is None:
+            if self.num_workers:
+                needed = math.ceil(self.num_workers * self._num_cpus)
+                self._owns_ray = private_ray.start_unless_running(max(needed, os.cpu_count() or 1))
+            self._started = self._made()
+        return self._started
+
+    def _made(self) -> StartedWorkers:
+        if not self.num_workers:
+            return LocalWorkers(self._factory, self.config, self._operators)
+        make_workers = partial(
+            RemoteWorkers,
+            self._factory,
+            self.config,
+            self._operators,
+            tell_places=self._keeps_states,
+            marks=marks_place(),
+            num_cpus=self._num_cpus,
+            timeout_s=self._timeout_s,
+            max_restarts=self._max_restarts,
+        )
+        if self._aggregation is None:
+            return make_workers(indices=self.indices, due={})
+        return AggregatedWorkers(
+            make_workers,
+            self.indices,
+            self._aggregation,
+            timeout_s=self._timeout_s,
+            max_restarts=self._max_restarts,
+        )

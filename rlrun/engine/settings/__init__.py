@@ -1,0 +1,1 @@
+"""Settings: typed config classes, names of objects, declared metrics."""

@@ -1,0 +1,74 @@
+"""Commented YAML of a config class: every setting with its default, and its docstring as a comment."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from rlrun.engine.messages.explain import describe, is_model, whole_annotation
+from rlrun.engine.settings.config import ConfigModel
+
+_WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+
+
+def commented_yaml(model: type[ConfigModel]) -> str:
+    """Formats all fields of a config class as YAML, with defaults and with docstrings as comments.
+
+    The text parses back to the defaults. A required field has no default and is commented out.
+    """
+    return "\n".join(_field_lines(model, indent="")) + "\n"
+
+
+def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -> Iterator[str]:
+    """Yields the commented YAML lines of some settings, indented for insertion into other YAML."""
+    for name in names:
+        field = model.model_fields[name]
+        yield from _comment_lines(field, indent)
+        yield f"{indent}{name}: {flow_yaml(field.get_default(call_default_factory=True))}"
+
+
+def _field_lines(model: type[ConfigModel], indent: str, section: ConfigModel | None = None) -> Iterator[str]:
+    """Yields the commented YAML lines of a config class, or of a section with other values than the defaults."""
+    for name, field in model.model_fields.items():
+        if indent == "" and name != next(iter(model.model_fields)):
+            yield ""
+        yield from _comment_lines(field, indent)
+        if section is None and field.is_required():
+            yield f"{indent}# {name}:"
+            continue
+        value = field.get_default(call_default_factory=True) if section is None else getattr(section, name)
+        if isinstance(value, ConfigModel):
+            yield f"{indent}{name}:"
+            yield from _field_lines(type(value), indent + "  ", value)
+        else:
+            yield f"{indent}{name}: {flow_yaml(value)}"
+
+
+def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
+    kind = describe(whole_annotation(field))
+    summary = textwrap.fill(" ".join((field.description or "").split()), 100 - len(indent))
+    for line in summary.splitlines():
+        yield f"{indent}# {line}"
+    if not is_model(field.annotation):
+        required = ", required" if field.is_required() else ""
+        yield from (f"{indent}# {line}" for line in textwrap.wrap(f"({kind}{required})", 100 - len(indent)))
+
+
+def flow_yaml(value: Any) -> str:
+    """Formats a value as one line of YAML 1.2; ambiguous texts are quoted."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{flow_yaml(key)}: {flow_yaml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(flow_yaml(item) for item in value) + "]"
+    if (
+        isinstance(value, str)
+        and re.fullmatch(r"[A-Za-z_][\w./-]*", value)
+        and value.lower() not in _WORDS_WITH_MEANING
+    ):
+        return value
+    return repr(value) if isinstance(value, float) else json.dumps(value)

@@ -1,0 +1,328 @@
+"""Base of all configs: frozen, strictly validated pydantic models with readable error messages.
+
+A config is a frozen pydantic model whose every field has a default (or is required) and a docstring. It is validated
+strictly from YAML data: ``true`` is no number, ``"3"`` is no number, an unknown key is an error. Two types that YAML
+cannot express are converted: a list to a tuple, and a float without a fraction to an integer, as in ``env_steps: 1e6``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeGuard, TypeVar, Union, cast, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Len, MinLen
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from typing_extensions import override
+
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.messages.explain import Mistake, annotation_at, mistakes_of, problems_of, shown
+from rlrun.engine.messages.foreign_names import ours_for, unknown_key
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
+
+PositiveInt = Annotated[int, Gt(0)]
+"""Type of an integer above 0."""
+NonNegativeInt = Annotated[int, Ge(0)]
+"""Type of an integer, 0 or above."""
+PositiveFloat = Annotated[float, Gt(0)]
+"""Type of a finite number above 0."""
+NonNegativeFloat = Annotated[float, Ge(0)]
+"""Type of a finite number, 0 or above."""
+Fraction = Annotated[float, Ge(0), Le(1)]
+"""Type of a number from 0 to 1, both included."""
+ImportPath = Annotated[str, StringConstraints(pattern=r"^[\w.]+:[\w.]+$")]
+"""Type of an import path of a custom object, `package.module:Name`."""
+
+NonEmptyText = Annotated[str, MinLen(1)]
+"""Type of a text with at least one character."""
+
+
+def _ascending(schedule: float | tuple[tuple[int, float], ...]) -> float | tuple[tuple[int, float], ...]:
+    if isinstance(schedule, tuple):
+        steps = [env_steps for env_steps, _ in schedule]
+        if not steps:
+            raise ValueError("a schedule needs at least one point [env_steps, value]")
+        if any(later <= earlier for earlier, later in itertools.pairwise(steps)):
+            raise ValueError(f"the env_steps of a schedule's points must ascend, not {steps}")
+    return schedule
+
+
+Schedule = Annotated[
+    NonNegativeFloat | tuple[tuple[NonNegativeInt, NonNegativeFloat], ...],
+    AfterValidator(_ascending),
+]
+"""Type of a schedule over env steps: a constant, or points ``[[env_steps, value], ...]`` with linear interpolation
+between and constant values outside of them. Values are never negative."""
+
+
+def _with_settings(plugins: Any) -> Any:
+    """Settings of each class by its import path; a bare path has none."""
+    if not isinstance(plugins, list | tuple):
+        raise ValueError(f"must be a list of package.module:Class, each with or without settings, not {shown(plugins)}")
+    return tuple({plugin: {}} if isinstance(plugin, str) else plugin for plugin in plugins)
+
+
+Plugin = Annotated[dict[NonEmptyText, dict[str, Any]], Len(1, 1)]
+_PLUGIN_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]}
+Plugins = Annotated[
+    tuple[Plugin, ...], BeforeValidator(_with_settings), WithJsonSchema({"type": "array", "items": _PLUGIN_SCHEMA})
+]
+"""Type of a list of custom classes: settings of each by its import path, ``[my_lab.hooks:Plateau: {patience: 3}]``."""
+
+
+class _Explaining(ModelMetaclass):
+    """Metaclass of configs, whose constructor call raises SpecError instead of pydantic's ValidationError."""
+
+    @override
+    def __call__(self, **values: Any) -> Any:
+        try:
+            return super().__call__(**values)
+        except ValidationError as error:
+            raise SpecError(problems_of(cast("type[ConfigModel]", self).mistakes(error))) from None
+
+
+class ConfigModel(BaseModel, metaclass=_Explaining):
+    """Base class of all configs: a frozen pydantic model that rejects unknown keys and explains all mistakes.
+
+    Subclasses list their fields with a default and a docstring under each; the docstrings become commented YAML, the
+    JSON Schema and the documentation. Rules across fields are model validators that raise ValueError. `defaults` gives
+    inherited fields other defaults, `fixed` removes them. A section is a field whose default is a config; a mapping
+    given for it changes the keys that it names and keeps the others of that default.
+    """
+
+    refused: ClassVar[Mapping[str, str]] = {}
+    """Reasons why inherited settings cannot be set in this class, by name."""
+
+    fixed_fields: ClassVar[Mapping[str, FieldInfo]] = {}
+    """Definitions of inherited fields that `fixed` has removed, by name; their values are class attributes."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _convert(cls, data: Any) -> Any:
+        """Converts lists to tuples and whole floats to ints, and completes sections by their defaults."""
+        if not isinstance(data, Mapping):
+            return data
+        fields = cls.model_fields
+        return {key: _converted(fields[key], value) if key in fields else value for key, value in data.items()}
+
+    @override
+    @classmethod
+    def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
+        """Removes fields that a base class has fixed, since pydantic collects them again from the annotations."""
+        super().__pydantic_init_subclass__(**arguments)
+        bases = [vars(base).get("refused", {}) for base in reversed(cls.__mro__)]
+        refused = {name: reason for reasons in bases for name, reason in reasons.items()}
+        if refused:
+            cls.refused = refused
+            _take_away(cls, refused)
+
+    @classmethod
+    def parse(cls, data: Any, *, path: str = "") -> Self:
+        """Validates plain data and creates a config.
+
+        Args:
+            data: A mapping of field names, or another form that the class accepts (an env may be a bare id).
+            path: Dotted path of the data inside a spec, put before the path of each problem.
+
+        Raises:
+            SpecError: The data is invalid; the error lists all mistakes, with rlrun's messages instead of pydantic's.
+        """
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise SpecError(problems_of(cls.mistakes(error), path)) from None
+
+    @classmethod
+    def mistakes(cls, error: ValidationError) -> list[Mistake]:
+        """Converts pydantic's validation error to a list of mistakes with rlrun's messages."""
+        return [replace(each, message=cls._key_message(each) or each.message) for each in mistakes_of(error, cls)]
+
+    @classmethod
+    def _key_message(cls, mistake: Mistake) -> str:
+        """Error message for an unknown key, "" for a mistake of another kind."""
+        section = config_in(annotation_at(cls, mistake.location[:-1])) if mistake.at_key else None
+        name = str(mistake.location[-1]) if mistake.at_key else ""
+        if section is None or name in section.model_fields:  # a validator has said what is wrong with it
+            return ""
+        return section.why_gone(name) or unknown_key(name, section.model_fields)
+
+    @classmethod
+    def why_gone(cls, name: str) -> str:
+        """Reason why a name cannot be set: fixed here, or another library's name; "" if unknown."""
+        if name in cls.refused:
+            return f"{shown(name)} cannot be set here: {cls.refused[name]}"
+        return "" if name in cls.model_fields else ours_for(name, [cls.has_setting], cls.model_fields)
+
+    @classmethod
+    def has_setting(cls, name: str) -> bool:
+        """Whether the config has a setting with a dotted name."""
+        first, _, rest = name.partition(".")
+        if first not in cls.model_fields or not rest:
+            return first in cls.model_fields
+        section = cls.model_fields[first].annotation
+        return is_config(section) and section.has_setting(rest)
+
+    def replace(self, **changes: Any) -> Self:
+        """Copy of this config with some fields changed, validated again.
+
+        A mapping for a section changes only the keys in the mapping.
+
+        Raises:
+            SpecError: If a change is not valid.
+        """
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return self.parse({**values, **(self.model_extra or {}), **self.merged(changes)})
+
+    @override
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yields the settings that differ from their defaults."""
+        fields = type(self).model_fields
+        return ((n, v) for n, v in self if n not in fields or v != fields[n].get_default(call_default_factory=True))
+
+    def to_data(self) -> dict[str, Any]:
+        """Serializes the config to plain data (mappings, lists, texts, numbers) for `parse`."""
+        return self.model_dump(mode="json")
+
+    def merged(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Merges data over the fields that were set explicitly; sections are merged key by key."""
+        result = {name: getattr(self, name) for name in self.model_fields_set}
+        for key, value in data.items():
+            section = result.get(key)
+            if isinstance(section, ConfigModel) and isinstance(value, Mapping):
+                value = section.merged(value)
+            result[key] = value
+        return result
+
+
+Model = TypeVar("Model", bound=ConfigModel)
+
+
+def is_config(annotation: Any) -> TypeGuard[type[ConfigModel]]:
+    """Whether a type annotation is a config class."""
+    return isinstance(annotation, type) and issubclass(annotation, ConfigModel)
+
+
+def config_in(annotation: Any) -> type[ConfigModel] | None:
+    """Config class of a type annotation, or of the first such member of a union; None without one."""
+    is_union = get_origin(annotation) in (Union, types.UnionType)
+    return next(filter(is_config, get_args(annotation) if is_union else (annotation,)), None)
+
+
+def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
+    """Class decorator that overrides the defaults of inherited settings, with validation.
+
+    A mapping for a section changes only those keys of the section's inherited default.
+
+    Examples:
+        >>> class Rung(ConfigModel):
+        ...     width: PositiveInt = 3
+        >>> defaults(width=4)(Rung)().width
+        4
+
+    Raises:
+        SpecError: A setting does not exist, or its new default is invalid.
+    """
+
+    def change(model: type[Model]) -> type[Model]:
+        checked = model.parse(values, path=model.__name__)
+        for name in values:
+            model.model_fields[name] = field = copy(model.model_fields[name])
+            field.default = getattr(checked, name)
+        model.model_rebuild(force=True)
+        return model
+
+    return change
+
+
+def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
+    """Class decorator that fixes inherited settings to the only reasonable value.
+
+    The values can be read as class attributes; setting one in a spec is an error with the reason.
+
+    Args:
+        reason: Reason, as text that follows "cannot be set here: ".
+        values: Fixed values by setting.
+
+    Raises:
+        SpecError: A setting does not exist, or its value is invalid.
+    """
+
+    def change(model: type[Model]) -> type[Model]:
+        checked = model.parse(values, path=model.__name__)
+        for name in values:
+            setattr(model, name, getattr(checked, name))
+        model.refused = {**model.refused, **dict.fromkeys(values, reason)}
+        _take_away(model, values)
+        return model
+
+    return change
+
+
+def _take_away(model: type[ConfigModel], names: Iterable[str]) -> None:
+    there = [name for name in names if name in model.model_fields]
+    taken = {name: model.model_fields.pop(name) for name in there}
+    model.fixed_fields = {**taken, **model.fixed_fields}  # found again in a derived class it lacks its constraints
+    model.model_rebuild(force=True)
+
+
+def _converted(field: FieldInfo, value: Any) -> Any:
+    """Converts a value to the form of its field; mappings are merged over a section's default."""
+    if isinstance(field.default, ConfigModel) and isinstance(value, Mapping):
+        return field.default.merged(value)
+    return _fit(field.annotation, value)
+
+
+def _fit(annotation: Any, value: Any) -> Any:
+    """Converts a value to the type of an annotation where YAML cannot express the type (tuples, integral floats)."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _fit(arguments[0], value)
+    if origin in (Union, types.UnionType):
+        return _fit_union([member for member in arguments if member is not types.NoneType], value)
+    if annotation is int and type(value) is float and value.is_integer():
+        return int(value)
+    if annotation is tuple or origin is tuple:
+        return _fit_tuple(arguments, value) if isinstance(value, list | tuple) else value
+    if origin is list and isinstance(value, list):
+        return [_fit(arguments[0], item) for item in value]
+    if origin is dict and isinstance(value, Mapping):
+        return {key: _fit(arguments[1], item) for key, item in value.items()}
+    return value
+
+
+def _fit_union(members: list[Any], value: Any) -> Any:
+    if len(members) == 1:
+        return _fit(members[0], value)
+    if any(type(value) is (get_args(member)[0] if get_origin(member) is Annotated else member) for member in members):
+        return value
+    fitted = (_fit(member, value) for member in members)
+    return next((candidate for candidate in fitted if type(candidate) is not type(value)), value)
+
+
+def _fit_tuple(arguments: tuple[Any, ...], value: list[Any] | tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(_fit(arguments[0], item) for item in value)
+    if len(arguments) != len(value):
+        return tuple(value)
+    return tuple(_fit(argument, item) for argument, item in zip(arguments, value, strict=True))

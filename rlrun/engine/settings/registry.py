@@ -1,0 +1,203 @@
+"""Resolution of names in specs to objects: built-in algorithms, entry points, import paths.
+
+An import path reads ``package.module:Name``. An exception in a user's module during import is shown with the traceback
+of the user's code. Only a missing module or name is a mistake in the spec.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import pkgutil
+import sys
+import sysconfig
+import traceback
+import types
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from rlrun.engine.messages.errors import TrainingFailed, UsageError, did_you_mean
+from rlrun.engine.messages.foreign_names import other_algorithm
+
+# fmt: off
+_FAMILIES = {
+    "actor_q.": {
+        "apex_ddpg": "apex_ddpg:ApexDDPG", "crossq": "presets:CrossQ", "ddpg": "ddpg:DDPG", "droq": "presets:DroQ",
+        "redq": "presets:REDQ", "sac": "sac:SAC", "simba": "presets:SimBa", "td3": "td3:TD3", "tqc": "presets:TQC",
+    },
+    "bandits.": {"lints": "lints:LinTS", "linucb": "linucb:LinUCB"},
+    "dagger.": {"dagger": "dagger:DAgger", "distill": "distill:Distill"},
+    "dqn.": {
+        "apex": "apex:Apex", "async_dqn": "async_dqn:AsyncDQN", "dqn": "dqn:DQN", "gorila": "gorila:Gorila",
+        "iqn": "iqn:IQN", "pqn": "pqn:PQN",
+    },
+    "evolution.": {"ars": "ars:ARS", "cem": "cem:CEM", "cmaes": "cmaes:CMAES", "es": "es:ES"},
+    "impala.": {"appo": "appo:APPO", "impala": "impala:Impala"},
+    "model_based.": {"mbmpo": "mbmpo:MBMPO", "mbpo": "mbpo:MBPO"},
+    "multi_agent.": {"ippo": "ippo:IPPO", "maddpg": "maddpg:MADDPG", "mappo": "mappo:MAPPO", "qmix": "qmix:QMIX",
+                     "vdn": "vdn:VDN"},
+    "offline.": {
+        "awac": "awac:AWAC", "bc": "bc:BC", "bcq": "bcq:BCQ", "cql": "cql:CQL", "crr": "crr:CRR", "iql": "iql:IQL",
+        "marwil": "marwil:MARWIL", "rlpd": "rlpd:RLPD", "td3_bc": "td3_bc:TD3BC",
+    },
+    "preferences.": {"dpo": "dpo:DPO", "reward_model": "reward_model:RewardModel", "rlhf": "rlhf:RLHF"},
+    "recurrent_q.": {"r2d2": "r2d2:R2D2", "r2d3": "r2d3:R2D3"},
+    "trust_region.": {"npg": "npg:NPG", "trpo": "trpo:TRPO"},
+    "tabular.": {"q_learning": "q_learning:QLearning", "value_iteration": "value_iteration:ValueIteration"},
+    "": {
+        "a2c": "a2c:A2C", "a3c": "a3c:A3C", "alphazero": "alphazero.alphazero:AlphaZero",
+        "archer": "archer.archer:Archer", "ddppo": "ddppo.ddppo:DDPPO", "dreamer": "dreamer.dreamer:Dreamer",
+        "dt": "decision_transformer.dt:DT", "filtered_bc": "pg.filtered_bc:FilteredBC", "gail": "gail.gail:GAIL",
+        "maml": "meta.maml:MAML", "pg": "pg.pg:PG", "ppg": "ppg.ppg:PPG", "ppo": "ppo:PPO",
+        "qtopt": "qtopt.qtopt:QTOpt", "random": "random.random:Random", "slateq": "slateq.slateq:SlateQ",
+    },
+}
+# fmt: on
+_PATHS = [(name, f"rlrun.algorithms.{family}{path}") for family, own in _FAMILIES.items() for name, path in own.items()]
+BUILT_IN = dict(sorted(_PATHS))
+"""Import paths of the built-in algorithms, by name."""
+
+ENTRY_POINT_GROUP = "rlrun.algorithms"
+"""Entry point group through which installed packages provide algorithms by name."""
+
+
+class UserCodeError(TrainingFailed):
+    """Error: a user's module raised an exception during import; the message includes the traceback."""
+
+
+def load_object(path: str, what: str = "object") -> Any:
+    """Imports the object with an import path ``package.module:Name``; the name may be dotted (``Outer.Inner``).
+
+    Args:
+        path: The import path.
+        what: Kind of the object, for messages: "env factory", "algorithm".
+
+    Raises:
+        UsageError: If the path is malformed, or the module or name does not exist; suggests the most similar name.
+        UserCodeError: If the module itself raises while it is imported.
+    """
+    module_name, colon, name = path.partition(":")
+    words = [*module_name.split("."), *name.split(".")]
+    if not colon or not all(word.isidentifier() for word in words):
+        raise UsageError(f"the {what} '{path}' is no import path: write package.module:Name")
+    found: Any = _import(module_name, what)
+    for word in name.split("."):
+        try:
+            found = getattr(found, word)
+        except AttributeError:
+            near = did_you_mean(word, [known for known in dir(found) if not known.startswith("_")])
+            raise UsageError(f"the {what} '{path}' does not exist: {module_name} has no '{word}'{near}") from None
+    return found
+
+
+def algorithm_class(name: str) -> type[Any]:
+    """Resolves an algorithm's name to a class: ``ppo``, an entry point's name, or ``my_lab.awr:AWR``.
+
+    Raises:
+        UsageError: If there is no such algorithm, or the object of that name is not a class.
+        UserCodeError: If the module of a user's algorithm raises while it is imported.
+    """
+    found = load_object(_algorithm_path(name), "algorithm")
+    if not isinstance(found, type):
+        raise UsageError(f"the algorithm '{name}' is not a class but {type(found).__name__}")
+    return found
+
+
+def algorithm_names() -> list[str]:
+    """Names of all installed algorithms: built-in ones, then those of entry points."""
+    return [*BUILT_IN, *sorted(name for name in _entry_points() if name not in BUILT_IN)]
+
+
+def known_algorithm(name: str) -> str:
+    """Installed algorithm with a name, ignoring case, hyphens and underscores; else the name itself.
+
+    Examples:
+        >>> known_algorithm("PPO"), known_algorithm("Apex-DDPG"), known_algorithm("my_lab.awr:AWR")
+        ('ppo', 'apex_ddpg', 'my_lab.awr:AWR')
+    """
+    return {_plain(known): known for known in algorithm_names()}.get(_plain(name), name)
+
+
+def meant_algorithm(name: str) -> str:
+    """Installed algorithm that corresponds to another library's algorithm, "" if none does.
+
+    Examples:
+        >>> meant_algorithm("Rainbow"), meant_algorithm("ACKTR")
+        ('dqn', '')
+    """
+    other = other_algorithm(_plain(name))
+    return "" if other is None else other.ours
+
+
+def is_installed_algorithm(name: str) -> bool:
+    """Whether an algorithm is built in or an installed plugin, so that the name runs no other code.
+
+    Examples:
+        >>> [is_installed_algorithm(name) for name in ("ppo", "rlrun.algorithms.ppo:PPO", "os:system")]
+        [True, True, False]
+    """
+    return (
+        ":" not in name or name in BUILT_IN.values() or any(point.value == name for point in _entry_points().values())
+    )
+
+
+def _algorithm_path(name: str) -> str:
+    if ":" in name:
+        return name
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    if name in _entry_points():
+        return _entry_points()[name].value
+    if (known := known_algorithm(name)) != name:
+        return _algorithm_path(known)
+    if (other := other_algorithm(_plain(name))) is not None:
+        raise UsageError(f"unknown algorithm '{name}': {other.advice}")
+    near = did_you_mean(name.lower(), algorithm_names()) or "; `rlrun algorithms` lists those that there are"
+    raise UsageError(f"unknown algorithm '{name}'{near}")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def _import(module_name: str, what: str) -> types.ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise UserCodeError(_import_failure(module_name, what, error)) from error
+        near = did_you_mean(error.name.rpartition(".")[2], _sibling_modules(error.name))
+        if not near and "." not in error.name:
+            near = f"; run from the folder of {error.name}.py, or put the spec file there"
+        raise UsageError(
+            f"the {what}'s module '{module_name}' is not found: there is no '{error.name}'{near}"
+        ) from None
+    except (Exception, SystemExit) as error:  # a module may raise anything, even sys.exit()
+        raise UserCodeError(_import_failure(module_name, what, error)) from error
+
+
+def _import_failure(module_name: str, what: str, error: BaseException) -> str:
+    """Error message for an exception during a module's import, with the traceback of the module's own code."""
+    ours = (__file__, importlib.__file__)
+    trace = traceback.TracebackException.from_exception(error)
+    trace.stack = traceback.StackSummary.from_list(
+        [frame for frame in trace.stack if frame.filename not in ours and not frame.filename.startswith("<frozen ")]
+    )
+    text = "".join(trace.format(chain=False)).rstrip()
+    return f"the {what}'s module '{module_name}' failed while it was imported:\n{text}"
+
+
+def _sibling_modules(module_name: str) -> Iterable[str]:
+    """Names of the modules next to a missing one; at the top level, only the user's own modules."""
+    parent = module_name.rpartition(".")[0]
+    spec = importlib.util.find_spec(parent) if parent else None
+    installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    own = [path for path in sys.path if not path.startswith(installed)]
+    paths = (spec.submodule_search_locations or []) if spec else own
+    return [found.name for found in pkgutil.iter_modules(paths)]

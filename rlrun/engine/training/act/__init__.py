@@ -1,0 +1,1 @@
+"""Acting with the current weights of a training: inference, evaluation episodes, games."""

@@ -1,0 +1,170 @@
+"""Inference and evaluation with the current weights of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from rlrun.engine.data.action_kind import ActionKind, other_kind
+from rlrun.engine.envs.env_config import WITHOUT_ENV, EnvConfig
+from rlrun.engine.messages.errors import UsageError, did_you_mean
+from rlrun.engine.rollout.evaluation import ActsInWorld, EvaluationResult, evaluate
+from rlrun.engine.worlds.given_env import EnvLike, env_config
+
+if TYPE_CHECKING:
+    from rlrun.engine.league.league import League
+    from rlrun.engine.training.act.acting_policy import ActingPolicy
+    from rlrun.engine.training.assemble.description import Description
+
+
+OTHER_KIND_PART = 4
+"""Divisor of an evaluation's episodes for the number of those with the other kind of actions."""
+
+FEWEST_OF_OTHER_KIND = 5
+"""Minimum number of evaluation episodes with the other kind of actions."""
+
+
+class Acting:
+    """Inference policies of a training, for acting and evaluation in this process.
+
+    Args:
+        description: The training's env, policies and seed.
+        policies: Inference policies by name.
+        league: Frozen opponents in the seats of a world; None without seats.
+        has_episodes: Whether episodes of the training are under way.
+    """
+
+    def __init__(
+        self,
+        description: Description,
+        policies: Mapping[str, ActingPolicy],
+        league: League | None,
+        *,
+        has_episodes: bool,
+    ) -> None:
+        self._description = description
+        self._policies = policies
+        self._league = league
+        self._has_episodes = has_episodes
+
+    def policy(self, name: str = "") -> ActingPolicy:
+        """Returns the inference policy with the given name.
+
+        Args:
+            name: The policy; "" for the first one.
+
+        Raises:
+            UsageError: There is no such policy.
+        """
+        found = self._policies.get(name or next(iter(self._policies)))
+        if found is None:
+            known = ", ".join(self._policies)
+            raise UsageError(f"there is no policy {name!r}{did_you_mean(name, self._policies)}; there are {known}")
+        return found
+
+    def behaviors(self) -> dict[str, ActsInWorld]:
+        """Returns the behavior policies by name, and the frozen opponents in the seats of a league."""
+        acting: dict[str, ActsInWorld] = {name: own.behavior() for name, own in self._policies.items()}
+        return acting if self._league is None else acting | self._league.acting()
+
+    def _refuse_interruption(self, world: EnvConfig) -> None:
+        """Validates that no episode of the training is under way in the env of an evaluation."""
+        instance = None if world.given is None else world.given.instance
+        trained_in = self._description.env.given
+        if self._has_episodes and instance is not None and trained_in is not None and trained_in.instance is instance:
+            raise UsageError(
+                f"env {world.id} is an instance, and an evaluation would interrupt its training episode: pass the "
+                "class instead, or another instance as eval_env="
+            )
+
+    def search(self, simulations: int) -> None:
+        """Enables tree search before each action of all policies, in evaluations and games too.
+
+        Args:
+            simulations: Simulations of each search; 0 for none.
+
+        Raises:
+            UsageError: The env of a policy provides no game to search in.
+        """
+        for policy in self._policies.values():
+            policy.search(simulations)
+
+    def evaluate(
+        self,
+        episodes: int = 20,
+        *,
+        seed: int = 0,
+        actions: ActionKind | None = None,
+        env: EnvLike | None = None,
+        draw: Callable[[NDArray[Any] | None], None] | None = None,
+    ) -> EvaluationResult:
+        """Evaluates the policies with their current weights and filters over a fixed number of episodes.
+
+        Args:
+            episodes: Number of episodes, whose seeds depend on `seed` alone.
+            seed: Seed of the episodes.
+            actions: Whether actions are greedy or sampled; None for the training's own kind.
+            env: Evaluation environment; None for that of the training's evaluations, or the training environment with
+                its `evaluation_kwargs`.
+            draw: Callback with an image [height, width, 3] of the world at each step, or None without an image; for
+                multi-agent worlds only, whose episodes then run one after the other.
+
+        Raises:
+            SpecError: `env` is invalid; the error lists all mistakes.
+            UsageError: The policy does not fit that environment, there is none, or it is the instance in which an
+                episode of the training is under way.
+        """
+        described, policies = self._description, self._description.policies
+        with described.hangs_fail():
+            world = described.world_of_evaluation() if env is None else env_config(env)
+            self._refuse_interruption(world)
+            if world.id == WITHOUT_ENV:
+                raise UsageError("this policy was trained on data, without an env: name one to evaluate it in")
+            described.check_fits(world, {name: own.trainee.spaces for name, own in self._policies.items()})
+            return evaluate(
+                self.behaviors(),
+                world,
+                episodes,
+                seed,
+                mapping=policies.agent_mapping(),
+                slots=policies.slots,
+                actions=actions or described.actions,
+                draw=draw,
+            )
+
+    def other_kind(self, actions: ActionKind | None = None, env: EnvConfig | None = None) -> ActionKind | None:
+        """Returns the kind of actions with which an evaluation is compared; None if nothing is to be compared.
+
+        Policies that sample discrete actions with learned probabilities are compared. Clients of an external env play
+        each episode once.
+
+        Args:
+            actions: Kind of the evaluation's actions; None for the training's own kind.
+            env: Evaluation environment; None for the training environment.
+        """
+        if (env or self._description.env).external is not None:
+            return None
+        compares = any(policy.samples_choices for policy in self._policies.values())
+        return other_kind(actions or self._description.actions) if compares else None
+
+    def evaluate_other_kind(
+        self, episodes: int, *, seed: int = 0, actions: ActionKind | None = None, env: EnvConfig | None = None
+    ) -> EvaluationResult | None:
+        """Evaluates the other kind of actions on a quarter of an evaluation's episodes, at least 5, on the same seeds.
+
+        Args:
+            episodes: Number of episodes of the evaluation.
+            seed: Seed of its episodes.
+            actions: Kind of its actions; None for the training's own kind.
+            env: Its environment; None for the training environment.
+
+        Returns:
+            Result of the other kind; None if there is nothing to compare, see `other_kind`.
+        """
+        other = self.other_kind(actions, env)
+        if other is None:
+            return None
+        played = max(-(-episodes // OTHER_KIND_PART), FEWEST_OF_OTHER_KIND)
+        return self.evaluate(played, seed=seed, actions=other, env=env)

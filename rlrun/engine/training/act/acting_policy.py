@@ -1,0 +1,160 @@
+"""Inference policy with a trainee's current weights, independent of the rollout workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlrun.engine.data.action_kind import ActionKind
+from rlrun.engine.data.space_kinds import batched, kind_of, space_tree
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.training.act.episode_memory import actions_from
+from rlrun.engine.training.act.privileged_parts import PrivilegedParts, privileged_parts
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.policy.behavior import BehaviorPolicy
+
+
+class ActingPolicy:
+    """Inference policy: a behavior policy with a trainee's current weights and filters, separate from workers.
+
+    Args:
+        trainee: The trainee whose policy acts.
+        actions: Kind of its actions, unless a call names the other.
+
+    Attributes:
+        trainee: The trainee whose policy acts.
+    """
+
+    def __init__(self, trainee: Trainee, actions: ActionKind) -> None:
+        self.trainee = trainee
+        self._actions = actions
+        self._sgd_steps = -1
+        self._draws = generator(trainee.seed, "act")
+
+    @cached_property
+    def privileged(self) -> PrivilegedParts:
+        """The parts of an observation that only critics see."""
+        return privileged_parts(self.trainee.spaces.observation, self.trainee.model)
+
+    @cached_property
+    def _behavior(self) -> BehaviorPolicy:
+        return self.trainee.policy.behavior()
+
+    @property
+    def samples_choices(self) -> bool:
+        """Whether sampled actions hold discrete choices that are drawn with learned probabilities.
+
+        The greedy ones may then lead elsewhere. Epsilon-greedy policies, for instance, sample no such choices.
+        """
+        kinds = [kind_of(part) for part in leaves(space_tree(self.trainee.spaces.action))]
+        has_choices = any(kind is not None and kind.meaning != "numbers" for kind in kinds)
+        return has_choices and self._behavior.samples_policy
+
+    def refresh(self) -> None:
+        """Invalidates the cached weights after a change other than an SGD step, such as a restored checkpoint."""
+        self._sgd_steps = -1
+
+    def behavior(self) -> BehaviorPolicy:
+        """Returns the behavior policy, loaded with the learner's current weights."""
+        learner = self.trainee.learner
+        if self._sgd_steps != learner.sgd_steps:
+            self._behavior.load(self.trainee.weights())
+            self._sgd_steps = learner.sgd_steps
+        return self._behavior
+
+    def search(self, simulations: int) -> None:
+        """Enables tree search before each action.
+
+        Args:
+            simulations: Simulations of each search; 0 for none.
+
+        Raises:
+            UsageError: The policy's env provides no game to search in.
+        """
+        try:
+            self.behavior().search(simulations)
+        except UsageError as error:
+            raise UsageError(f"policy {self.trainee.name}: {error}") from None
+
+    def act(
+        self,
+        observation: Any,
+        actions: ActionKind | None = None,
+        *,
+        episode_start: bool = False,
+        prev_reward: float = 0.0,
+    ) -> Any:
+        """Returns the action for one observation.
+
+        Args:
+            observation: The env's observation.
+            actions: Whether the action is greedy or sampled; None for the policy's own kind.
+            episode_start: Whether the observation starts an episode; only policies with memory or views use this.
+            prev_reward: Reward of the last action; only policies with views use this.
+        """
+        batch = self._begun(observation, episode_start, prev_reward)
+        chosen = self.behavior().actions(batch, self._draws_for(actions))
+        return map_tree(lambda leaf: leaf[0], chosen)
+
+    def _draws_for(self, actions: ActionKind | None) -> np.random.Generator | None:
+        """Generator for sampled actions; None for greedy ones."""
+        return self._draws if (actions or self._actions) == "sampled" else None
+
+    def sampled(
+        self, observation: Any, *, episode_start: bool = False, prev_reward: float = 0.0
+    ) -> tuple[Any, float | None]:
+        """Returns a sampled action as `act` does, and its log-probability in the env's units, None if not known."""
+        from rlrun.engine.policy.log_probs_in_env import behavior_log_probs
+
+        behavior = self.behavior()
+        own, outputs = behavior.sampled(self._begun(observation, episode_start, prev_reward), self._draws)
+        behavior.remember(own, None)
+        log_probs = behavior_log_probs(behavior, outputs, own)
+        action = map_tree(lambda leaf: leaf[0], behavior.env_actions(own))
+        return action, None if log_probs is None else float(log_probs[0])
+
+    def _begun(self, observation: Any, episode_start: bool, prev_reward: float) -> Any:
+        """Prepares the behavior policy for an observation, and returns it as a batch [1, ...]."""
+        behavior = self.behavior()
+        behavior.take_rewards(np.array([prev_reward], np.float64))
+        behavior.begin_episodes(np.array([episode_start]))
+        return self._batch(observation)
+
+    def _batch(self, observation: Any) -> Any:
+        """Observation as a batch [1, ...]; it may lack the parts that only critics see."""
+        seen = self.privileged.left_out_of(self.trainee.spaces.observation)
+        return self.privileged.completed(batched(seen, observation), 1)
+
+    def act_from(
+        self,
+        memory: Mapping[str, Any] | None,
+        observation: Any,
+        actions: ActionKind | None = None,
+        *,
+        prev_reward: float = 0.0,
+        prev_action: Any = None,
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Returns the action for one observation, and the policy's memory, which the caller keeps between calls.
+
+        The memory is plain data: the recurrent state, and the last observations, actions and rewards that
+        `model.views` show. So any number of episodes can run in parallel.
+
+        Args:
+            memory: The memory returned for the last observation; None at an episode's start.
+            observation: The env's observation.
+            actions: Whether the action is greedy or sampled; None for the policy's own kind.
+            prev_reward: Reward of the last action.
+            prev_action: The last action of the env, if it was another than the returned one.
+        """
+        batch = self._batch(observation)
+        executed = None if prev_action is None else map_tree(lambda leaf: np.asarray(leaf)[None], prev_action)
+        draws = self._draws_for(actions)
+        chosen, after = actions_from(self.behavior(), memory, batch, draws, prev_reward, executed)
+        return map_tree(lambda leaf: leaf[0], chosen), after

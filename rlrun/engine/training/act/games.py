@@ -1,0 +1,120 @@
+"""Head-to-head games of trained policies against opponents, in two-sided worlds."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rlrun.engine.data.action_kind import ActionKind
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.league.matches import SIDES, Matches, other_side
+from rlrun.engine.league.scripted_opponent import ScriptedPlayer
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout.evaluation import ActsInWorld
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.league.ratings import Outcomes
+    from rlrun.engine.policy.behavior import BehaviorPolicy
+    from rlrun.engine.training.act.acting import Acting
+    from rlrun.engine.training.assemble.description import Description
+
+
+class Games:
+    """Head-to-head games of a training's policies in its two-sided world.
+
+    Sides are `first` and `second`, by the agents that the mapping distinguishes. A policy plays the sides that the
+    mapping assigns to it.
+
+    Args:
+        description: The training's env, policies and seed.
+        acting: Inference policies of the training.
+    """
+
+    def __init__(self, description: Description, acting: Acting) -> None:
+        self._description = description
+        self._acting = acting
+
+    def play(
+        self,
+        opponent: Games | str,
+        episodes: int = 20,
+        *,
+        seed: int = 0,
+        actions: ActionKind | None = None,
+        policy: str = "",
+        opponent_policy: str = "",
+    ) -> dict[str, Outcomes]:
+        """Plays games against an opponent; returns the match results by the side of the training's policy.
+
+        Args:
+            opponent: The games of another training, or package.module:Name of a scripted opponent.
+            episodes: Number of games, half of them on each side; rounded up to an even number where there are two.
+            seed: Seed of the games.
+            actions: Whether actions are greedy or sampled; None for the training's own kind. With greedy actions, all
+                games in a deterministic world are equal.
+            policy: Name of the policy that plays; "" for the first learning policy of each side.
+            opponent_policy: Name of the opponent's policy; "" for the first learning policy of each side.
+
+        Raises:
+            UsageError: There is no such policy, the opponent's spaces differ, or the world does not have two sides.
+        """
+        kind = actions or self._description.actions
+        pairs: dict[str, tuple[ActsInWorld, ActsInWorld]] = {}
+        for side in SIDES:
+            mine = self._playing(side, policy)
+            spaces = self._matches.spaces[other_side(side)]
+            other: ActsInWorld | None
+            if isinstance(opponent, str):
+                example = np.asarray(spaces.action.sample())
+                other = ScriptedPlayer(opponent, example.dtype, example.shape, child_seed(seed, "script"))
+            else:
+                other = opponent._playing(other_side(side), opponent_policy, spaces)
+            if mine is not None and other is not None:
+                pairs[side] = mine, other
+        if not pairs:
+            raise UsageError("both policies are of one side, and never meet")
+        games = -(-episodes // len(pairs))
+        return {
+            side: self._matches.play(mine, other, games, seed, sides=(side,), actions=kind)[side]
+            for side, (mine, other) in pairs.items()
+        }
+
+    def player(self, side: str, *, policy: str = "") -> BehaviorPolicy:
+        """Returns the behavior policy for one side of this world, with current weights.
+
+        Args:
+            side: `first` or `second`, as in `play`.
+            policy: Name of the policy; "" for the first learning policy of that side.
+
+        Raises:
+            UsageError: There is no such policy, none plays that side, or the world does not have two sides.
+        """
+        found = self._playing(side, policy)
+        if found is None:
+            raise UsageError(f"no policy that learns plays the {side} side of {self._description.env.id}")
+        return found
+
+    @cached_property
+    def _matches(self) -> Matches:
+        return self._description.matches()
+
+    def _playing(self, side: str, policy: str, spaces: Spaces | None = None) -> BehaviorPolicy | None:
+        """Selects the policy for a side: the named one, or the first learning one there; None if no policy acts there.
+
+        Raises:
+            UsageError: There is no policy of this name, or its spaces are others than `spaces`.
+        """
+        candidates = [policy] if policy else self._description.policies.trained
+        found = {name: self._acting.policy(name) for name in candidates}
+        playing = [own for name, own in found.items() if side in self._matches.sides_of(name)]
+        if not playing:
+            return None
+        if spaces is not None and playing[0].trainee.spaces != spaces:
+            raise UsageError(
+                f"the policies cannot play one another: one has {playing[0].trainee.spaces}, and agents on that side "
+                f"have {spaces}"
+            )
+        return playing[0].behavior()

@@ -1,0 +1,55 @@
+"""Parts of an observation that only critics see: known in training, and not to a saved policy that acts (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+from gymnasium.spaces import Dict
+
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.data.space_kinds import batched
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.nn.model_config import ModelConfig
+
+
+@dataclass(frozen=True)
+class PrivilegedParts:
+    """Parts of an observation that only critics see.
+
+    Attributes:
+        placeholders: Any values of these parts by key, [1, ...]; no action depends on them.
+    """
+
+    placeholders: Mapping[str, Any] = field(default_factory=dict)
+
+    def left_out_of(self, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
+        """Space of what an actor sees: the observation space without these parts."""
+        if not self.placeholders:
+            return space
+        assert isinstance(space, Dict)
+        return Dict({key: part for key, part in space.items() if key not in self.placeholders})
+
+    def completed(self, observations: Any, rows: int) -> Any:
+        """Observations [rows, ...] of an actor with placeholders for these parts, for networks that take all parts."""
+        if not self.placeholders:
+            return observations
+        return {**map_tree(lambda leaf: leaf.repeat(rows, axis=0), dict(self.placeholders)), **observations}
+
+
+def privileged_parts(space: gymnasium.Space[Any], model: ModelConfig) -> PrivilegedParts:
+    """Parts of an observation that the actor does not see; none if `model.actor_sees` is null."""
+    if model.actor_sees is None or not isinstance(space, Dict):
+        return PrivilegedParts()
+    masks = {setting.mask for key, setting in model.observations.items() if key in model.actor_sees}
+    seen = {ACTION_MASK, *model.actor_sees, *masks}
+    return PrivilegedParts({key: _any_element(part) for key, part in space.items() if key not in seen})
+
+
+def _any_element(space: gymnasium.Space[Any]) -> Any:
+    own = deepcopy(space)  # the env's own draws are not ours
+    own.seed(0)
+    return batched(own, own.sample())

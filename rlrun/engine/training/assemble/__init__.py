@@ -1,0 +1,1 @@
+"""Assembly of a training from its parts, and its description before the start."""

@@ -1,0 +1,46 @@
+"""Curriculum learning: env keyword arguments as a user function of the training's metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.engine.settings.registry import load_object
+
+
+class Curriculum:
+    """Curriculum: a user function from an iteration's metrics to the env's keyword arguments.
+
+    The function is called at the end of each iteration. If its result changes, each env is recreated with the new
+    arguments at its next episode. The function should be pure: checkpoints hold only its last result.
+
+    Args:
+        path: Import path of the function, package.module:function.
+
+    Attributes:
+        kwargs: Current keyword arguments of envs, the function's last result; empty in the first iteration.
+
+    Raises:
+        UsageError: The function does not exist.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.kwargs: dict[str, Any] = {}
+        self._path = path
+        self._function: Callable[[Mapping[str, Any]], Any] = load_object(path, "curriculum")
+
+    def advance(self, metrics: Mapping[str, Any]) -> bool:
+        """Updates the env arguments from an iteration's metrics; returns whether they have changed.
+
+        Args:
+            metrics: Flat result of the iteration.
+
+        Raises:
+            TrainingFailed: The function's result is not a mapping of keyword arguments.
+        """
+        returned = self._function(dict(metrics))
+        if not isinstance(returned, Mapping) or not all(isinstance(name, str) for name in returned):
+            raise TrainingFailed(f"the curriculum {self._path} must return keyword arguments, a dict, not {returned!r}")
+        before, self.kwargs = self.kwargs, dict(returned)
+        return self.kwargs != before

@@ -1,0 +1,319 @@
+"""Static description of a training before its start: dataflow plan, metrics, networks, and validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.action_kind import DEFAULT_KIND, ActionKind
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_watch import hangs_fail_after
+from rlrun.engine.envs.make import check_env, check_same_spaces
+from rlrun.engine.envs.presets import with_preset
+from rlrun.engine.hook import declared_by
+from rlrun.engine.league.league import LEAGUE_METRICS
+from rlrun.engine.league.matches import Matches
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.nn.network_spec import chosen_by_observation
+from rlrun.engine.nn.observation_leaves import described_leaves
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.settings.config import ConfigModel
+from rlrun.engine.training.assemble.assembly import assemble, policies_in_world
+from rlrun.engine.training.assemble.env_of_data import check_data_fits, env_of_data
+from rlrun.engine.training.assemble.learner_factory import made_policy, silent
+from rlrun.engine.training.assemble.metric_table import metric_table
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.assemble.trial_hooks import HOOK_SECONDS
+from rlrun.engine.worlds.given_env import EnvLike, env_config
+from rlrun.engine.worlds.make import spaces_of_policies
+
+if TYPE_CHECKING:
+    from rlrun.engine.algorithm_config import AlgorithmConfig
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.flow.flow import Flow
+    from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+    from rlrun.engine.settings.metric import Metric
+    from rlrun.engine.training.running_training import RunningTraining
+    from rlrun.engine.training.save.saved_opponents import SavedOpponent
+
+
+Settings = TypeVar("Settings", bound="AlgorithmConfig")
+
+_ANY_ENV = EnvConfig(id="CartPole-v1")
+"""Placeholder env for descriptions in which no env is created."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """Static description of a training: env or multi-agent world, policies and seed.
+
+    Attributes:
+        env: The environment, or the world of many agents.
+        policies: The policies, with their algorithms and settings.
+        seed: Root seed.
+        actions: Kind of actions with which the policies are evaluated and act.
+        output: Folder of the data set of the collected steps; None for none.
+        hooks: Settings of each hook by its import path.
+        evaluation_env: The environment of evaluations; None for `env` with its `evaluation_kwargs`.
+    """
+
+    env: EnvConfig
+    policies: Policies
+    seed: int = 0
+    actions: ActionKind = DEFAULT_KIND
+    output: Path | None = None
+    hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
+    evaluation_env: EnvConfig | None = None
+
+    @classmethod
+    def of(
+        cls,
+        env: EnvLike | None,
+        learns: Algorithm[Any] | Policies,
+        seed: int,
+        actions: ActionKind,
+        kwargs: Mapping[str, Any] | None = None,
+        eval_env: EnvLike | None = None,
+    ) -> Self:
+        """Creates the description from a user's env and algorithms, with defaults from the env's preset.
+
+        Args:
+            env: The environment, or the world of many agents; None for data alone.
+            learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
+            seed: Root seed.
+            actions: Kind of actions with which the policies are evaluated and act.
+            kwargs: Keyword arguments of the env.
+            eval_env: The environment of evaluations; None for `env`.
+
+        Raises:
+            SpecError: `env` or `eval_env` is invalid; the error lists all mistakes.
+            UsageError: There is neither an env nor data, an instance is given keyword arguments, or `learns` is a
+                class.
+            EnvError: A function that makes an env raised.
+        """
+        if isinstance(learns, type):
+            raise UsageError(f"{learns.__name__} is a class: write {learns.__name__}(), with its settings")
+        if env is None:
+            env = env_of_data(learns.config if isinstance(learns, Algorithm) else learns.sampling)
+        world = env_config(env, kwargs)
+        judged_in = None if eval_env is None else env_config(eval_env, path="eval_env")
+        if isinstance(learns, Policies):
+            if not learns.is_alone:
+                sampling = _with_num_envs(learns.sampling, world.fixed_num_envs)
+                return cls(world, replace(learns, sampling=sampling), seed, actions, evaluation_env=judged_in)
+            learns = learns.first
+        if world.preset is not None:
+            check_env(world)
+            written, settings = with_preset(_as_written(world), _as_written(learns.config), type(learns.config))
+            world, learns = EnvConfig.parse(written, path="env"), type(learns)(**settings)
+        config = _with_num_envs(learns.config, world.fixed_num_envs)
+        if config is not learns.config:
+            learns = type(learns)(config)
+        return cls(world, Policies.alone(learns), seed, actions, evaluation_env=judged_in)
+
+    @property
+    def algorithm(self) -> Algorithm[Any]:
+        """Algorithm of the first policy, which is the only one in single-agent envs."""
+        return self.policies.first
+
+    @property
+    def in_code(self) -> str:
+        """The algorithms with their settings as in Python, the env and the seed."""
+        return f"{self.policies.in_code} in {self.env.id}, seed {self.seed}"
+
+    def to_data(self) -> dict[str, Any]:
+        """Serializes env, policies and seed to the spec of a checkpoint."""
+        judged_in = {} if self.evaluation_env is None else {"evaluation": {"env": self.evaluation_env.to_data()}}
+        return {**self.policies.to_data(), "env": self.env.to_data(), "seed": self.seed, **judged_in}
+
+    def plan(self) -> Flow[Any]:
+        """Builds the dataflow for printing its plan only, without starting workers or learners."""
+        return assemble(self.env, self.policies, self.seed, silent, update_executor="eager", for_plan=True).flow
+
+    def assembled(
+        self,
+        announce: Callable[[str], None],
+        update_executor: UpdateExecutor,
+        copied: Mapping[str, SavedOpponent],
+    ) -> RunningTraining:
+        """Assembles the training, whose processes start on first use; see `assemble`."""
+        return assemble(
+            self.env,
+            self.policies,
+            self.seed,
+            announce,
+            update_executor=update_executor,
+            actions=self.actions,
+            copied=copied,
+            output=self.output,
+            hooks=self.hooks,
+        )
+
+    def metrics(self) -> list[Metric]:
+        """Metrics that are declared for the training's results."""
+        # What an algorithm reports does not depend on its env, so that nothing has to be made.
+        algorithms = self.policies.sampling_together()
+        learned = {
+            policy: (algorithm, Description(_ANY_ENV, Policies.alone(algorithm)).plan())
+            for policy, algorithm in algorithms.items()
+        }
+        table = metric_table(learned, has_many_agents=self.env.has_many_agents)
+        own = [*declared_by(self.hooks), HOOK_SECONDS] if self.hooks else []
+        return [*table, *(LEAGUE_METRICS if self.policies.seats else ()), *own]
+
+    def networks(self, spaces: Mapping[str, Spaces]) -> list[str]:
+        """Returns text lines on each policy's network: settings inferred from the spaces, and observation encodings.
+
+        Args:
+            spaces: Spaces of each policy.
+
+        Raises:
+            UsageError: A part of an observation has no encoding.
+        """
+        lines = []
+        told_apart = self.policies.told_apart(self.env)
+        for policy, own in spaces.items():
+            prefix = f"policy {policy}: " if policy in told_apart else ""
+            lines += [f"{prefix}{line}" for line in _network(self.policies.algorithms[policy].config, own)]
+        return lines
+
+    def without_effect(self, spaces: Mapping[str, Spaces]) -> list[str]:
+        """Returns a warning for each policy of whose settings one has no effect on its observations.
+
+        Args:
+            spaces: Spaces of each policy.
+        """
+        algorithms = self.policies.algorithms
+        return [told for name, own in spaces.items() if (told := nothing_to_normalize(algorithms[name].config, own))]
+
+    def spaces(self) -> dict[str, Spaces]:
+        """Returns each policy's observation and action space, read from a temporary env or world.
+
+        Raises:
+            EnvironmentUnusable: The env cannot be created on this machine.
+            EnvError: The env's own code raised an exception.
+        """
+        with self.hangs_fail():
+            return self._spaces_in(self.env)
+
+    def _spaces_in(self, env: EnvConfig) -> dict[str, Spaces]:
+        found = spaces_of_policies(env, self.policies.agent_mapping())
+        return {policy: found[policy] for policy in self.policies.algorithms}
+
+    def world_of_evaluation(self) -> EnvConfig:
+        """Returns the env of evaluations."""
+        return self.env.in_evaluation() if self.evaluation_env is None else self.evaluation_env
+
+    def matches(self) -> Matches:
+        """Returns the match configuration of this two-sided world.
+
+        Raises:
+            UsageError: The env has one agent, or its agents are not two sides.
+        """
+        world = self.env.in_evaluation()
+        if not world.has_many_agents:
+            raise UsageError(f"env {world.id} has one agent: only in a world of many can policies play one another")
+        return Matches(world, self.policies.agent_mapping(), self.policies.seats)
+
+    def check(self) -> None:
+        """Validates the training by a dry run: instantiates env and policies once, without training.
+
+        Raises:
+            UsageError: The algorithm cannot learn in this env.
+            EnvironmentUnusable: The env cannot be created on this machine.
+            EnvError: The env's own code raised.
+        """
+        with self.hangs_fail():
+            world = policies_in_world(self.env, self.policies.agent_mapping(), self.policies.slots)
+            for policy, algorithm in self.policies.algorithms.items():
+                made_policy(algorithm, world.spaces[policy], world.views.get(policy), self.seed)
+                check_data_fits(algorithm.config, world.spaces[policy])
+            self.plan()  # refuses algorithms that cannot learn side by side
+
+    def check_fits(self, env: EnvConfig, trained: Mapping[str, Spaces]) -> None:
+        """Validates that the policies' spaces match another (evaluation) env.
+
+        Args:
+            env: The other env.
+            trained: The spaces that each policy is trained with.
+
+        Raises:
+            UsageError: The spaces differ.
+        """
+        if env == self.env:
+            return
+        may_be_single = self.env.external is not None and len(self.policies.acting) == 1
+        if env.has_many_agents is not self.env.has_many_agents and not may_be_single:
+            kind = "is a world of many agents" if env.has_many_agents else "has one agent"
+            raise UsageError(f"env {env.id} {kind}, and the training was in {self.env.id}")
+        told_apart = self.policies.told_apart(env)
+        with self.hangs_fail():
+            for policy, spaces in self._spaces_in(env).items():
+                whose = f"env {env.id}, policy {policy}" if policy in told_apart else f"env {env.id}"
+                check_same_spaces(whose, spaces, trained[policy])
+
+    def demand_one_process(self) -> None:
+        """Validates that an env that was passed as an instance is stepped in this process.
+
+        Raises:
+            UsageError: The env is an instance, and the settings ask for further processes.
+        """
+        sampling = self.policies.sampling
+        if self.env.fixed_num_envs is not None and sampling.num_workers:
+            raise UsageError(
+                f"env {self.env.id} is an instance in this process, and num_workers is {sampling.num_workers}: pass a "
+                "class or function, so that each worker process makes its own env"
+            )
+
+    def hangs_fail(self) -> AbstractContextManager[None]:
+        """Watchdog context: env code that hangs in this process raises after `worker_timeout_s`."""
+        return hangs_fail_after(self.policies.sampling.worker_timeout_s)
+
+
+def _with_num_envs(config: Settings, num_envs: int | None) -> Settings:
+    """Returns settings with the number of env slots of an instance, unless they set another."""
+    name = "num_envs_per_worker"
+    if num_envs is None or name in config.model_fields_set or name not in type(config).model_fields:
+        return config
+    return config.replace(num_envs_per_worker=num_envs)
+
+
+def _as_written(config: ConfigModel) -> dict[str, Any]:
+    """Returns the settings explicitly set by the user, as plain data."""
+    return config.model_dump(mode="json", exclude_unset=True)
+
+
+def _network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
+    """Returns text lines describing a policy's network architecture; empty for policies without networks."""
+    if "model" in config.refused:
+        return []
+    if config.model.module is not None:
+        return [f"observations: as they are, to {config.model.module}"]
+    leaves = policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
+    found = chosen_by_observation(config.model, leaves).items()
+    chosen = [f"{name} {value}" for name, value in found if config.learns_values or name != "shared_value"]
+    parts = [f"observations{f' {path}' if path else ''}: {how}" for path, how in described_leaves(leaves)]
+    told = nothing_to_normalize(config, spaces)
+    return ([f"model: {', '.join(chosen)}"] if chosen else []) + parts + ([told] if told else [])
+
+
+def nothing_to_normalize(config: AlgorithmConfig, spaces: Spaces) -> str:
+    """Returns a warning if `normalize_observations` has no effect on these observations, else "".
+
+    Args:
+        config: The settings.
+        spaces: Observation and action space.
+    """
+    if "model" in config.refused or config.model.module is not None or not config.normalize_observations:
+        return ""
+    described = described_leaves(policy_leaves(*spaces, config.model, normalize_observations=True))
+    if described != described_leaves(policy_leaves(*spaces, config.model, normalize_observations=False)):
+        return ""
+    return (
+        "normalize_observations: there is nothing to normalise, since no part of an observation enters as a vector of "
+        "numbers; where one should, set its encode_as: vector under model.observations"
+    )

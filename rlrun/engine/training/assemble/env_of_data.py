@@ -1,0 +1,62 @@
+"""Spaces of a training from data without an env: those of its data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.datasets.input_config import DataSettings
+from rlrun.engine.datasets.input_sets import opened, within_data
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.make import check_same_spaces
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.envs.without_env import without_env
+from rlrun.engine.messages.errors import UsageError
+
+
+def check_input(config: AlgorithmConfig | None, to_come: Collection[str] = ()) -> Spaces | None:
+    """Opens the data sets of an algorithm's settings.
+
+    Args:
+        config: The settings; None if they are not valid.
+        to_come: Paths of data sets that are not written yet. Their spaces are those of the env, which is needed then.
+
+    Returns:
+        Spaces of the first data set if an env may be missing, in which actions without bounds have the range of the
+        data; None if the settings name no data, or an env is stepped.
+
+    Raises:
+        UsageError: A data set does not exist, or holds no steps.
+        DataSetError: A data set cannot be read.
+    """
+    if not isinstance(config, DataSettings) or config.input is None:
+        return None
+    sets = [opened(part) for part in config.input if part.path not in to_come]
+    if not config.data_alone or len(sets) < len(config.input):
+        return None
+    return Spaces(sets[0].observation_space, within_data(sets[0].action_space, sets))
+
+
+def check_data_fits(config: AlgorithmConfig, spaces: Spaces) -> None:
+    """Checks that an algorithm's data has the spaces of its policy.
+
+    Raises:
+        UsageError: A data set does not exist, or has other spaces.
+        DataSetError: A data set cannot be read.
+    """
+    if isinstance(config, DataSettings):
+        for data in map(opened, config.input or ()):
+            check_same_spaces(f"the data set {data.folder}", Spaces(*data.manifest.spaces), spaces)
+
+
+def env_of_data(config: AlgorithmConfig) -> EnvConfig:
+    """Config in the place of an env, with the spaces of the data that an algorithm learns from.
+
+    Raises:
+        UsageError: The algorithm needs an env, or names no data.
+        DataSetError: A data set cannot be read.
+    """
+    spaces = check_input(config)
+    if spaces is None:
+        raise UsageError("a training needs an env, or data alone to learn from: name an env, or set input")
+    return without_env(spaces)

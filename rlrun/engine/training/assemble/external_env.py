@@ -1,0 +1,53 @@
+"""Actions that clients of an external env choose by themselves, and the algorithms that may learn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.messages.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlrun.engine.algorithm import Algorithm
+    from rlrun.engine.algorithm_config import AlgorithmConfig
+
+
+def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]) -> EnvConfig:
+    """Decides the use of actions that clients choose by themselves, if the env is external.
+
+    Args:
+        env: The env.
+        algorithms: The algorithms by policy.
+
+    Raises:
+        UsageError: The setting `logged_actions` does not fit an algorithm.
+    """
+    external = env.external
+    if external is None:
+        return env
+    possible = {policy: _possible(algorithm.config) for policy, algorithm in algorithms.items()}
+    wanted = external.logged_actions
+    if wanted is None:
+        wanted = "learn" if all(kind == "learn" for kind, _ in possible.values()) else "refuse"
+    for policy, (kind, reason) in possible.items():
+        if wanted not in ("refuse", kind):
+            raise UsageError(
+                f"env.external.logged_actions: {wanted} is not for policy {policy} "
+                f"({algorithms[policy].name()}): {reason}; say {kind}"
+            )
+    return env.replace(external=external.replace(logged_actions=wanted))
+
+
+def _possible(config: AlgorithmConfig) -> tuple[str, str]:
+    """Possible use of actions that are not the policy's, with the reason."""
+    if "model" not in config.refused and config.model.views.prev_actions:
+        return "refuse", "its network is shown its own last actions (model.views.prev_actions)"
+    if config.of_logged_actions == "mask" and config.model.core is not None:
+        return "refuse", "its network has a memory, which steps without a loss would break (model.core)"
+    reasons = {
+        "learn": "it learns from the actions of any policy",
+        "mask": "it learns from its own actions alone",
+        "refuse": "it learns from its own actions alone, and cannot leave out single steps",
+    }
+    return config.of_logged_actions, reasons[config.of_logged_actions]

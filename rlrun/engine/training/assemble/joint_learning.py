@@ -1,0 +1,114 @@
+"""Multi-agent dataflow: trainees that learn from shared rollout workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.flow.concurrently import concurrently
+from rlrun.engine.flow.flow import Flow, learns
+from rlrun.engine.flow.operators.world_fragments import JoinFragments, SelectPolicy
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.training.assemble.plugin_results import demand
+from rlrun.engine.training.assemble.reward_streams import learning
+from rlrun.engine.training.branch import Branch
+
+if TYPE_CHECKING:
+    from rlrun.engine.algorithm import Algorithm
+    from rlrun.engine.flow.sources.rollouts import RolloutMode
+    from rlrun.engine.flow.trainee import Trainee
+
+
+def learning_together(
+    algorithms: Mapping[str, Algorithm[Any]],
+    trainees: Mapping[str, Trainee],
+    trained: tuple[str, ...],
+    length: int,
+) -> tuple[dict[str, Branch], Flow[Any]]:
+    """Builds the dataflow of each trainee, and the joint flow of all trainees.
+
+    A single trainee pulls rollouts directly. Several trainees learn from copies of one stream of joint rollouts.
+    No trainee is ahead of another by more than one fragment, so that each learns from the latest one.
+    """
+    if len(trained) == 1:
+        return learning_in_turn(algorithms, trainees, trained)
+    branches = {policy: Branch(trainee, None) for policy, trainee in trainees.items()}
+    operators = {policy: _on_worker_beside_others(algorithms[policy], trainees[policy]) for policy in trained}
+    mode = _common_mode({policy: algorithms[policy] for policy in trained})
+    first, *others = (trainees[policy].workers for policy in trained)
+    source = first.joint_rollouts(others, [operators[policy] for policy in trained], mode)
+    copies = source.duplicate(len(trained), lead=1)
+    flows = []
+    for policy, copy in zip(trained, copies, strict=True):
+        algorithm, trainee = algorithms[policy], trainees[policy]
+        fragments: Flow[Any] = copy.for_each(SelectPolicy(policy))
+        if trainee.fragment_length > length:
+            join = JoinFragments(trainee.fragment_length // length, normalized=algorithm.config.normalize_observations)
+            fragments = fragments.zip_with_worker().combine(join)
+        learned = learning(algorithm, fragments, trainee)
+        branches[policy] = Branch(trainee, learned, shared=copies)
+        flows.append(learned)
+    return branches, concurrently(*flows)
+
+
+def learning_in_turn(
+    algorithms: Mapping[str, Algorithm[Any]], trainees: Mapping[str, Trainee], trained: tuple[str, ...]
+) -> tuple[dict[str, Branch], Flow[Any]]:
+    """Builds the dataflow of each trainee from a source of its own, such as data, and their round-robin.
+
+    The first trainee has the last turn, so that all have learned equally often once it has.
+    """
+    flows = {policy: _learning_alone(algorithms[policy], trainees[policy]) for policy in trained}
+    branches = {policy: Branch(trainee, flows.get(policy)) for policy, trainee in trainees.items()}
+    first, *others = flows.values()
+    return branches, concurrently(*others, first) if others else first
+
+
+def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:
+    """Returns the algorithm's operators that run on shared rollout workers.
+
+    Raises:
+        UsageError: The algorithm learns on workers, or has a collection setting that several policies cannot share.
+    """
+    config = algorithm.config
+    for name in algorithm.collect_settings:
+        if getattr(config, name) != type(config).model_fields[name].default:
+            raise UsageError(
+                f"policies.{trainee.name}.config.{name}: several policies that learn in one world share one stream of "
+                "fragments, without this setting of one policy alone; remove it"
+            )
+    operators = list(algorithm.on_worker(trainee))
+    if any(learns(operator) for operator in operators):
+        raise UsageError(
+            f"policy {trainee.name}: {algorithm.name()} computes gradients on the rollout workers, which hold only "
+            "what acts where several policies learn in one world: choose an algorithm that learns on the driver, such "
+            "as ppo"
+        )
+    return operators
+
+
+def _common_mode(algorithms: Mapping[str, Algorithm[Any]]) -> RolloutMode:
+    """Returns the collection mode (synchronous or asynchronous) required by all algorithms of a multi-agent world.
+
+    Raises:
+        UsageError: The algorithms require different modes.
+    """
+    modes = {policy: algorithm.mode for policy, algorithm in algorithms.items()}
+    (first, mode), *others = modes.items()
+    for policy, other in others:
+        if other != mode:
+            raise UsageError(
+                f"policy {first} ({algorithms[first].name()}) collects {_MODES[mode]} and policy {policy} "
+                f"({algorithms[policy].name()}) {_MODES[other]}, and they share their workers: choose algorithms that "
+                "agree, or set `asynchronous` of ppo"
+            )
+    return mode
+
+
+_MODES = {"sync": "in rounds", "async": "without waiting for all workers"}
+
+
+def _learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
+    """Builds the dataflow of the only trainee, from its rollouts to its updates."""
+    collected = demand(algorithm.collect(trainee), Flow, algorithm, "collect")
+    return learning(algorithm, collected, trainee)

@@ -1,0 +1,270 @@
+"""Learner factories, picklable for any process, and the choice of the update executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.envs.make import spaces_of
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.functional.seeding import child_seed
+from rlrun.engine.messages.errors import CompilerMissing, UsageError
+from rlrun.engine.training.assemble.plugin_results import demand, objectives_of
+from rlrun.engine.training.assemble.reward_streams import objectives_of_curiosity, with_curiosity
+
+if TYPE_CHECKING:
+    from rlrun.engine.algorithm import Algorithm
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.learner.data_parallel.reducer import Reducer
+    from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+    from rlrun.engine.learner.learner import Learner
+    from rlrun.engine.learner.local_learner import LocalLearner
+    from rlrun.engine.learner.objective import Objective
+    from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.worlds.world_view import WorldView
+
+COMPILE_PAYS_FROM_SGD_STEPS = 20_000
+"""Least number of SGD steps of a run for which `compile: auto` compiles an update by torch's compiler.
+
+That pays within the run, cold cache included.
+"""
+
+PLAIN: Mapping[UpdateExecutor, UpdateExecutor] = {"compiled": "eager", "c": "numpy", "cuda_graph": "eager"}
+"""Executors without a compiler or a GPU, by those whose runs they may continue."""
+
+COMPILED_ELSEWHERE = (
+    "each learner in a process of its own compiles the update, unless that was done for these settings before (about "
+    "20 s, minutes for networks with memory)"
+)
+
+CONTINUE_PLAINLY = "or let it continue with plain updates (--eager; the last digits will differ from here on)"
+
+
+def silent(message: str) -> None:
+    """No-op message callback, for learners in separate processes."""
+
+
+def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | None, seed: int) -> Policy:
+    """Creates an algorithm's policy, with intrinsic-reward networks if curiosity is enabled.
+
+    Args:
+        algorithm: The algorithm.
+        spaces: Observation and action space.
+        world: View of the multi-agent world; None for single-agent envs.
+        seed: Seed of the initial parameters.
+
+    Raises:
+        UsageError: The algorithm returns no policy, or one that reads a setting missing in its config.
+    """
+    from rlrun.engine.policy.policy import Policy
+
+    if world is None:
+        policy = demand(algorithm.policy(spaces, seed), Policy, algorithm, "policy")
+    else:
+        policy = demand(algorithm.policy_in_world(spaces, world, seed), Policy, algorithm, "policy_in_world")
+    policy = with_curiosity(policy, algorithm, spaces, seed)
+    config = type(algorithm.config)
+    known = {*config.scheduled_fields(), *config.fixed_schedules()}
+    if lacking := [name for name in policy.behavior().schedules if name not in known]:
+        raise UsageError(
+            f"{algorithm.name()}: its policy, a {type(policy).__name__}, acts by the scheduled setting "
+            f"{lacking[0]!r}, which {config.__qualname__} lacks: add a field `{lacking[0]}: Schedule` to it"
+        )
+    return policy
+
+
+def all_objectives(algorithm: Algorithm[Any], policy: Policy) -> list[Objective]:
+    """Returns the algorithm's objectives, followed by the objective of its curiosity networks if any."""
+    return [*objectives_of(algorithm, policy), *objectives_of_curiosity(algorithm.config)]
+
+
+@dataclass(frozen=True)
+class AlgorithmLearnerFactory:
+    """Picklable, deterministic learner factory: a call creates an identical learner in any process.
+
+    Attributes:
+        algorithm: The algorithm, which defines policy, objectives and settings.
+        env: The environment whose spaces the policy is built for, or the spaces themselves.
+        seed: Root seed of the trial.
+        update_executor: Executor of updates.
+        world: View of the policy's multi-agent world; None for single-agent envs.
+    """
+
+    algorithm: Algorithm[Any]
+    env: EnvConfig | Spaces
+    seed: int
+    update_executor: UpdateExecutor
+    world: WorldView | None = None
+
+    @cached_property
+    def spaces(self) -> Spaces:
+        """Observation and action space of the policy; an env config is instantiated to read them."""
+        return self.env if isinstance(self.env, Spaces) else spaces_of(self.env)
+
+    def policy(self) -> Policy:
+        """Creates the policy, with seeded initial parameters."""
+        return made_policy(self.algorithm, self.spaces, self.world, child_seed(self.seed, "parameters"))
+
+    def __call__(
+        self,
+        *,
+        reducer: Reducer | None = None,
+        share: tuple[int, int] = (0, 1),
+        announce: Callable[[str], None] = silent,
+    ) -> LocalLearner:
+        """Creates a learner in its initial state.
+
+        Args:
+            reducer: Reducer of gradients over data-parallel learners; None for a single learner.
+            share: (i, n) for data parallelism: the learner trains on part i (from 0) of n equal parts of a minibatch.
+            announce: Callback with a message before a slow operation.
+        """
+        from rlrun.engine.learner.device import available_device, limit_threads
+        from rlrun.engine.learner.local_learner import LocalLearner
+
+        algorithm, config = self.algorithm, self.algorithm.config
+        limit_threads(config.torch_threads)
+        policy = self.policy()
+        return LocalLearner(
+            policy,
+            all_objectives(algorithm, policy),
+            device=available_device(config.num_gpus),
+            update_executor=self.update_executor,
+            runs_own_code=runs_own_code(algorithm),
+            seed=child_seed(self.seed, "minibatches"),
+            microbatch_size=config.microbatch_size,
+            reducer=reducer,
+            share=share,
+            precision=config.precision,
+            has_target=algorithm.has_target_network,
+            announce=announce,
+        )
+
+
+def started_learner(
+    factory: AlgorithmLearnerFactory, announce: Callable[[str], None], cpus_of_others: float
+) -> Learner:
+    """Creates the learner of a run: local, or a data-parallel group of learner processes.
+
+    Args:
+        factory: Factory of a learner.
+        announce: Callback with a message before a slow operation.
+        cpus_of_others: CPUs reserved for learner processes of other policies.
+    """
+    config = factory.algorithm.config
+    if not config.num_learners:
+        return factory(announce=announce)
+    from rlrun.engine.learner.data_parallel.learner_group import LearnerGroup
+    from rlrun.engine.learner.device import limit_threads
+
+    limit_threads(config.torch_threads)
+    policy = factory.policy()
+    return LearnerGroup(
+        factory,
+        config.num_learners,
+        policy=policy,
+        num_parameter_servers=config.num_parameter_servers,
+        objectives=all_objectives(factory.algorithm, policy),
+        num_cpus_per_learner=config.cpus_per_learner,
+        num_gpus_per_learner=config.gpus_per_learner,
+        timeout_s=config.worker_timeout_s,
+        cpus_of_others=cpus_of_others + config.num_workers * config.num_cpus_per_worker,
+    )
+
+
+def chosen_update_executor(
+    algorithm: Algorithm[Any], total_env_steps: int | None, why_no_kernels: str | None = None
+) -> UpdateExecutor:
+    """Selects the update executor from settings, run length and the available compilers.
+
+    Args:
+        algorithm: The algorithm with its settings.
+        total_env_steps: Planned env steps of the run; None if unknown.
+        why_no_kernels: Reason why the run's machines cannot use the kernels in C, "" if they can; None to ask this one.
+
+    Raises:
+        CompilerMissing: The settings demand compiled updates, and there is no compiler.
+    """
+    config = algorithm.config
+    is_refused = config.compile is False and "compile" in type(config).model_fields  # else compilers cannot do it
+    if config.num_gpus and not is_refused:
+        return "cuda_graph"
+    if config.compile is False:
+        return "eager"
+    is_demanded = config.compile != "auto"
+    if may_have_kernels(algorithm):
+        from rlrun.engine.kernels.library import why_no_library
+
+        why_not = why_no_library() if why_no_kernels is None else why_no_kernels
+        if why_not and is_demanded:
+            raise CompilerMissing(f"config.compile is true, and {why_not}: mend that, or set it to auto")
+        return "numpy" if why_not else "c"
+    from rlrun.engine.learner.executors.compilation import compiler
+
+    if is_demanded and compiler() is None:
+        raise CompilerMissing(
+            "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
+        )
+    sgd_steps = 0 if total_env_steps is None else total_env_steps * config.sgd_steps_per_env_step
+    is_long = sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None
+    return "compiled" if is_demanded or is_long else "eager"
+
+
+def common_update_executor(
+    algorithms: Iterable[Algorithm[Any]], total_env_steps: int | None, why_no_kernels: str | None = None
+) -> UpdateExecutor:
+    """Selects one update executor that serves all policies.
+
+    Args:
+        algorithms: Algorithms of the policies.
+        total_env_steps: Planned env steps of the run; None if unknown.
+        why_no_kernels: As in `chosen_update_executor`.
+
+    Raises:
+        CompilerMissing: Settings demand compiled updates, and there is no compiler.
+    """
+    chosen = {chosen_update_executor(algorithm, total_env_steps, why_no_kernels) for algorithm in algorithms}
+    if "compiled" in chosen and chosen <= {"c", "numpy", "compiled"}:
+        return "compiled"
+    return chosen.pop() if len(chosen) == 1 else "eager"
+
+
+def may_have_kernels(algorithm: Algorithm[Any]) -> bool:
+    """Whether updates are in float32 on the CPU, by the settings; an operation without a kernel shows when traced."""
+    return algorithm.config.precision == "float32" and not algorithm.config.num_gpus
+
+
+def runs_own_code(algorithm: Algorithm[Any]) -> bool:
+    """Whether code outside of rlrun takes part in updates: an algorithm, network or encoder of a plugin."""
+    model = algorithm.config.model
+    named = [algorithm.name(), algorithm.policy_family, model.module or "", *model.encoders.values()]
+    return any(":" in name and not name.startswith("rlrun.") for name in named)
+
+
+def continued_executor(update_executor: UpdateExecutor, *, eager: bool = False) -> UpdateExecutor:
+    """Selects the update executor of a run that continues: the one that it began with, if this machine can.
+
+    Args:
+        update_executor: The executor that it began with.
+        eager: Whether a run that began with a compiler may continue without.
+
+    Raises:
+        CompilerMissing: The executor needs a compiler, and there is none.
+    """
+    if eager:
+        update_executor = PLAIN.get(update_executor, update_executor)
+    if update_executor == "compiled":
+        from rlrun.engine.learner.executors.compilation import compiler
+
+        if compiler() is None:
+            why = "the updates of this run are compiled, and there is no C++ compiler here"
+            raise CompilerMissing(f"{why}: install g++ or clang++, {CONTINUE_PLAINLY}")
+    if update_executor == "c":
+        from rlrun.engine.kernels.library import why_no_library
+
+        if why_not := why_no_library():
+            why = f"the updates of this run are computed by kernels in C, and {why_not}"
+            raise CompilerMissing(f"{why}: mend that, {CONTINUE_PLAINLY}")
+    return update_executor

@@ -1,0 +1,129 @@
+"""Declared metrics of a training's results: those of learners, operators and rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.settings.metric import Metric, of_policy
+
+if TYPE_CHECKING:
+    from rlrun.engine.algorithm import Algorithm
+    from rlrun.engine.flow.flow import Flow
+    from rlrun.engine.training.assemble.policies import Policies
+
+EPISODE_METRICS = (
+    Metric("episodes", "episodes", "Episodes finished so far"),
+    Metric("episode_return_mean", "", "Mean raw return of the last 100 finished episodes; null before any", mode="max"),
+    Metric("episode_return_min", "", "Lowest raw return among them", mode="max"),
+    Metric("episode_return_max", "", "Highest raw return among them", mode="max"),
+    Metric("episode_len_mean", "env steps", "Mean length of the last 100 finished episodes"),
+    Metric("episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over the last 100 episodes"),
+    Metric("info/<name>", "", "Mean of a number in the info of an episode's last step, over the last 100 episodes"),
+)
+"""Metrics of finished episodes."""
+
+TRAINING_METRICS = (
+    Metric("iteration", "iterations", "Iterations so far"),
+    Metric("env_steps", "env steps", "Steps of the envs so far"),
+    Metric("agent_steps", "agent steps", "Steps of the policy's agents so far; with one agent in each env, env_steps"),
+    Metric("sgd_steps", "minibatches", "Minibatches learned from so far"),
+    *EPISODE_METRICS,
+    Metric("env_steps_per_s", "env steps/s", "Env steps a second in this iteration"),
+    Metric("policy_lag_mean", "updates", "Mean age of the weights that collected what was learned from"),
+    Metric("policy_lag_max", "updates", "Greatest age of those weights"),
+    Metric("time_this_iter_s", "s", "Seconds of this iteration, and of the evaluation and checkpoint before it"),
+    Metric("time_total_s", "s", "Seconds of all iterations"),
+    Metric("weights_version", "updates", "Version of the weights: updates so far"),
+    Metric("worker_restarts", "workers", "Rollout workers that were restarted"),
+    Metric("time/<operator>_s", "s", "Seconds of an operator of the dataflow in this iteration"),
+    Metric("time/learner_wait_share", "", "Part of the iteration for which the learner waited for data"),
+)
+"""Metrics that every training in a single-agent env reports."""
+
+
+_OWN_OF_A_POLICY = ("policy_lag_mean", "policy_lag_max", "weights_version")
+"""Names of the metrics that are reported per policy instead of globally in multi-agent worlds."""
+
+WORLD_METRICS = (
+    *(metric for metric in TRAINING_METRICS if metric.name not in _OWN_OF_A_POLICY and metric.name != "agent_steps"),
+    Metric("agent_steps", "agent steps", "Steps of all agents so far"),
+    Metric("missing_final_observations", "agents", "Agents so far that were cut off without a final observation"),
+    Metric("dropped_rewards", "rewards", "Rewards so far that no return has: their agent had ended, or was never born"),
+    Metric("agents/<agent>/episode_return_mean", "", "Mean return of each of up to 32 agents over 100 episodes", "max"),
+)
+"""Metrics of a training in a multi-agent world as a whole; a world's return is the sum over all agents."""
+
+POLICY_METRICS = (
+    Metric("agent_steps", "agent steps", "Steps of the policy's agents so far"),
+    Metric("sgd_steps", "minibatches", "Minibatches that the policy has learned from so far"),
+    *EPISODE_METRICS,
+    *(metric for metric in TRAINING_METRICS if metric.name in _OWN_OF_A_POLICY),
+)
+"""Metrics of each policy of a multi-agent world, below `policies/<name>/`; episodes are those of the policy's
+agents."""
+
+
+def metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]], *, has_many_agents: bool) -> list[Metric]:
+    """All declared metrics of a training's results, in the order of single-agent results.
+
+    Args:
+        learned: Algorithm and dataflow (or its plan) of each policy; operators declare metrics too.
+        has_many_agents: Whether the policies learn in a multi-agent world, with metrics per policy.
+
+    Raises:
+        UsageError: Two parts of an algorithm declare metrics with equal names.
+    """
+    table = [*WORLD_METRICS] if has_many_agents else []
+    for policy, (algorithm, flow) in learned.items():
+        common = POLICY_METRICS if has_many_agents else TRAINING_METRICS
+        own = _without_clash([*common, *_learned(algorithm, flow)], algorithm)
+        table += [metric.below(of_policy(policy)) for metric in own] if has_many_agents else own
+    return table
+
+
+def _learned(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
+    """Returns the metrics declared by a learner and by the operators of its dataflow."""
+    fields = type(algorithm.config).model_fields
+    scheduled = [
+        Metric(name, "", f"Present value of the setting {name}. {fields[name].description or ''}".strip())
+        for name in algorithm.config.scheduled_fields()
+    ]
+    return [
+        *(metric.below("learner/") for metric in (*algorithm.learner_metrics, *scheduled)),
+        *flow.declared_metrics(),
+    ]
+
+
+def _without_clash(table: list[Metric], algorithm: Algorithm[Any]) -> list[Metric]:
+    names: set[str] = set()
+    for metric in table:
+        if metric.name in names:
+            raise UsageError(f"{algorithm.name()}: two parts of it report a metric {metric.name!r}; rename one")
+        names.add(metric.name)
+    return table
+
+
+def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: Policies) -> None:
+    """Validates that all metrics in results are declared, as `stop`, `best` and hyperparameter searches require.
+
+    Args:
+        names: Names of the metrics in results.
+        table: Declared metrics.
+        policies: The policies of the training.
+
+    Raises:
+        UsageError: Some metrics are undeclared; the message names the place to declare them.
+    """
+    undeclared = sorted(name for name in names if not any(metric.matches(name) for metric in table))
+    if not undeclared:
+        return
+    whose = next((policy for policy in policies.algorithms if undeclared[0].startswith(of_policy(policy))), None)
+    algorithm = policies.first if whose is None else policies.algorithms[whose]
+    first = undeclared[0].removeprefix(of_policy(whose or ""))
+    raise UsageError(
+        f"{algorithm.name()} reports {', '.join(undeclared)}, which no part declares: add "
+        f"Metric({first.removeprefix('learner/')!r}, unit, meaning) to "
+        + ("its learner_metrics" if first.startswith("learner/") else "the operator's declared_metrics")
+    )

@@ -1,0 +1,54 @@
+"""Operators of a user's own in front of an algorithm's learning (`before_learning`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.flow.flow import Operator
+from rlrun.engine.hook import refuse_other_settings, users_traceback
+from rlrun.engine.messages.errors import TrainingFailed, UsageError
+from rlrun.engine.settings.registry import load_object
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.trainee import Trainee
+
+
+def own_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operator]:
+    """Imports an operator's class.
+
+    Args:
+        path: `package.module:Class`.
+        settings: Arguments of the class, after the trainee.
+
+    Raises:
+        UsageError: There is no such class, it is no operator, or it has no such arguments.
+        UserCodeError: The module raises while it is imported.
+    """
+    found = load_object(path, "operator")
+    if not (isinstance(found, type) and issubclass(found, Operator)):
+        raise UsageError(
+            f"'{path}' is no operator: derive it from rlrun.engine.flow.flow.Operator, or StatefulOperator"
+        )
+    refuse_other_settings(f"the operator '{path}'", found, settings, "trainee")
+    return found
+
+
+def own_operator(path: str, settings: Mapping[str, Any], trainee: Trainee) -> Operator:
+    """Creates an operator of `before_learning`.
+
+    Args:
+        path: `package.module:Class`.
+        settings: Arguments of the class, after the trainee.
+        trainee: The trainee.
+
+    Raises:
+        UsageError: There is no such class, it is no operator, or it has no such arguments.
+        TrainingFailed: Its constructor raises.
+    """
+    make: Any = own_operator_class(path, settings)
+    try:
+        operator: Operator = make(trainee, **settings)
+    except Exception as error:
+        raise TrainingFailed(f"operator {path} raised in __init__:\n{users_traceback(error)}") from error
+    return operator

@@ -1,0 +1,53 @@
+"""Type checks of the results of plugin methods; error messages name the plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rlrun.engine.messages.errors import TrainingFailed
+
+if TYPE_CHECKING:
+    from rlrun.engine.algorithm import Algorithm
+    from rlrun.engine.learner.objective import Objective
+    from rlrun.engine.policy.policy import Policy
+
+Result = TypeVar("Result")
+
+
+def demand(result: Result, kind: type, algorithm: Algorithm[Any], method: str) -> Result:
+    """Checks the type of a plugin's result, and returns it.
+
+    Args:
+        result: The result.
+        kind: The required type.
+        algorithm: The plugin.
+        method: Name of the plugin's method.
+
+    Raises:
+        TrainingFailed: The result has another type.
+    """
+    if isinstance(result, kind):
+        return result
+    forgotten = ": is a return statement missing?" if result is None else ""
+    raise TrainingFailed(
+        f"{type(algorithm).__name__}.{method}() must return a {kind.__name__}, not {type(result).__name__}{forgotten}"
+    )
+
+
+def objectives_of(algorithm: Algorithm[Any], policy: Policy) -> Sequence[Objective]:
+    """Objectives of a plugin for a policy, with types and parameters checked.
+
+    Raises:
+        TrainingFailed: The result is not a list of objectives, or does not fit the policy's parameters.
+    """
+    from rlrun.engine.learner.objective import Objective, check_objectives
+
+    objectives = demand(algorithm.objectives(policy), list, algorithm, "objectives")
+    for objective in objectives:
+        demand(objective, Objective, algorithm, "objectives")  # each element of the list
+    try:
+        check_objectives(objectives, policy.parameters)
+    except ValueError as error:
+        raise TrainingFailed(f"{type(algorithm).__name__}.objectives(): {error}") from error
+    return objectives

@@ -1,0 +1,297 @@
+"""Policies of a training: one for a single-agent env, one or several for a multi-agent world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.algorithm_config import SAMPLING, AlgorithmConfig, WorldSamplingSettings
+from rlrun.engine.datasets.input_config import DataSettings
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.flow.clock import ClockUnit
+from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.engine.messages.errors import UsageError, did_you_mean
+from rlrun.engine.rollout.rollout import DEFAULT_POLICY
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.assemble.policy_spec import PolicySpec
+from rlrun.engine.worlds.mapping import PolicyMapping
+
+
+@dataclass(frozen=True)
+class Policies:
+    """Policies of a training, with their algorithms and the mapping of agents to policies.
+
+    Attributes:
+        algorithms: Algorithms with their settings, by policy. Their sampling settings are ignored in favour of
+            `sampling`.
+        sampling: Sampling settings of all policies.
+        slots: Maximum number of a policy's agents in a world at a time; by default the number of possible agents mapped
+            to the policy.
+        mapping: Policies by pattern of agent ids, or `module:function`; see `rlrun.engine.worlds.mapping`. None if one
+            policy acts for all agents.
+        train: Names of the policies that learn, by default all; the others act with their initial weights.
+        seats: Policies of the world that do not learn, in whose slots frozen opponents act: past policies and scripts.
+        league: Settings of the league's pool and ratings, for worlds with seats.
+    """
+
+    algorithms: Mapping[str, Algorithm[Any]]
+    sampling: AlgorithmConfig
+    slots: Mapping[str, int] = field(default_factory=dict)
+    mapping: Mapping[str, str] | str | None = None
+    train: tuple[str, ...] = ()
+    seats: Mapping[str, SeatSettings] = field(default_factory=dict)
+    league: LeagueSettings = field(default_factory=LeagueSettings)
+
+    def __post_init__(self) -> None:
+        """Validates that mapping, `train`, seats and slots name existing policies.
+
+        Raises:
+            UsageError: A name matches no policy.
+        """
+        if not self.algorithms:
+            raise UsageError("a training needs at least one policy")
+        for name in (*self.train, *self.slots):
+            if name not in self.algorithms and not (name in self.slots and name in self.seats):
+                hint = did_you_mean(name, self.algorithms) or f"; there are {', '.join(self.algorithms)}"
+                raise UsageError(f"there is no policy {name!r}{hint}")
+        for seat, settings in self.seats.items():
+            if seat in self.algorithms:
+                raise UsageError(f"{seat!r} is a policy and a seat: give the seat another name")
+            for path in settings.checkpoints:
+                if path in self.algorithms:
+                    raise UsageError(f"seats.{seat}.checkpoints: {path!r} is a policy; of a folder write './{path}'")
+            for name in (settings.plays_against, *settings.selves):
+                if name not in self.trained:
+                    hint = did_you_mean(name, self.trained) or f"; there are {', '.join(self.trained)}"
+                    raise UsageError(f"seats.{seat}: there is no policy {name!r} that learns{hint}")
+
+    @classmethod
+    def alone(cls, algorithm: Algorithm[Any]) -> Self:
+        """Creates the policies of a single-agent training: one policy, with the algorithm's own sampling settings."""
+        return cls({DEFAULT_POLICY: algorithm}, algorithm.config)
+
+    @classmethod
+    def of_specs(
+        cls,
+        specs: Mapping[str, PolicySpec],
+        sampling: AlgorithmConfig,
+        mapping: Mapping[str, str] | str | None,
+        train: tuple[str, ...],
+        seats: Mapping[str, SeatSettings],
+        league: LeagueSettings,
+    ) -> Self:
+        """Creates the policies from a validated spec."""
+        return cls(
+            {policy: spec.learns_by() for policy, spec in specs.items()},
+            sampling,
+            {policy: spec.slots for policy, spec in specs.items() if spec.slots is not None},
+            mapping,
+            train,
+            seats,
+            league,
+        )
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Deserializes policies from `to_data`, or from a trial's spec.
+
+        Raises:
+            KeyError: A key is missing in the data.
+            SpecError: The data is not valid.
+            UsageError: There is no such algorithm, or settings name no existing policy.
+        """
+        if not data.get("policies"):
+            found = algorithm_class(data["algorithm"])
+            return cls.alone(found(found.Config.parse(data["config"])))
+        specs = {
+            name: PolicySpec.from_data(each, path=f"policies.{name}") for name, each in dict(data["policies"]).items()
+        }
+        sampling = WorldSamplingSettings.parse(data["config"])
+        seats = {
+            str(name): SeatSettings.parse(each, path=f"seats.{name}")
+            for name, each in dict(data.get("seats") or {}).items()
+        }
+        league = LeagueSettings.parse(data.get("league") or {}, path="league")
+        return cls.of_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()), seats, league)
+
+    def to_data(self) -> dict[str, Any]:
+        """Serializes the policies to plain data; the inverse of `from_data`."""
+        if self.is_alone:
+            return {"algorithm": self.first.name(), "config": self.first.config.to_data()}
+        specs = {
+            policy: PolicySpec(algorithm=algorithm.name(), config=algorithm.config, slots=self.slots.get(policy))
+            for policy, algorithm in self.algorithms.items()
+        }
+        return {
+            "algorithm": self.title,
+            "policies": {policy: spec.to_data() for policy, spec in specs.items()},
+            "mapping": dict(self.mapping) if isinstance(self.mapping, Mapping) else self.mapping,
+            "train": list(self.train),
+            **self._seats_to_data(),
+            "config": self.sampling.to_data(),
+        }
+
+    def _seats_to_data(self) -> dict[str, Any]:
+        """Serializes the settings of seats and league; empty without seats."""
+        if not self.seats:
+            return {}
+        return {
+            "seats": {seat: settings.to_data() for seat, settings in self.seats.items()},
+            "league": self.league.to_data(),
+        }
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one policy for all agents, with sampling settings of its own."""
+        return self.sampling is self.first.config
+
+    @property
+    def title(self) -> str:
+        """Display title: the names of the algorithms."""
+        return " + ".join(dict.fromkeys(algorithm.name() for algorithm in self.algorithms.values()))
+
+    @property
+    def in_code(self) -> str:
+        """The algorithms with their settings, as written in Python."""
+        if self.is_alone:
+            return repr(self.first)
+        return ", ".join(f"{policy}: {algorithm!r}" for policy, algorithm in self.algorithms.items())
+
+    def described(self) -> list[str]:
+        """Returns text lines on the policy mapping, policies without training, seats and league."""
+        lines = []
+        if self.mapping is not None:
+            patterns = self.mapping.items() if isinstance(self.mapping, Mapping) else ()
+            shown = ", ".join(f"{pattern} -> {policy}" for pattern, policy in patterns)
+            lines.append(f"agents: {shown or f'by {self.mapping}'}")
+        lines += [f"policy {policy}: does not learn" for policy in self.algorithms if policy not in self.trained]
+        lines += [f"seat {seat}: {settings.described()}" for seat, settings in self.seats.items()]
+        return [*lines, f"league: {self.league.described()}"] if self.seats else lines
+
+    def differ_in_schedules_alone(self, others: Policies) -> bool:
+        """Whether other policies differ from these in scheduled settings only."""
+        if list(self.algorithms) != list(others.algorithms) or self.is_alone != others.is_alone:
+            return False
+        if (self.roles, self.seats, self.league) != (others.roles, others.seats, others.league):
+            return False
+        if not self.is_alone and self.sampling != others.sampling:
+            return False
+        pairs = [(mine, others.algorithms[policy]) for policy, mine in self.algorithms.items()]
+        return all(
+            type(mine) is type(other) and mine.config.replace(**schedules_of(other.config)) == other.config
+            for mine, other in pairs
+        )
+
+    @property
+    def roles(self) -> tuple[Any, ...]:
+        """Slots, policy mapping, trained policies and self-play seats, for compatibility checks at a resume."""
+        selves = {seat: settings.selves for seat, settings in self.seats.items()}
+        return self.slots, self.mapping, self.train, selves
+
+    def sampling_together(self) -> dict[str, Algorithm[Any]]:
+        """Returns the algorithms by policy, with the shared sampling settings in place of their own."""
+        if self.is_alone or self.data_alone:
+            return dict(self.algorithms)
+        shared = self.sampling.model_dump(exclude={"rollout_fragment_length"})
+        algorithms = {}
+        for policy, algorithm in self.algorithms.items():
+            config = algorithm.config
+            own = {name: value for name, value in shared.items() if name in type(config).model_fields}
+            algorithms[policy] = type(algorithm)(config.replace(**own))
+        return algorithms
+
+    def learning_in_process(self) -> Policies:
+        """Returns the same policies with their learners in this process and on its CPU, as suits acting."""
+        algorithms = {policy: _learning_in_process(algorithm) for policy, algorithm in self.algorithms.items()}
+        sampling = next(iter(algorithms.values())).config if self.is_alone else self.sampling
+        return replace(self, algorithms=algorithms, sampling=sampling)
+
+    @property
+    def data_alone(self) -> bool:
+        """Whether all policies learn from recorded data alone, so that no env is stepped; see `check_input`."""
+        return all(from_data_alone(algorithm.config) for algorithm in self.algorithms.values())
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Minimum number of steps per iteration, of the clock of the first policy that learns."""
+        return steps_per_iteration(self.algorithms[self.trained[0]].config if self.data_alone else self.sampling)
+
+    def check_input(self) -> None:
+        """Checks that several policies can learn from their data in one run.
+
+        Raises:
+            UsageError: Some policies learn from data alone and others in the world, policies from data alone take SGD
+                steps in different numbers, or a setting is about the env, which is not stepped.
+        """
+        alone = [policy for policy, algorithm in self.algorithms.items() if from_data_alone(algorithm.config)]
+        if self.is_alone or not alone:
+            return
+        if others := [policy for policy in self.algorithms if policy not in alone]:
+            raise UsageError(
+                f"policy {alone[0]} learns from data alone, and policy {others[0]} does not: give each policy of the "
+                "run an input whose shares sum to 1, or train them in runs of their own"
+            )
+        if self.seats:
+            raise UsageError("no env is stepped where all policies learn from data: leave out seats")
+        usual = WorldSamplingSettings()
+        for name in SAMPLING:
+            if getattr(self.sampling, name) != getattr(usual, name):
+                raise UsageError(f"config.{name}: no env is stepped where all policies learn from data; leave it out")
+        if len({steps_per_iteration(self.algorithms[policy].config) for policy in self.trained}) > 1:
+            raise UsageError(
+                "policies that learn from data take their SGD steps in turn: give all the same sgd_steps_per_iteration"
+            )
+
+    def agent_mapping(self) -> PolicyMapping:
+        """Returns the mapping of a multi-agent world's agents to policies and seats."""
+        return PolicyMapping(self.acting, self.mapping)
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """Names of the policies that learn."""
+        return self.train or tuple(self.algorithms)
+
+    @property
+    def acting(self) -> tuple[str, ...]:
+        """Valid targets of the policy mapping: names of policies and seats."""
+        return (*self.algorithms, *self.seats)
+
+    def told_apart(self, env: EnvConfig) -> tuple[str, ...]:
+        """Names of the policies with separate metrics in results: those of a multi-agent world."""
+        return tuple(self.algorithms) if env.has_many_agents else ()
+
+    @property
+    def first(self) -> Algorithm[Any]:
+        """Algorithm of the first policy, which is the only one in single-agent envs."""
+        return next(iter(self.algorithms.values()))
+
+
+def _learning_in_process(algorithm: Algorithm[Any]) -> Algorithm[Any]:
+    config = algorithm.config
+    if not config.num_learners and not config.num_gpus:
+        return algorithm  # which may have fixed these settings
+    return type(algorithm)(config.replace(num_learners=0, num_parameter_servers=0, num_gpus=0.0))
+
+
+def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:
+    """Returns the scheduled settings of an algorithm (such as learning rates) by name."""
+    return {name: getattr(config, name) for name in config.scheduled_fields()}
+
+
+def from_data_alone(config: AlgorithmConfig) -> bool:
+    """Whether all minibatches of an algorithm are recorded data: no env is stepped, and the clock counts SGD steps."""
+    return isinstance(config, DataSettings) and config.data_alone
+
+
+def clock_unit_of(algorithm: Algorithm[Any]) -> ClockUnit:
+    """Unit of an algorithm's schedules and iterations: SGD steps if it learns from recorded data alone."""
+    return "sgd_steps" if from_data_alone(algorithm.config) else algorithm.clock_unit
+
+
+def steps_per_iteration(config: AlgorithmConfig) -> int:
+    """Minimum number of the clock's steps per iteration."""
+    if isinstance(config, DataSettings) and config.data_alone:
+        return config.sgd_steps_per_iteration
+    return config.min_env_steps_per_iteration

@@ -1,0 +1,52 @@
+"""Spec of one policy of a multi-agent world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import SerializeAsAny, field_serializer
+
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.algorithm_config import SAMPLING, AlgorithmConfig
+from rlrun.engine.settings.config import ConfigModel, NonEmptyText, PositiveInt
+from rlrun.engine.settings.registry import algorithm_class
+
+
+class PolicySpec(ConfigModel):
+    """Spec of one policy in a multi-agent world: algorithm, settings and number of agent slots."""
+
+    algorithm: NonEmptyText
+    """Name or import path of the policy's algorithm."""
+    config: SerializeAsAny[AlgorithmConfig]
+    """Settings of the algorithm; sampling settings are ignored in favour of the world's."""
+    slots: PositiveInt | None = None
+    """Maximum number of the policy's agents in each world at a time; null for the number of possible agents mapped to
+    the policy."""
+
+    @field_serializer("config")
+    def _without_unsaid_sampling(self, config: AlgorithmConfig) -> dict[str, Any]:
+        fields = type(config).model_fields
+        sampling = [name for name in SAMPLING if name in fields]
+        unsaid = {name for name in sampling if getattr(config, name) == fields[name].default}
+        return config.model_dump(mode="json", exclude=unsaid)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], *, path: str = "") -> Self:
+        """Deserializes a policy spec.
+
+        Args:
+            data: Plain data.
+            path: Path of the policy in the spec, a prefix of each problem's path.
+
+        Raises:
+            SpecError: The data is not valid.
+            UsageError: There is no such algorithm.
+        """
+        config = algorithm_class(str(data["algorithm"])).Config.parse(data["config"], path=f"{path}.config")
+        return cls.parse({**data, "config": config}, path=path)
+
+    def learns_by(self) -> Algorithm[Any]:
+        """Instantiates the spec's algorithm with its settings."""
+        algorithm: Algorithm[Any] = algorithm_class(self.algorithm)(self.config)
+        return algorithm

@@ -1,0 +1,53 @@
+"""Warnings about trainings that run but cannot learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.policy_workers import PolicyWorkers
+
+
+class TrainingWarnings:
+    """Warning about a dataflow without weight broadcasts, in which workers act with stale weights.
+
+    Args:
+        announce: Callback with the warning.
+        workers: The trainee's workers.
+    """
+
+    def __init__(self, announce: Callable[[str], None], workers: PolicyWorkers) -> None:
+        self._announce = announce
+        self._workers = workers
+        self._sendings = self._sgd_steps = 0
+        self._looks_for_weights = True
+
+    def begin(self, sendings: int, sgd_steps: int, *, is_resumed: bool) -> None:
+        """Initializes the check at the start or resume of a training.
+
+        A dataflow may send weights once in many batches, so a resumed run may send none for a while. A new run is
+        checked from its start.
+
+        Args:
+            sendings: Number of earlier broadcasts, made outside of the dataflow.
+            sgd_steps: SGD steps so far.
+            is_resumed: Whether the training resumes after at least one iteration.
+        """
+        self._sendings, self._sgd_steps = sendings, sgd_steps
+        self._looks_for_weights = not is_resumed
+
+    def look(self, sgd_steps: int) -> None:
+        """Checks after an iteration for weight broadcasts, and warns once if SGD steps were taken without any.
+
+        Args:
+            sgd_steps: Number of SGD steps so far.
+        """
+        if self._looks_for_weights and sgd_steps > self._sgd_steps:
+            self._looks_for_weights = False
+            workers = self._workers
+            if workers.has_source and not workers.learns_on_workers and workers.sendings <= self._sendings:
+                self._announce(
+                    "the learner learns, but its dataflow sends no weights: the workers go on acting with the first "
+                    "ones. `learn` usually ends with .for_each(BroadcastWeights(trainee))"
+                )

@@ -1,0 +1,96 @@
+"""Hooks of a trial: events of results, evaluations and checkpoints, and the answers of the workers' hooks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rlrun.engine.hook import HOOKS, TRIAL_EVENTS, declared_by
+from rlrun.engine.rollout.hook_answers import HookAnswers, HookInstances
+from rlrun.engine.settings.metric import Metric
+
+HOOK_SECONDS = Metric("time/hooks_s", "s", "Seconds of the trial's hooks since the last result")
+"""Metric of a run with hooks."""
+
+
+class TrialHooks:
+    """Hooks of a trial, in its own process.
+
+    Args:
+        hooks: Settings of each hook by its import path.
+        seed: Root seed of the trial.
+        announce: Callback with a warning.
+
+    Attributes:
+        answers: Answers of all hooks, those of workers included.
+        seconds: Seconds in events so far.
+    """
+
+    def __init__(
+        self, hooks: Sequence[Mapping[str, Mapping[str, Any]]], seed: int, announce: Callable[[str], None]
+    ) -> None:
+        self.answers = HookAnswers()
+        self.seconds = 0.0
+        self._reported_s = 0.0
+        self._hooks = HookInstances(hooks, TRIAL_EVENTS, seed)
+        self._declared = declared_by(hooks)
+        self._steady = [metric.name for metric in self._declared if not metric.is_pattern]
+        self._announce = announce
+        self._undeclared: set[str] = set()
+
+    @property
+    def stop(self) -> str:
+        """Reason of the first hook that stopped the run, "" for none."""
+        return self.answers.stop
+
+    def on_result(self, iteration: int, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Delivers an iteration's result, and returns the metrics of all hooks; None for those without a value.
+
+        Args:
+            iteration: Number of the iteration.
+            result: The result.
+        """
+        measured = {**dict.fromkeys(self._steady), **self._taken()}
+        measured |= self._measured("on_result", iteration, {**result, **measured})
+        spent, self._reported_s = self.seconds - self._reported_s, self.seconds
+        return {**measured, HOOK_SECONDS.name: spent}
+
+    def on_evaluation(self, iteration: int, evaluation: Mapping[str, Any]) -> dict[str, float]:
+        """Delivers an evaluation, and returns the metrics that the hooks answered with."""
+        return self._measured("on_evaluation", iteration, evaluation)
+
+    def on_checkpoint(self, iteration: int) -> None:
+        """Delivers a checkpoint that is about to be captured; metrics count in the next result."""
+        self._deliver("on_checkpoint", iteration, iteration)
+
+    def _measured(self, event: str, iteration: int, argument: Mapping[str, Any]) -> dict[str, float]:
+        self._deliver(event, iteration, argument)
+        return self._taken()
+
+    def _taken(self) -> dict[str, float]:
+        """Metrics since the last call; the first time that one without a declaration is among them is announced."""
+        taken = self.answers.take_means()
+        for reported in taken:
+            if reported not in self._undeclared and not any(metric.matches(reported) for metric in self._declared):
+                self._undeclared.add(reported)
+                self._announce(
+                    f"{reported} is logged, but no hook declares it: add Metric({reported.removeprefix(HOOKS)!r}, "
+                    "unit, meaning) to the hook's declared_metrics; `stop`, schedulers and searchers can then use it"
+                )
+        return taken
+
+    def _deliver(self, event: str, iteration: int, argument: Any) -> None:
+        if event in self._hooks.events:
+            began = time.perf_counter()
+            self._hooks.deliver(self.answers, event, lambda: f"iteration {iteration}", argument)
+            self.seconds += time.perf_counter() - began
+
+    def state(self) -> dict[str, Any]:
+        """Returns the state of the hooks, and answers that no result has yet."""
+        return {"hooks": self._hooks.state(), "answers": self.answers.state()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores `state()`."""
+        self._hooks.load_state(state["hooks"])
+        self.answers.load_state(state["answers"])

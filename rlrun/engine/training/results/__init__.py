@@ -1,0 +1,1 @@
+"""Results of iterations, and what a run writes beside them."""

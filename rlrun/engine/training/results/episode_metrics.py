@@ -1,0 +1,174 @@
+"""Episode metrics: moving averages of returns, lengths and infos over the last 100 finished episodes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from rlrun.engine.functional.saved_numbers import as_count
+from rlrun.engine.rollout.episode_sums import MOST_INFO_NUMBERS
+from rlrun.engine.rollout.evaluation import column_metric
+from rlrun.engine.rollout.rollout import Episode
+from rlrun.engine.settings.metric import MOST_NAME_CHARACTERS, is_name
+
+WINDOW = 100
+"""Number of last finished episodes over which returns and lengths are averaged."""
+
+MOST_AGENTS = 32
+"""Number of possible agents up to which a world's agents have metrics of their own: each is a column of every result.
+In larger worlds the metrics of policies tell mean, minimum and maximum over their agents' episodes."""
+
+
+class EpisodeMetrics:
+    """Episode count, and mean return, length and infos over the last 100 episodes.
+
+    Args:
+        announce: Callback with a warning, at most once of each kind: infos have more numbers than become metrics, or
+            names that no metric can have.
+    """
+
+    def __init__(self, announce: Callable[[str], None] = lambda text: None) -> None:
+        self.episodes = 0
+        self._announce = announce
+        self._announced: set[str] = set()
+        self._last: deque[Episode] = deque(maxlen=WINDOW)
+
+    def add(self, episodes: Iterable[Episode]) -> None:
+        """Adds newly finished episodes, in the order of their ends."""
+        for episode in episodes:
+            self.episodes += 1
+            self._append(episode)
+
+    def result(self) -> dict[str, float | int | None]:
+        """Returns the episode metrics by name; values are None before the first finished episode."""
+        result: dict[str, float | int | None] = {"episodes": self.episodes, **returns_of(self._last)}
+        for name in self._info_names():
+            result[f"info/{name}"] = _mean([episode.info[name] for episode in self._last if name in episode.info])
+        for name in dict.fromkeys(name for episode in self._last for name in episode.columns):
+            sums = [episode.columns[name] for episode in self._last if name in episode.columns]
+            result[column_metric(name)] = _mean(sums)
+        return result
+
+    @property
+    def last(self) -> Sequence[Episode]:
+        """The last 100 finished episodes."""
+        return tuple(self._last)
+
+    def _info_names(self) -> list[str]:
+        """Returns the names of the info entries reported as metrics, at most `MOST_INFO_NUMBERS`; warns beyond that."""
+        names = list(dict.fromkeys(name for episode in self._last for name in episode.info))
+        if len(names) > MOST_INFO_NUMBERS:
+            self._announce_once(
+                "number",
+                f"the infos of episodes' last steps hold more than {MOST_INFO_NUMBERS:,} numbers: the first "
+                f"{MOST_INFO_NUMBERS:,} of them become metrics, and {names[MOST_INFO_NUMBERS]!r} is left out",
+            )
+        return names[:MOST_INFO_NUMBERS]
+
+    def _append(self, episode: Episode) -> None:
+        """Keeps an episode, without the numbers in its info that no metric can be named by."""
+        if bad := [name for name in episode.info if not is_name(name)]:
+            self._announce_once(
+                "name",
+                f"the info of an episode's last step has a number named {bad[0][:40]!r}, which is left out of the "
+                f"results: names of metrics are 1 to {MOST_NAME_CHARACTERS} printable characters in one line",
+            )
+            kept = {name: number for name, number in episode.info.items() if is_name(name)}
+            episode = dataclasses.replace(episode, info=kept)
+        self._last.append(episode)
+
+    def _announce_once(self, kind: str, text: str) -> None:
+        if kind not in self._announced:
+            self._announced.add(kind)
+            self._announce(text)
+
+    def state(self) -> dict[str, Any]:
+        """Returns the episode counts and recent episodes for checkpoints."""
+        return {
+            "episodes": self.episodes,
+            "last": [[episode.episode_return, episode.length, episode.info, episode.columns] for episode in self._last],
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores `state()`."""
+        self.episodes = as_count(state["episodes"])
+        self._last.clear()
+        for total, length, info, *columns in state["last"]:  # columns are newer than checkpoints
+            self._append(Episode(float(total), int(length), dict(info), columns=dict(*columns)))
+        self.result()  # raises where an info is no number
+
+
+class AgentMetrics:
+    """Episode metrics of a multi-agent world, aggregated per policy and per possible agent.
+
+    Args:
+        policies: Names of the policies.
+        agents: Ids of the possible agents. Other agents, such as those born in an episode, only enter their policy's
+            metrics, and so do all agents if there are more than `MOST_AGENTS`.
+        announce: Callback with a warning about infos, once of each kind per policy; see `EpisodeMetrics`.
+    """
+
+    def __init__(
+        self, policies: Iterable[str], agents: Collection[str], announce: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self._of_policies = {policy: EpisodeMetrics(announce) for policy in policies}
+        reported = agents if len(agents) <= MOST_AGENTS else ()
+        self._of_agents: dict[str, EpisodeMetrics] = {agent: EpisodeMetrics() for agent in reported}
+
+    def add(self, policy: str, episodes: Iterable[Episode]) -> None:
+        """Adds newly finished episodes of a policy's agents, in the order of their ends."""
+        for episode in episodes:
+            self._of_policies[policy].add([episode])
+            if episode.agent in self._of_agents:
+                self._of_agents[episode.agent].add([episode])
+
+    def of_policy(self, policy: str) -> dict[str, float | int | None]:
+        """Episode metrics of a policy's agents, by name."""
+        return self._of_policies[policy].result()
+
+    def of_policies(self, policies: Iterable[str]) -> dict[str, float | None]:
+        """Returns return and length metrics pooled over several policies, from the last 100 episodes of each."""
+        return returns_of([episode for policy in policies for episode in self._of_policies[policy].last])
+
+    def of_agents(self) -> dict[str, float | int | None]:
+        """Returns the mean return of each possible agent, if these are few; None before its first episode ends."""
+        return {
+            f"agents/{agent}/episode_return_mean": own.result()["episode_return_mean"]
+            for agent, own in self._of_agents.items()
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Returns the episode counts and recent episodes for checkpoints."""
+        return {
+            "policies": {policy: own.state() for policy, own in self._of_policies.items()},
+            "agents": {agent: own.state() for agent, own in self._of_agents.items()},
+        }
+
+    def load_state(self, state: Mapping[str, Any], new: Collection[str] = ()) -> None:
+        """Restores `state()`; policies and agents missing from the state start without episodes.
+
+        Args:
+            state: State from `state`.
+            new: Policies that have replaced the ones of the same names, and start without episodes.
+        """
+        for kind, owned in (("policies", self._of_policies), ("agents", self._of_agents)):
+            for name, saved in state[kind].items():
+                if name in owned and name not in new:
+                    owned[name].load_state(saved)
+
+
+def returns_of(episodes: Collection[Episode]) -> dict[str, float | None]:
+    """Computes mean, minimum and maximum return and mean length of episodes; None without episodes."""
+    returns = [episode.episode_return for episode in episodes]
+    return {
+        "episode_return_mean": _mean(returns),
+        "episode_return_min": min(returns, default=None),
+        "episode_return_max": max(returns, default=None),
+        "episode_len_mean": _mean([episode.length for episode in episodes]),
+    }
+
+
+def _mean(numbers: list[float] | list[int]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None

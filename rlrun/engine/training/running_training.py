@@ -1,0 +1,205 @@
+"""Running training: trainees, workers and dataflow, and the loop of iterations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.data.action_kind import ActionKind
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout.endless_episodes import EndlessEpisodes
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_set import WorkerSet
+from rlrun.engine.training.act.acting_policy import ActingPolicy
+from rlrun.engine.training.assemble.curriculum import Curriculum
+from rlrun.engine.training.assemble.training_warnings import TrainingWarnings
+from rlrun.engine.training.results.iteration_results import IterationResults
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.flow.flow import Flow
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.league.league import League
+    from rlrun.engine.rollout.worker_set import WorkerSet
+    from rlrun.engine.training.assemble.trial_hooks import TrialHooks
+    from rlrun.engine.training.branch import Branch
+    from rlrun.engine.training.results.run_output import RunOutput
+
+
+class RunningTraining:
+    """A training that has started: workers, trainees, dataflow and counters.
+
+    Args:
+        workers: The rollout workers.
+        branches: Dataflow branches by policy.
+        flow: Joint dataflow of all branches.
+        announce: Callback with a warning about a probable mistake.
+        env_slots: Number of envs, or worlds, of all workers.
+        actions: Kind of actions of the inference policies.
+        agents: Possible agents of a multi-agent world; empty for single-agent envs.
+        league: Frozen opponents in a world with seats; None without seats.
+        curriculum: Curriculum of env arguments; None for none.
+        output: Data sets of the collected steps; None for none.
+        hooks: Hooks of the trial; None for none.
+
+    Attributes:
+        workers: The rollout workers.
+        branches: Dataflow branches by policy.
+        flow: Joint dataflow of all branches.
+        env_slots: Number of envs, or worlds, of all workers.
+        league: Frozen opponents in a world with seats; None without seats.
+        curriculum: Curriculum of env arguments; None for none.
+        output: Data sets of the collected steps; None for none.
+        hooks: Hooks of the trial; None for none.
+        results: Aggregator of the results of iterations.
+        acting: Inference policies in this process, by name.
+        iteration: Number of iterations so far.
+        time_total_s: Total seconds of all iterations.
+        is_for_training: Whether workers and dataflow were restored as well, not only policies.
+        env_slots_restarted: Env slots that could not be restored exactly.
+        unsaved: Reasons why the resume from a checkpoint was not exact.
+    """
+
+    def __init__(
+        self,
+        workers: WorkerSet,
+        branches: Mapping[str, Branch],
+        flow: Flow[Any],
+        *,
+        announce: Callable[[str], None],
+        env_slots: int,
+        actions: ActionKind,
+        agents: Sequence[str] = (),
+        league: League | None = None,
+        curriculum: Curriculum | None = None,
+        output: RunOutput | None = None,
+        hooks: TrialHooks | None = None,
+    ) -> None:
+        self.workers = workers
+        self.branches = dict(branches)
+        self.flow = flow
+        self.env_slots = env_slots
+        self.league = league
+        self.curriculum = curriculum
+        self.output = output
+        self.hooks = hooks
+        workers.counts.hooks = None if hooks is None else hooks.answers
+        workers.counts.record = None if output is None else output.record
+        self.results = IterationResults(workers, self.branches, flow, announce=announce, agents=agents, league=league)
+        self.acting = {policy: ActingPolicy(branch.trainee, actions) for policy, branch in branches.items()}
+        self.iteration = 0
+        self.time_total_s = 0.0
+        self.is_for_training = True
+        self.env_slots_restarted = 0
+        self.unsaved: tuple[str, ...] = ()
+        self._warnings = {
+            policy: TrainingWarnings(announce, branch.trainee.workers)
+            for policy, branch in branches.items()
+            if branch.flow is not None
+        }
+        self._endless = workers.counts.endless = EndlessEpisodes(announce, env_slots)
+
+    @property
+    def trainee(self) -> Trainee:
+        """First trainee, which is the only one in single-agent envs."""
+        return next(iter(self.branches.values())).trainee
+
+    @property
+    def trainees(self) -> list[Trainee]:
+        """All trainees, in the order of the policies."""
+        return [branch.trainee for branch in self.branches.values()]
+
+    @property
+    def shared_flows(self) -> tuple[Flow[Any], ...]:
+        """Shared dataflow upstream of all trainees, if there are several."""
+        return next(branch.shared for branch in self.branches.values() if branch.flow is not None)[:1]
+
+    @property
+    def has_episodes(self) -> bool:
+        """Whether episodes of the training are under way."""
+        return self.is_for_training and self.workers.counts.env_steps > 0
+
+    def spaces(self) -> dict[str, Spaces]:
+        """Observation and action space of each policy."""
+        return {policy: branch.trainee.spaces for policy, branch in self.branches.items()}
+
+    def flows(self) -> dict[str, Flow[Any]]:
+        """Dataflow of each policy that learns."""
+        return {policy: branch.flow for policy, branch in self.branches.items() if branch.flow is not None}
+
+    def step(self, min_steps: int, since_last_s: float) -> dict[str, Any]:
+        """Runs one iteration and returns its result; a curriculum then sets the env arguments of the next episodes.
+
+        Args:
+            min_steps: Least number of steps of the iteration, in the unit of the clock.
+            since_last_s: Seconds since the last iteration that are counted in this one.
+
+        Raises:
+            UsageError: The training was restored for acting only.
+        """
+        self.demand_whole()
+        result = self._iterate(min_steps, since_last_s)
+        if self.curriculum is not None and self.curriculum.advance(result):
+            self.workers.order(Orders(env_kwargs=self.curriculum.kwargs))
+        if self.hooks is not None:
+            result |= self.hooks.on_result(self.iteration, result)
+        return result
+
+    def _iterate(self, min_steps: int, since_last_s: float) -> dict[str, Any]:
+        """Runs one iteration and returns its result."""
+        clock = next(branch.trainee.clock for branch in self.branches.values() if branch.flow is not None)
+        self.results.begin()
+        began = time.perf_counter()
+        next(self.flow)
+        while clock.steps_this_iteration < min_steps:
+            next(self.flow)
+        self.iteration += 1
+        if self.league is not None:
+            self.league.advance(self.iteration)
+            self.workers.order(Orders(self.league.lineups()))
+        seconds = time.perf_counter() - began
+        self.time_total_s += since_last_s + seconds
+        self.results.take_episodes()
+        for policy, warnings in self._warnings.items():
+            warnings.look(self.branches[policy].trainee.learner.sgd_steps)
+        return self.results.result(self.iteration, seconds, since_last_s=since_last_s, time_total_s=self.time_total_s)
+
+    def broadcast(self) -> None:
+        """Broadcasts the current weights to all workers, with the optimizer state if workers learn."""
+        self._endless.begin(has_episodes=self.results.episodes.episodes > 0)
+        for policy, branch in self.branches.items():
+            trainee = branch.trainee
+            trainee.workers.send(trainee.weights(optimizer=True))
+            if policy in self._warnings:
+                self._warnings[policy].begin(
+                    trainee.workers.sendings, trainee.learner.sgd_steps, is_resumed=self.iteration > 0
+                )
+        self.act_with_present_weights()
+        if self.league is not None:
+            self.workers.order(Orders(self.league.lineups()))
+
+    def act_with_present_weights(self) -> None:
+        """Refreshes the weights of this process's inference policies, including frozen opponents."""
+        for acting in self.acting.values():
+            acting.refresh()
+        if self.league is not None:
+            self.league.begin()
+
+    def demand_whole(self) -> None:
+        """Checks that the training was fully restored: policies, workers and dataflow.
+
+        Raises:
+            UsageError: Only the policies were restored.
+        """
+        if not self.is_for_training:
+            raise UsageError("this was restored for acting alone; to train or save it, restore it with for_training")
+
+    def close(self) -> None:
+        """Closes the dataflow, the workers, the learners and the data sets."""
+        self.flow.close()
+        self.workers.close()
+        if self.output is not None:
+            self.output.close()
+        for trainee in reversed(self.trainees):  # the first one may have started Ray, and then ends it
+            trainee.learner.close()

@@ -1,0 +1,1 @@
+"""State of a training in checkpoints."""

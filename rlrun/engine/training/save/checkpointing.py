@@ -1,0 +1,478 @@
+"""Checkpoint format of a training: one section per component, each with a separate version number.
+
+    tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
+    state     training       iteration, seconds, episodes
+              workers        places of the envs, counters
+              league         where there are seats: pool, pay-offs, and copies of other runs' policies
+              trainees       by name: learner, filters and flow
+
+A new component adds a section without changing the others. Version 1 of the format, which had no sections, is
+readable in part: policies, target networks, optimizers, filters and counters. Its dataflow, replay and env states
+are dropped, and the run continues with new episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.checkpoint.format import Content
+from rlrun.engine.data.action_kind import ACTION_KINDS, ActionKind
+from rlrun.engine.envs.env_config import EnvConfig, is_unnamed
+from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+from rlrun.engine.messages.errors import CheckpointError, CompilerMissing, UsageError
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.trust import refuse_demands, spec_demands
+from rlrun.engine.worlds.given_env import EnvLike, env_config, other_settings, replaced_env
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.policy.flat_parameters import FlatParameters
+
+TENSOR_KINDS = ("policies", "targets", "optimizers")
+"""File stems of a trainee's tensors in checkpoints, by kind."""
+
+SECTION_VERSIONS = {
+    "training": 1,
+    "workers": 1,
+    "learner": 1,
+    "filters": 1,
+    "flow": 1,
+    "league": 1,
+    "output": 1,
+    "hooks": 1,
+}
+"""Version number of each checkpoint section."""
+
+
+def section(owner: str, state: Any) -> dict[str, Any]:
+    """Wraps a component's state as a checkpoint section with its version number."""
+    return {"version": SECTION_VERSIONS[owner], "state": state}
+
+
+def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """Returns the state stored in a checkpoint section, after a check of its version.
+
+    Raises:
+        CheckpointError: The section is missing, malformed, or written in another version.
+    """
+    try:
+        found = sections[owner]
+        version, state = found["version"], found["state"]
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"the checkpoint has no section of its {owner}") from error
+    if type(version) is not int or not isinstance(state, dict):
+        raise CheckpointError(f"the checkpoint's section of its {owner} is none")
+    if version != SECTION_VERSIONS[owner]:
+        raise CheckpointError(
+            f"the checkpoint's section of its {owner} has version {version}, and this rlrun reads "
+            f"version {SECTION_VERSIONS[owner]}"
+        )
+    return dict(state)
+
+
+def league_table(content: Content) -> dict[str, Any] | None:
+    """Returns the league's ratings and payoff matrix in a checkpoint; None without a league.
+
+    Raises:
+        CheckpointError: The table is malformed.
+    """
+    if "league" not in content.state:
+        return None
+    with refusing("section of its league"):
+        found: dict[str, Any] = section_state(content.state, "league")["table"]
+        return {
+            "ratings": {str(name): float(rating) for name, rating in found["ratings"].items()},
+            "payoffs": [
+                {
+                    **{side: str(games[side]) for side in ("first", "second")},
+                    **{ending: int(games[ending]) for ending in ("wins", "draws", "losses")},
+                }
+                for games in found["payoffs"]
+            ],
+        }
+
+
+def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, Any]:
+    """Returns one trainee's checkpoint sections: learner, filters and flow.
+
+    Raises:
+        CheckpointError: The sections are missing.
+    """
+    trainees = sections.get("trainees")
+    found = trainees.get(trainee) if isinstance(trainees, dict) else None
+    if not isinstance(found, dict):
+        raise CheckpointError(f"the checkpoint has no sections of the trainee {trainee}")
+    return dict(found)
+
+
+@contextmanager
+def refusing(part: str) -> Iterator[None]:
+    """Context manager that reraises errors of loading malformed state as CheckpointError.
+
+    Args:
+        part: Name of the part in the message.
+
+    Raises:
+        CheckpointError: The owner met a value of another kind or shape than it had saved.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise CheckpointError(f"the checkpoint's {part} cannot be used: {reason[:200]}") from error
+
+
+def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
+    """Entries of a manifest on the executor of updates, and on the kernels that its last digits depend on."""
+    if update_executor != "c":
+        return {"update_executor": update_executor}
+    from rlrun.engine.kernels.library import key
+
+    return {"update_executor": update_executor, "kernels": key()}
+
+
+def has_other_kernels(manifest: Mapping[str, Any], update_executor: UpdateExecutor | None) -> bool:
+    """Whether kernels in C give other last digits here than those that wrote a checkpoint."""
+    written = {name: manifest.get(name) for name in ("update_executor", "kernels")}
+    return written["update_executor"] == update_executor == "c" and written != executor_record(update_executor)
+
+
+def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
+    """Returns the update executor recorded in a checkpoint's manifest.
+
+    Raises:
+        CheckpointError: The executor is missing or unknown.
+    """
+    recorded = manifest.get("update_executor")
+    if recorded not in get_args(UpdateExecutor):
+        raise CheckpointError(f"the checkpoint's updates are computed by {recorded!r:.80}, which is unknown here")
+    return cast("UpdateExecutor", recorded)
+
+
+def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:
+    """Returns a trainee's tensors (policy, target network, optimizers) by file stem."""
+    learner, parameters = trainee.learner, trainee.policy.parameters
+    tensors: dict[str, dict[str, Any]] = {
+        f"policies/{trainee.name}": parameters.named(learner.flat()),
+        f"optimizers/{trainee.name}": learner.optimizer_state(),
+    }
+    if (target := learner.target()) is not None:
+        tensors[f"targets/{trainee.name}"] = parameters.named(target)
+    return tensors
+
+
+def trainee_sections(trainee: Trainee, flow: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a trainee's checkpoint sections: learner, filters, and dataflow state."""
+    return {
+        "learner": section("learner", trainee.learner.state()),
+        "filters": section("filters", trainee.filters.state()),
+        "flow": section("flow", flow),
+    }
+
+
+def load_policy(trainee: Trainee, content: Content) -> None:
+    """Loads the parameters of a trainee's policy and of its target network, if any, from a checkpoint.
+
+    Raises:
+        CheckpointError: The parameters do not fit this env or network, or are not finite.
+    """
+    parameters = trainee.policy.parameters
+    try:
+        flat = parameters.from_named(finite_tensors(content, f"policies/{trainee.name}"))
+        target = f"targets/{trainee.name}"
+        if trainee.learner.target() is None:
+            if target in content.tensors:
+                raise ValueError(f"it has a target network of {trainee.name}, and the algorithm has none")
+        elif target not in content.tensors:
+            raise ValueError(
+                f"it has no target network of {trainee.name}, and the algorithm keeps one; a stage that begins after "
+                "another takes over what both have"
+            )
+        else:
+            trainee.learner.load_target(parameters.from_named(finite_tensors(content, target)))
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
+    trainee.learner.load_flat(flat)
+
+
+def load_policy_in_part(trainee: Trainee, content: Content) -> None:
+    """Loads the parameters that a trainee's policy and a checkpoint's have in common, by name.
+
+    So a cloned policy becomes the policy of an actor-critic, whose values keep their initial parameters. A target
+    network without parameters in the checkpoint starts as a copy.
+
+    Raises:
+        CheckpointError: There is no common parameter, one has another shape or is not finite.
+    """
+    learner, parameters = trainee.learner, trainee.policy.parameters
+    try:
+        flat = _in_common(parameters, learner.flat(), finite_tensors(content, f"policies/{trainee.name}"))
+        target = f"targets/{trainee.name}"
+        if learner.target() is not None:
+            found = finite_tensors(content, target) if target in content.tensors else {}
+            learner.load_target(_in_common(parameters, flat, found) if found else flat)
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
+    learner.load_flat(flat)
+
+
+def _in_common(
+    parameters: FlatParameters, flat: NDArray[np.float32], named: Mapping[str, NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """Replaces the parameters [P] that a checkpoint has by name, also of an actor-critic next to a reward's networks.
+
+    Raises:
+        ValueError: There are none, or one has another shape.
+    """
+    from rlrun.engine.reward_streams.rewarding_policy import ACTOR_CRITIC
+
+    own = parameters.named(flat)
+    places = {name.removeprefix(ACTOR_CRITIC): name for name in own}
+    bare = {name.removeprefix(ACTOR_CRITIC): tensor for name, tensor in named.items()}
+    common = {places[name]: tensor for name, tensor in bare.items() if name in places}
+    if not common:
+        raise ValueError(f"it has no parameter of this policy, such as {next(iter(own))}")
+    return parameters.from_named({**own, **common})
+
+
+def load_optimizer(trainee: Trainee, content: Content) -> None:
+    """Loads the state of a trainee's optimizers, such as Adam's moments, from a checkpoint.
+
+    Raises:
+        CheckpointError: The state is missing, belongs to other objectives or sizes, or is not finite.
+    """
+    stem = f"optimizers/{trainee.name}"
+    if stem not in content.tensors:
+        raise CheckpointError(
+            f"the checkpoint has no {stem}: it holds a policy alone, which can act, and from which a new run can "
+            "start (rlrun train --from)"
+        )
+    try:
+        named = finite_tensors(content, stem)
+        expected = trainee.learner.optimizer_state()
+        if unknown := ", ".join(name for name in named if name not in expected):
+            raise ValueError(f"it has {unknown}, which belongs to no objective")
+        for name, own in expected.items():
+            if named[name].shape != own.shape or named[name].dtype != own.dtype:
+                found = f"{named[name].dtype} {named[name].shape}, not {own.dtype} {own.shape}"
+                raise ValueError(f"{name} is {found}")
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"the checkpoint's {stem} does not fit this network: {error}") from error
+    trainee.learner.load_optimizer_state(named)
+
+
+def finite_tensors(content: Content, stem: str) -> dict[str, NDArray[np.float32]]:
+    """Returns the tensors of a checkpoint's tensor file, validated as finite float32.
+
+    Raises:
+        KeyError: There is no such file.
+        ValueError: A tensor is not of 32-bit floats, or has numbers that are not finite.
+    """
+    return {name: finite(tensor, f"{stem}: {name}") for name, tensor in content.tensors[stem].items()}
+
+
+def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
+    """Validates that a loaded tensor is float32 and finite; returns the tensor.
+
+    Args:
+        tensor: The tensor.
+        name: Name of the tensor in error messages.
+
+    Raises:
+        ValueError: The tensor is not float32, or has numbers that are not finite.
+    """
+    if tensor.dtype != np.float32:
+        raise ValueError(f"{name} is of {tensor.dtype}, not of float32")
+    if not np.isfinite(tensor).all():
+        raise ValueError(f"{name} has numbers that are not finite")
+    return tensor
+
+
+def sections_of(content: Content) -> dict[str, Any]:
+    """Returns a checkpoint's sections.
+
+    Raises:
+        CheckpointError: The state is malformed, or tensors belong to none of the trainees.
+    """
+    sections = content.state
+    trainees = sections.get("trainees")
+    if not isinstance(trainees, dict):
+        raise CheckpointError("the checkpoint has no sections of its trainees")
+    owned = {f"{kind}/{name}" for name in trainees for kind in TENSOR_KINDS}
+    if unknown := ", ".join(stem for stem in content.tensors if stem not in owned):
+        raise CheckpointError(f"the checkpoint has tensors of {unknown}, which belong to none of its trainees")
+    return sections
+
+
+@dataclass(frozen=True)
+class SavedTraining:
+    """Env, policies, seed and kind of actions of a saved training, parsed from its checkpoint.
+
+    Attributes:
+        policies: The policies, with their algorithms and settings.
+        env: The environment, or the world of many agents.
+        seed: Root seed.
+        actions: Kind of actions with which the policies are evaluated and act.
+        evaluation_env: The environment of evaluations; None for `env`.
+    """
+
+    policies: Policies
+    env: EnvConfig
+    seed: int
+    actions: ActionKind
+    evaluation_env: EnvConfig | None
+
+
+@contextmanager
+def loading(path: object, undo: Callable[[], None]) -> Iterator[None]:
+    """Context manager around the load of a checkpoint, which names it in errors.
+
+    Args:
+        path: Path of the checkpoint.
+        undo: Called after any failure.
+
+    Raises:
+        CheckpointError: The checkpoint, or its spec, cannot be used here.
+        CompilerMissing: There is no compiler for its updates.
+    """
+    try:
+        yield
+    except BaseException as error:
+        undo()
+        if isinstance(error, UsageError) and not isinstance(error, CompilerMissing):
+            raise CheckpointError(f"{path}: its spec cannot be used here: {error}") from error
+        if isinstance(error, CheckpointError):
+            raise CheckpointError(f"{path}: {error}") from error
+        raise
+
+
+CALLERS_OWN = "<given>"
+"""Id, in the check of a spec's demands, of an env that the caller passes in place of the saved one."""
+
+
+def saved_training(
+    content: Content,
+    path: object,
+    trained_by: type[Any] = object,
+    *,
+    trust: bool,
+    env: EnvLike | None = None,
+    eval_env: EnvLike | None = None,
+) -> SavedTraining:
+    """Parses a checkpoint's spec and manifest into env, policies, seed and kind of actions.
+
+    Args:
+        content: The checkpoint.
+        path: Path of the checkpoint, for messages.
+        trained_by: Required class of the algorithms.
+        trust: Whether code and files beyond the allowlist of harmless ones may be used.
+        env: The env in place of the saved one; None for the saved one.
+        eval_env: The env of evaluations in place of the saved one; None for the saved one.
+
+    Raises:
+        CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
+        CheckpointError: The spec does not describe a training, or one by another algorithm, or its env has no import
+            name and is not given.
+    """
+    try:
+        saved, seed = EnvConfig.parse(content.spec["env"]), content.spec["seed"]
+        if not trust:
+            used = dict(content.spec)
+            if env is not None:
+                kept = {} if isinstance(env, EnvConfig | Mapping) else other_settings(saved)
+                used["env"] = {"world" if saved.has_many_agents else "id": CALLERS_OWN, **kept}
+            if eval_env is not None:
+                used["evaluation"] = None
+            refuse_demands(spec_demands(used), f"{path}: the checkpoint")
+        if type(seed) is not int or seed < 0:
+            raise ValueError(f"its seed is {seed!r:.80}")
+        judged_in = evaluation_env(content.spec)
+        policies = saved_policies(content.spec)
+        actions = action_kind_of(content.manifest)
+    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
+        missing = f"it does not say its {error}" if isinstance(error, KeyError) else str(error)
+        raise CheckpointError(f"{path}: its spec is not one of a checkpoint: {missing}") from error
+    if not all(isinstance(algorithm, trained_by) for algorithm in policies.algorithms.values()):
+        found = policies.title if len(policies.algorithms) > 1 else type(policies.first).__name__
+        raise CheckpointError(f"{path}: a checkpoint of {found}, not of {trained_by.__name__}")
+    if env is None and is_unnamed(saved.id):
+        raise CheckpointError(
+            f"{path}: its env {saved.id} was passed as a Python object that has no import name: pass it again, "
+            "Training.restore(path, env=...)"
+        )
+    world = saved if env is None else replaced_env(saved, env)
+    return SavedTraining(policies, world, seed, actions, judged_in if eval_env is None else env_config(eval_env))
+
+
+def action_kind_of(manifest: Mapping[str, Any]) -> ActionKind:
+    """Returns the kind of actions recorded in a checkpoint's manifest.
+
+    Raises:
+        ValueError: The kind is missing or unknown.
+    """
+    recorded = manifest.get("actions")
+    if recorded not in ACTION_KINDS:
+        raise ValueError(f"its actions are {recorded!r:.80}, not {' or '.join(ACTION_KINDS)}")
+    return cast("ActionKind", recorded)
+
+
+def saved_policies(spec: Mapping[str, Any]) -> Policies:
+    """Parses the policies, with algorithms and settings, of a checkpoint's spec.
+
+    Raises:
+        CheckpointError: The settings are missing, or contain absurdly large numbers.
+        KeyError: Another required key is missing.
+        SpecError: Settings are not valid.
+        UsageError: There is no such algorithm.
+    """
+    refuse_absurd_numbers(spec.get("policies"))
+    return Policies.from_data({**spec, "config": demand_settings(spec)})
+
+
+def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
+    """Returns the evaluation env of a spec; None if evaluation uses the training env.
+
+    Raises:
+        SpecError: The env is invalid.
+        ValueError: The section is malformed.
+    """
+    evaluation = spec.get("evaluation") or {}
+    if not isinstance(evaluation, Mapping):
+        raise ValueError(f"its evaluation is {evaluation!r:.80}")
+    return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else None
+
+
+def demand_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the validated settings of a checkpoint's spec as plain data.
+
+    Raises:
+        CheckpointError: The settings are missing, or contain absurdly large numbers.
+    """
+    config = spec.get("config")
+    if not isinstance(config, dict):
+        raise CheckpointError(f"the checkpoint's spec has no config, but {config!r:.80}")
+    refuse_absurd_numbers(config)
+    return config
+
+
+LARGEST_NUMBER = 2**53
+"""Upper bound of integers accepted in a checkpoint's settings, against overflow of sizes."""
+
+
+def refuse_absurd_numbers(value: Any) -> None:
+    """Validates that no integer in settings exceeds `LARGEST_NUMBER`.
+
+    Raises:
+        CheckpointError: A larger integer was found.
+    """
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            refuse_absurd_numbers(item)
+    elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+        raise CheckpointError(f"the checkpoint's spec has a setting that is {value}")

@@ -1,0 +1,327 @@
+"""Saving and restoring the state of a running training."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.checkpoint.format import Content
+from rlrun.engine.envs.spaces import empty_batch
+from rlrun.engine.functional.saved_numbers import as_count
+from rlrun.engine.messages.errors import CheckpointError, UsageError
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.training.save import checkpointing
+
+if TYPE_CHECKING:
+    from rlrun.engine.league.league import League
+    from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+    from rlrun.engine.training.assemble.description import Description
+    from rlrun.engine.training.assemble.policies import Policies
+    from rlrun.engine.training.branch import Branch
+    from rlrun.engine.training.running_training import RunningTraining
+
+
+def content_of(
+    running: RunningTraining, spec: dict[str, Any], description: Description, update_executor: UpdateExecutor | None
+) -> Content:
+    """Captures a running training's state as checkpoint content.
+
+    Args:
+        running: The running training.
+        spec: Spec of the training, for the checkpoint.
+        description: Description of the training.
+        update_executor: Executor of its updates.
+
+    Raises:
+        UsageError: The training was restored for acting only.
+    """
+    trainee = running.trainee
+    return Content(
+        manifest={
+            "observation_space": str(trainee.spaces.observation),
+            "action_space": str(trainee.spaces.action),
+            "algorithm": description.policies.title,
+            "actions": description.actions,
+            **checkpointing.executor_record(update_executor),
+            **_spaces_in_words(running),
+            "iteration": running.iteration,
+            "env_steps": running.workers.counts.env_steps,
+            "sgd_steps": sum(own.learner.sgd_steps for own in running.trainees),
+        },
+        spec=spec,
+        tensors={stem: named for own in running.trainees for stem, named in checkpointing.trainee_tensors(own).items()},
+        state=sections(running),
+    )
+
+
+def _spaces_in_words(running: RunningTraining) -> dict[str, Any]:
+    """Returns each policy's observation and action space as text, for the checkpoint's manifest."""
+    if running.results.agents is None:
+        return {}
+    return {
+        "policies": {
+            policy: {"observation_space": str(own.observation), "action_space": str(own.action)}
+            for policy, own in running.spaces().items()
+        }
+    }
+
+
+def sections(running: RunningTraining) -> dict[str, Any]:
+    """Captures the state of training, workers, league and trainees as checkpoint sections.
+
+    Raises:
+        UsageError: The training was restored for acting only.
+    """
+    running.demand_whole()
+    workers, results, league = running.workers.state(), running.results, running.league
+    own = {
+        "iteration": running.iteration,
+        "time_total_s": running.time_total_s,
+        "episodes": results.episodes.state(),
+        "unsaved": list(dict.fromkeys([*running.flow.unsaved(), *workers["unsaved"]])),
+    }
+    if running.curriculum is not None:
+        own["curriculum"] = running.curriculum.kwargs
+    if results.agents is not None:
+        own["agents"] = results.agents.state()
+        own["flow"] = running.flow.state(without=tuple(running.flows().values()))  # of what joins the branches
+        own["shared"] = [flow.state() for flow in running.shared_flows]
+    return {
+        "training": checkpointing.section("training", own),
+        "workers": checkpointing.section("workers", workers),
+        **({} if league is None else {"league": checkpointing.section("league", league.state())}),
+        **({} if running.hooks is None else {"hooks": checkpointing.section("hooks", running.hooks.state())}),
+        **({} if running.output is None else {"output": checkpointing.section("output", running.output.state())}),
+        "trainees": {
+            policy: checkpointing.trainee_sections(branch.trainee, _flow_state(branch))
+            for policy, branch in running.branches.items()
+        },
+    }
+
+
+def _flow_state(branch: Branch) -> dict[str, Any]:
+    return {} if branch.flow is None else branch.flow.state(without=branch.shared)
+
+
+def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] | None:
+    """Returns the policies without a counterpart in a checkpoint: missing there, or trained by another algorithm.
+
+    None means that nothing differs: neither policies nor the agents mapped to them.
+
+    Args:
+        policies: Policies of the current training.
+        spec: Spec in the checkpoint.
+
+    Raises:
+        CheckpointError: The policies in the spec cannot be parsed.
+    """
+    if policies.is_alone and not spec.get("policies"):
+        return None
+    try:
+        before = checkpointing.saved_policies(spec)
+    except (KeyError, TypeError, AttributeError, UsageError) as error:
+        raise CheckpointError(f"the checkpoint's policies cannot be read: {error}") from error
+    kinds = {policy: type(algorithm) for policy, algorithm in before.algorithms.items()}
+    new = {policy for policy, algorithm in policies.algorithms.items() if kinds.get(policy) is not type(algorithm)}
+    same_roles = before.roles == policies.roles
+    if not new and same_roles and list(kinds) == list(policies.algorithms):
+        return None
+    return frozenset(new)
+
+
+def load(
+    running: RunningTraining, content: Content, new: frozenset[str] | None = None, *, for_training: bool = True
+) -> None:
+    """Restores a training from a checkpoint.
+
+    If policies have changed since, new ones keep their initial state, and all worlds begin new episodes. A dataflow is
+    then restored only if its plan is unchanged.
+
+    Args:
+        running: The running training.
+        content: The checkpoint.
+        new: Policies that are missing in the checkpoint or had another algorithm; empty if only the mapping of agents
+            differs. None if nothing differs.
+        for_training: Whether the training continues; else workers and dataflow are not restored, and no worker starts.
+
+    Raises:
+        CheckpointError: The checkpoint does not fit this env or network.
+    """
+    saved = checkpointing.sections_of(content)
+    state = checkpointing.section_state(saved, "training")
+    owned = {
+        policy: _load_what_was_learned(running, content, saved, policy, for_training=for_training)
+        for policy in running.branches
+        if new is None or policy not in new
+    }
+    for policy, own in owned.items():
+        learner = checkpointing.section_state(own, "learner")
+        with checkpointing.refusing("section of its learner"):
+            running.branches[policy].trainee.learner.load_state(learner)
+    _load_counts(running, saved, new or ())
+    with checkpointing.refusing("section of its training"):
+        running.iteration, running.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
+        running.unsaved = tuple(state.get("unsaved", ()))  # a policy alone has none
+    running.results.count_from_here()
+    if running.league is not None:
+        _load_league(running.league, saved, is_new=new is not None and "league" not in saved)
+    running.is_for_training = for_training
+    if not for_training:
+        running.act_with_present_weights()
+        return
+    if running.curriculum is not None:
+        running.curriculum.kwargs = dict(state.get("curriculum", {}))  # none where there was no curriculum before
+        running.workers.order(Orders(env_kwargs=running.curriculum.kwargs))
+    running.broadcast()
+    if running.hooks is not None and "hooks" in saved:
+        with checkpointing.refusing("section of its hooks"):
+            running.hooks.load_state(checkpointing.section_state(saved, "hooks"))
+    if running.output is not None and "output" in saved:
+        with checkpointing.refusing("section of its output"):
+            running.output.load_state(checkpointing.section_state(saved, "output"))
+    if new is None:
+        _load_places(running, saved, state, owned)
+    else:
+        _begin_new_worlds(running, owned, new)
+
+
+def _load_places(
+    running: RunningTraining,
+    saved: Mapping[str, Any],
+    state: Mapping[str, Any],
+    owned: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Restores the workers' env states (by replayed episodes) and the dataflows."""
+    workers = checkpointing.section_state(saved, "workers")
+    flows = {policy: checkpointing.section_state(own, "flow") for policy, own in owned.items()}
+    with checkpointing.refusing("section of its workers"):
+        running.env_slots_restarted = running.workers.load_state(workers)
+    with checkpointing.refusing("section of its flow"):
+        for policy, branch in running.branches.items():
+            if branch.flow is not None:
+                branch.flow.load_state(flows[policy], without=branch.shared)
+        if running.results.agents is not None:
+            running.flow.load_state(state["flow"], without=tuple(running.flows().values()))
+            for flow, own in zip(running.shared_flows, state["shared"], strict=True):
+                flow.load_state(own)
+
+
+def _begin_new_worlds(running: RunningTraining, owned: Mapping[str, Mapping[str, Any]], new: Collection[str]) -> None:
+    """Resumes after a change of policies: new episodes in all worlds, and dataflow state only for unchanged plans."""
+    running.env_slots_restarted = running.env_slots
+    told = [f"policy {policy} starts from scratch" for policy in new]
+    for policy, own in owned.items():
+        flow, shared = running.branches[policy].flow, running.branches[policy].shared
+        if flow is None:
+            continue
+        try:
+            flow.load_state(checkpointing.section_state(own, "flow"), without=shared)
+        except CheckpointError:  # it was saved by another plan
+            told.append(f"the dataflow of policy {policy} starts from scratch")
+    running.unsaved = (*running.unsaved, *sorted(told))
+
+
+def _load_league(league: League, saved: Mapping[str, Any], *, is_new: bool) -> None:
+    """Restores the league's state, or initializes a new league from the loaded weights."""
+    league.clear()
+    if is_new:
+        return
+    state = checkpointing.section_state(saved, "league")
+    with checkpointing.refusing("section of its league"):
+        league.load_state(state)
+
+
+def load_weights(
+    running: RunningTraining, content: Content, *, in_part: bool = False, optimizers: bool = False
+) -> None:
+    """Warm start: loads policy weights and filters from another run's checkpoint, and on request its optimizers.
+
+    Args:
+        running: The running training.
+        content: A checkpoint of the other run.
+        in_part: Whether the other run's policy may lack parameters, such as a value network, or have further ones.
+        optimizers: Whether to load the state of the optimizers.
+
+    Raises:
+        CheckpointError: The checkpoint does not fit this env or network.
+    """
+    saved = checkpointing.sections_of(content)
+    for policy, branch in running.branches.items():
+        own = checkpointing.trainee_sections_of(saved, policy)
+        load = checkpointing.load_policy_in_part if in_part else checkpointing.load_policy
+        load(branch.trainee, content)
+        if optimizers:
+            checkpointing.load_optimizer(branch.trainee, content)
+        _load_filters(running, own, policy)
+    if running.league is not None:
+        running.league.clear()
+    running.broadcast()
+
+
+def freeze_filters(running: RunningTraining) -> None:
+    """Keeps the moments of all policies' observations as they are from now on."""
+    for branch in running.branches.values():
+        branch.trainee.filters.is_frozen = True
+
+
+def adopt(running: RunningTraining, content: Content) -> None:
+    """Exploit step of population-based training: copies another run's weights, optimizer, filters and counters.
+
+    Envs, random number generators, iteration count and elapsed time of this run are kept.
+
+    Args:
+        running: The running training.
+        content: A checkpoint of the other run.
+
+    Raises:
+        CheckpointError: The checkpoint does not fit this env or network.
+    """
+    saved = checkpointing.sections_of(content)
+    for policy, branch in running.branches.items():
+        own = _load_what_was_learned(running, content, saved, policy, for_training=True)
+        with checkpointing.refusing("section of its learner"):
+            branch.trainee.learner.adopt_state(checkpointing.section_state(own, "learner"))
+    _load_counts(running, saved)
+    running.results.count_from_here()
+    running.broadcast()
+
+
+def _load_what_was_learned(
+    running: RunningTraining, content: Content, saved: Mapping[str, Any], policy: str, *, for_training: bool
+) -> Mapping[str, Any]:
+    """Loads one trainee's policy, optimizer and filter state; returns the trainee's sections.
+
+    For acting the checkpoint may lack the optimizers, as that of a card does.
+    """
+    trainee = running.branches[policy].trainee
+    own = checkpointing.trainee_sections_of(saved, policy)
+    checkpointing.load_policy(trainee, content)
+    if for_training or f"optimizers/{policy}" in content.tensors:
+        checkpointing.load_optimizer(trainee, content)
+    _load_filters(running, own, policy)
+    return own
+
+
+def _load_counts(running: RunningTraining, saved: Mapping[str, Any], new: Collection[str] = ()) -> None:
+    """Loads the counts of env steps and episodes, except those of new policies."""
+    workers, training = (checkpointing.section_state(saved, owner) for owner in ("workers", "training"))
+    counts, results = running.workers.counts, running.results
+    with checkpointing.refusing("section of its workers"):
+        counts.env_steps = as_count(workers["env_steps"])
+        if results.agents is not None:
+            counts.load_agent_steps(workers)
+            for policy in new:
+                counts.agent_steps.pop(policy, None)
+    with checkpointing.refusing("section of its training"):
+        results.episodes.load_state(training["episodes"])
+        if results.agents is not None:
+            results.agents.load_state(training["agents"], new)
+
+
+def _load_filters(running: RunningTraining, own: Mapping[str, Any], policy: str) -> None:
+    trainee, acting = running.branches[policy].trainee, running.acting[policy]
+    with checkpointing.refusing("section of its filters"):
+        trainee.filters.load_state(checkpointing.section_state(own, "filters"))
+        acting.refresh()
+        if trainee.filters.moments:  # raises where they are of other observations
+            acting.behavior().filtered(empty_batch(trainee.spaces.observation, 1))

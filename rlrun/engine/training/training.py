@@ -1,0 +1,290 @@
+"""Training: the main class of the Python API, for single-agent envs and multi-agent worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from typing_extensions import override
+
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.checkpoint.format import Content, read_checkpoint, write_checkpoint
+from rlrun.engine.data.action_kind import DEFAULT_KIND, ActionKind
+from rlrun.engine.data.results import Results
+from rlrun.engine.hook import HOOKS
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout.evaluation import EvaluationResult
+from rlrun.engine.training.act.acting import Acting
+from rlrun.engine.training.act.games import Games
+from rlrun.engine.training.assemble.description import Description
+from rlrun.engine.training.assemble.learner_factory import common_update_executor, continued_executor, silent
+from rlrun.engine.training.assemble.metric_table import refuse_undeclared
+from rlrun.engine.training.assemble.policies import Policies, clock_unit_of, schedules_of
+from rlrun.engine.training.running_training import RunningTraining
+from rlrun.engine.training.save import saved_state
+from rlrun.engine.training.save.checkpointing import (
+    loading,
+    saved_training,
+    section_state,
+    update_executor_of,
+)
+from rlrun.engine.training.save.saved_opponents import SavedOpponent, copied_opponents
+from rlrun.engine.worlds.given_env import EnvLike
+
+if TYPE_CHECKING:
+    from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+
+
+class Training:
+    """Training of one or several policies in an env: step, train, act, evaluate, save and restore.
+
+    Processes start at the first `step`, `train`, `act`, `evaluate` or `save`, and end with the `with` block or `close`.
+
+    Args:
+        env: The environment or multi-agent world: an id, a mapping as in YAML, a class or function that is called for
+            each env slot, or an instance, which is the only env slot; None for recorded data alone.
+        learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
+        kwargs: Keyword arguments of the env, as plain data.
+        eval_env: The environment of evaluations; None for `env`.
+        seed: Root seed, from which the seeds of episodes, workers and minibatch orders are derived.
+        actions: Whether `act` and `evaluate` take the most likely actions (greedy), or draw them as in training
+            (sampled); checkpoints record it.
+        total_env_steps: Planned env steps, or SGD steps from data alone, of all runs that share the compiled update, if
+            known: updates are compiled if that pays over these steps.
+        announce: Callback with a message before a slow operation.
+
+    Attributes:
+        description: Static description: env, policies, seed, plan and metrics.
+        update_executor: Executor of updates; None before it is chosen.
+
+    Raises:
+        SpecError: `env` or `eval_env` is invalid; the error lists all mistakes.
+        EnvError: A function that makes an env raised.
+    """
+
+    def __init__(
+        self,
+        env: EnvLike | None,
+        learns: Algorithm[Any] | Policies,
+        *,
+        kwargs: Mapping[str, Any] | None = None,
+        eval_env: EnvLike | None = None,
+        seed: int = 0,
+        actions: ActionKind = DEFAULT_KIND,
+        total_env_steps: int | None = None,
+        announce: Callable[[str], None] = silent,
+    ) -> None:
+        self.description = Description.of(env, learns, seed, actions, kwargs, eval_env)
+        self.update_executor: UpdateExecutor | None = None
+        self._copied_opponents: Mapping[str, SavedOpponent] = {}
+        self._total_env_steps = total_env_steps
+        self._announce = announce
+        self._running: RunningTraining | None = None
+        self._declared: set[str] = set()  # names that results have held so far
+
+    @override
+    def __repr__(self) -> str:
+        steps = 0 if self._running is None else self._running.workers.counts.env_steps
+        return f"<Training of {self.description.in_code}: {self.iteration:,} iterations, {steps:,} env steps>"
+
+    @property
+    def running(self) -> RunningTraining:
+        """The started training (trainees, workers and dataflow); starts the training on first access."""
+        return self.start()
+
+    @property
+    def acting(self) -> Acting:
+        """Inference policies, for acting and evaluation in this process; starts the training."""
+        running = self.running
+        return Acting(self.description, running.acting, running.league, has_episodes=running.has_episodes)
+
+    @property
+    def games(self) -> Games:
+        """Head-to-head games of the policies in a two-sided world; starts the training."""
+        return Games(self.description, self.acting)
+
+    @property
+    def iteration(self) -> int:
+        """Number of iterations so far."""
+        return 0 if self._running is None else self._running.iteration
+
+    def start(self, *, for_training: bool = True) -> RunningTraining:
+        """Builds policy, learner, workers and dataflow at the first call, and returns the running training.
+
+        Args:
+            for_training: Whether the weights are broadcast to the workers, which starts them.
+        """
+        if self._running is None:
+            described = self.description
+            if self.update_executor is None:
+                algorithms = described.policies.algorithms.values()
+                self.update_executor = common_update_executor(algorithms, self._total_env_steps)
+            with described.hangs_fail():
+                self._running = described.assembled(self._announce, self.update_executor, self._copied_opponents)
+                if for_training:
+                    described.demand_one_process()
+                    self._running.broadcast()
+            for told in described.without_effect(self._running.spaces()):
+                self._announce(told)
+        return self._running
+
+    def step(self, since_last_s: float = 0.0) -> dict[str, Any]:
+        """Runs one iteration and returns its result: flat, with the names of `description.metrics()`.
+
+        Args:
+            since_last_s: Seconds of evaluation and saving since the last iteration, which are counted in this one.
+
+        Raises:
+            TrainingFailed: An env, a plugin or a worker failed for good.
+            UsageError: A part of the algorithm reports an undeclared metric.
+        """
+        running, described = self.running, self.description
+        with described.hangs_fail():
+            result = running.step(described.policies.steps_per_iteration, since_last_s)
+        by_parts = {name for name in result if not name.startswith(HOOKS)}  # hooks may return undeclared numbers
+        if undeclared := by_parts - self._declared:
+            refuse_undeclared(undeclared, described.metrics(), described.policies)
+            self._declared |= undeclared
+        return result
+
+    def train(self, env_steps: int) -> Results:
+        """Runs iterations until the run has `env_steps` env steps in all, and returns their results.
+
+        Raises:
+            TrainingFailed: An env, a plugin or a worker failed for good.
+            UsageError: The algorithm steps no env.
+        """
+        if clock_unit_of(self.description.algorithm) != "env_steps":
+            raise UsageError(f"{self.description.algorithm.name()} takes no env steps: call step() for an iteration")
+        counts, results = self.running.workers.counts, Results()
+        while counts.env_steps < env_steps:
+            results.append(self.step())
+        return results
+
+    def act(
+        self,
+        observation: Any,
+        actions: ActionKind | None = None,
+        *,
+        episode_start: bool = False,
+        prev_reward: float = 0.0,
+    ) -> Any:
+        """Returns the first policy's action for one observation, as `ActingPolicy.act` does."""
+        return self.acting.policy().act(observation, actions, episode_start=episode_start, prev_reward=prev_reward)
+
+    def evaluate(
+        self, episodes: int = 20, *, seed: int = 0, actions: ActionKind | None = None, env: EnvLike | None = None
+    ) -> EvaluationResult:
+        """Evaluates the current weights over a number of episodes; see `Acting.evaluate`."""
+        return self.acting.evaluate(episodes, seed=seed, actions=actions, env=env)
+
+    def save(self, path: Path | str) -> Path:
+        """Writes a checkpoint atomically, and returns its directory."""
+        return write_checkpoint(Path(path), self.content(self.description.to_data()))
+
+    @classmethod
+    def restore(
+        cls,
+        path: Path | str,
+        *,
+        env: EnvLike | None = None,
+        eval_env: EnvLike | None = None,
+        trained_by: type[Algorithm[Any]] = Algorithm,
+        trust: bool = False,
+        eager: bool = False,
+        for_training: bool = True,
+        announce: Callable[[str], None] = silent,
+    ) -> Self:
+        """Restores a training from a checkpoint.
+
+        Args:
+            path: The checkpoint's directory.
+            env: Environment in place of the saved one; an id or an object keeps its other settings, such as `kwargs`.
+            eval_env: The environment of evaluations; None for the saved one.
+            trained_by: Required class of the checkpoint's algorithms.
+            trust: Whether code and files beyond the allowlist of harmless ones may be used.
+            eager: Whether a run that began with compiled updates may continue without.
+            for_training: Whether the training will continue or be saved. For acting only, no episode is replayed, and
+                the learner is in this process and on its CPU, whatever trained the policy.
+            announce: Callback with a message before a slow operation.
+
+        Raises:
+            CheckpointCorrupt: A file of the checkpoint is missing, truncated or altered.
+            CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
+            CheckpointError: The path is not a checkpoint of a training, or of another algorithm, or lacks an env.
+            CompilerMissing: The run began with compiled updates, there is no compiler here, and `eager` is False.
+        """
+        content = read_checkpoint(Path(path))
+        saved = saved_training(content, path, trained_by, env=env, eval_env=eval_env, trust=trust)
+        policies = saved.policies if for_training else saved.policies.learning_in_process()
+        judged = saved.evaluation_env
+        training = cls(saved.env, policies, eval_env=judged, seed=saved.seed, actions=saved.actions, announce=announce)
+        with loading(path, undo=training.close):
+            training.load(content, eager=eager, for_training=for_training)
+        return training
+
+    def content(self, spec: dict[str, Any]) -> Content:
+        """Captures the current state as checkpoint content, after a start, which chooses the update executor.
+
+        Args:
+            spec: Spec of the training; at least `env`, `seed`, `config`, and `algorithm` or `policies`.
+        """
+        return saved_state.content_of(self.running, spec, self.description, self.update_executor)
+
+    def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:
+        """Restores the training from a checkpoint's content.
+
+        From a checkpoint in version 1 of the format, env states, replay and dataflow are not restored. Policies that
+        are missing in the checkpoint or had another algorithm keep their initial state.
+
+        Args:
+            content: Content of the checkpoint.
+            eager: Whether a run that began with compiled updates may continue without.
+            for_training: Whether the training will continue or be saved.
+
+        Raises:
+            CompilerMissing: The run began with compiled updates, there is no compiler here, and `eager` is False.
+            CheckpointError: The checkpoint does not fit this env or network.
+        """
+        if "league" in content.state:
+            self._copied_opponents = copied_opponents(section_state(content.state, "league"))
+        self.update_executor = continued_executor(update_executor_of(content.manifest), eager=eager)
+        with self.description.hangs_fail():
+            new = saved_state.new_policies(self.description.policies, content.spec)
+            saved_state.load(self.start(for_training=for_training), content, new, for_training=for_training)
+
+    def reconfigure(self, learns: Algorithm[Any] | Policies) -> bool:
+        """Updates scheduled settings (such as learning rates) of the running training in place, if no others differ.
+
+        Args:
+            learns: The algorithm with its new settings; for a multi-agent world, the policies with theirs.
+
+        Returns:
+            Whether the settings were updated. Changes of settings other than `scheduled_fields` require a new training.
+        """
+        policies = learns if isinstance(learns, Policies) else Policies.alone(learns)
+        if not self.description.policies.differ_in_schedules_alone(policies):
+            return False
+        self.description = replace(self.description, policies=policies)
+        if self._running is not None:
+            for trainee in self._running.trainees:
+                trainee.clock.schedules = schedules_of(policies.algorithms[trainee.name].config)
+        return True
+
+    def close(self) -> None:
+        """Shuts down workers and learners; later calls start new ones."""
+        if self._running is not None:
+            with self.description.hangs_fail():
+                self._running.close()
+            self._running = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

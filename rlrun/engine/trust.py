@@ -1,0 +1,355 @@
+"""Security policy for untrusted runs and checkpoints: ownership, and an allowlist of harmless contents.
+
+A run in the user's folder of runs is the user's own: it may import any code and write any file. Another user's run may
+name only harmless objects, which import no foreign code and access no other file. These are installed algorithms, the
+objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own worlds, and settings that are
+numbers, truth values and short plain texts. Everything else needs the user's permission. `RecordVideo` writes videos,
+`make` of Gymnasium imports any named module, and a text may name a file to read.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import yaml
+
+from rlrun.engine.checkpoint.format import SPEC_FILE
+from rlrun.engine.checkpoint.own_digest import read_unaltered
+from rlrun.engine.checkpoint.plain_json import load_json
+from rlrun.engine.checkpoint.plain_yaml import load_plain_yaml
+from rlrun.engine.envs.env_config import EnvConfig, is_unnamed
+from rlrun.engine.envs.env_ids import is_usable_kind, register_atari
+from rlrun.engine.messages.errors import CheckpointRefused, RunDamaged, SpecError
+from rlrun.engine.settings.registry import is_installed_algorithm
+
+_PACKAGES = ("gymnasium.envs.", "ale_py.")
+"""Packages whose registered envs count as harmless in untrusted specs."""
+
+_PETTINGZOO = re.compile(r"(pettingzoo|mpe2)(\.[a-z_0-9]+)+")
+"""Regular expression for modules of PettingZoo's built-in envs."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_ +=,-]{0,40}")
+_OPPONENT = re.compile(r"(?P<name>[^()]+)(\([A-Za-z0-9_=+., -]{0,80}\))?")
+"""Regular expression for a scripted opponent whose settings are numbers and names."""
+
+_SHOWN_CHARACTERS = 80
+_SPECS = (f"*/{SPEC_FILE}", f"*/checkpoints/*/{SPEC_FILE}")
+"""Glob patterns for the spec files of a run's trials and checkpoints."""
+
+_RECORDS = ("run.json", "*/trial.json")
+"""Glob patterns for record files that may name an initial checkpoint or an upload target."""
+
+_SEARCH = ("searcher", "scheduler")
+"""Sections of a spec that create trials during the run, whose files do not exist yet."""
+
+
+def why_not_own(run: Path, runs_dir: Path) -> str:
+    """Message on a run that does not count as the user's own, "" for an own run.
+
+    Args:
+        run: The run's directory.
+        runs_dir: The user's folder of runs.
+    """
+    run, runs_dir = run.resolve(), runs_dir.resolve()
+    if run.parent != runs_dir:
+        return f"it is not in your folder of runs, {runs_dir}"
+    for folder in (run, runs_dir):
+        owner = folder.stat().st_uid
+        if owner not in (os.geteuid(), 0):
+            return f"{folder} belongs to {_user(owner)}"
+    return ""
+
+
+@cache
+def harmless() -> Mapping[str, frozenset[str]]:
+    """Loads the harmless objects by kind: envs, worlds, wrappers, tasks, mappings, opponents and experts."""
+    listed: Mapping[str, list[str]] = yaml.safe_load(Path(__file__).with_name("harmless.yaml").read_text("utf-8"))
+    return {kind: frozenset(names) for kind, names in listed.items()}
+
+
+def refuse_demands(demands: Sequence[str], what: str) -> None:
+    """Raises an error for a run or checkpoint with demands that need the user's permission.
+
+    Args:
+        demands: Demands of the run or checkpoint, one clause each; empty for an accepted one.
+        what: Subject of the message: a path and a noun.
+
+    Raises:
+        CheckpointRefused: There are demands, all of which the message names.
+    """
+    if demands:
+        raise CheckpointRefused(
+            f"{what} asks for what is not known to be harmless: {'; '.join(dict.fromkeys(demands))}; "
+            "if you trust who made it, say --trust (in Python: trust=True)"
+        )
+
+
+def refuse_demands_of_run(run: Path) -> None:
+    """Raises an error for another user's run with demands that need the user's permission; imports no code.
+
+    Args:
+        run: The run's directory.
+
+    Raises:
+        CheckpointRefused: There are demands, all of which the message names.
+        RunDamaged: A file of the run cannot be parsed.
+    """
+    demands: list[str] = []
+    try:
+        for file in _files(run, _SPECS):
+            demands += spec_demands(_mapping(file))
+        for experiment in _mapping(run / SPEC_FILE).values():
+            demands += spec_demands(experiment)
+            demands += [
+                f"{part} makes trials that cannot be checked beforehand" for part in _SEARCH if experiment.get(part)
+            ]
+        for file in _files(run, _RECORDS):
+            demands += _record_demands(_mapping(file))
+    except SpecError as error:
+        demands.append(f"its spec cannot be looked at beforehand ({error})")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunDamaged(f"{run}: its spec cannot be understood: {error}") from error
+    demands += [f"{link.relative_to(run)} is a link to another place" for link in _links(run)]
+    refuse_demands(demands, f"{run}: the run")
+
+
+def spec_demands(spec: Mapping[str, Any]) -> list[str]:
+    """Collects the potentially harmful demands (imports, files) of a trial's spec, one clause each.
+
+    Args:
+        spec: The spec as plain data, with `algorithm`, `env` and `config`.
+
+    Raises:
+        KeyError: One of these keys is missing.
+        TypeError: Policies have a wrong type.
+        SpecError: An env is malformed.
+    """
+    if policies := spec.get("policies"):
+        demands = _policies_demands(policies, spec.get("mapping")) + _seats_demands(spec.get("seats") or {})
+    else:
+        demands = _algorithm_demands(str(spec["algorithm"]))
+    demands += env_demands(EnvConfig.parse(spec["env"]), "env")
+    demands += _config_demands(spec["config"], "config")
+    if isinstance(evaluation := spec.get("evaluation"), Mapping):
+        demands += _evaluation_demands(evaluation)
+    if spec.get("storage"):
+        demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
+    if spec.get("output"):
+        demands.append(f"output {spec['output']!s:.80} is a place to write to")
+    if spec.get("hooks"):
+        demands.append(f"hooks {spec['hooks']!s:.80} is code that would be run")
+    if spec.get("loggers"):
+        demands.append("loggers are services to send results to")
+    return demands
+
+
+def policy_demands(policy: Mapping[str, Any], path: str) -> list[str]:
+    """Collects the potentially harmful demands of one policy.
+
+    Args:
+        policy: The policy's `algorithm` and `config`.
+        path: Path of the policy's config in messages.
+    """
+    return _algorithm_demands(str(policy["algorithm"])) + _config_demands(policy.get("config"), path)
+
+
+def env_demands(env: EnvConfig, path: str) -> list[str]:
+    """Collects the potentially harmful demands of an untrusted spec's env, one clause each.
+
+    Args:
+        env: The env or the multi-agent world.
+        path: Path of the env in the spec.
+    """
+    demands = []
+    if env.external is not None:
+        return [f"{path}.external opens port {env.external.port} on {env.external.host:.80} to other programs"]
+    if env.has_many_agents:
+        kwargs, evaluation_kwargs = _but_own_envs(env.kwargs), _but_own_envs(env.evaluation_kwargs)
+        if not _is_known_world(env):
+            demands.append(f"{path} {env.id:.80} is none of the known worlds, so its code would be run")
+    else:
+        kwargs, evaluation_kwargs = env.kwargs, env.evaluation_kwargs
+        if not _is_known_env(env):
+            demands.append(f"{path} {env.id:.80} is none of the known envs, so its code would be run")
+        demands += text_demands(env.reset_options, f"{path}.reset_options")
+    demands += text_demands(kwargs, f"{path}.kwargs")
+    demands += text_demands(evaluation_kwargs, f"{path}.evaluation_kwargs")
+    demands += _task_demands(env, path)
+    for wrapper in env.wrappers:
+        if wrapper.id not in harmless()["wrappers"]:
+            demands.append(f"{path}.wrappers has {wrapper.id:.80}, which may run code or write files")
+        demands += text_demands(wrapper.kwargs, f"{path}.wrappers.{wrapper.id:.80}")
+    return demands
+
+
+def text_demands(value: Any, path: str) -> list[str]:
+    """Collects potentially harmful arguments: all except numbers, booleans, short plain texts, lists and dicts.
+
+    Examples:
+        >>> text_demands({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")
+        ["env.kwargs.file is '../maps/a', which may name a file or code"]
+    """
+    if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
+        return []
+    if isinstance(value, dict):
+        return [demand for key, item in value.items() for demand in text_demands(item, f"{path}.{key!s:.40}")]
+    if isinstance(value, list | tuple):
+        return [demand for number, item in enumerate(value) for demand in text_demands(item, f"{path}[{number}]")]
+    return [f"{path} is {repr(value)[:_SHOWN_CHARACTERS]}, which may name a file or code"]
+
+
+def _config_demands(config: Any, path: str) -> list[str]:
+    """Collects the demands of an algorithm's settings; a data set is a folder to read, an operator is code."""
+    if not isinstance(config, dict):
+        return text_demands(config, path)
+    others = {key: value for key, value in config.items() if key != "expert" or value not in harmless()["experts"]}
+    reads = [f"{path}.{key} is a place to read from" for key in ("input", "expert") if others.get(key)]
+    if others.get("before_learning"):
+        reads.append(f"{path}.before_learning is code that would be run")
+    return reads + text_demands(others, path)
+
+
+def is_own_opponent(path: str) -> bool:
+    """Whether a scripted opponent is built into rlrun and has plain settings, and so imports no foreign code.
+
+    Examples:
+        >>> is_own_opponent("minimax(depth=5)"), is_own_opponent("rlrun.toys.scripted_players:RandomLegal")
+        (True, True)
+        >>> is_own_opponent("my_lab.players:Greedy"), is_own_opponent("rlrun.toys.scripted_players:np.load")
+        (False, False)
+    """
+    written = _OPPONENT.fullmatch(path)
+    return written is not None and written["name"].strip() in harmless()["opponents"]
+
+
+def _algorithm_demands(algorithm: str) -> list[str]:
+    return [] if is_installed_algorithm(algorithm) else [f"algorithm {algorithm:.80} is code that would be run"]
+
+
+def _policies_demands(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -> list[str]:
+    """Collects the demands of a multi-agent world's policies, and of the function that maps agents to policies."""
+    demands = []
+    for name, policy in policies.items():
+        demands += policy_demands(policy, f"policies.{name!s:.40}.config")
+    if isinstance(mapping, str) and mapping not in harmless()["mappings"]:
+        demands.append(f"mapping {mapping:.80} is code that would be run")
+    return demands
+
+
+def _seats_demands(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Collects the demands of a league's seats: code of scripted opponents, and checkpoint files of saved ones."""
+    code = [
+        f"seats.{seat!s:.40}.scripted {path!s:.80} is code that would be run"
+        for seat, settings in seats.items()
+        for path in settings.get("scripted") or {}
+        if not is_own_opponent(str(path))
+    ]
+    files = [
+        f"seats.{seat!s:.40}.checkpoints {path!s:.80} is a place to read from"
+        for seat, settings in seats.items()
+        for path in settings.get("checkpoints") or {}
+    ]
+    return code + files
+
+
+def _evaluation_demands(evaluation: Mapping[str, Any]) -> list[str]:
+    demands = []
+    if evaluation.get("env"):
+        demands += env_demands(EnvConfig.parse(evaluation["env"]), "evaluation.env")
+    against = evaluation.get("against")
+    if against and not is_own_opponent(str(against)):
+        demands.append(f"evaluation.against {against!s:.80} is code that would be run")
+    return demands
+
+
+def _task_demands(env: EnvConfig, path: str) -> list[str]:
+    """Collects the demands of an env's tasks and curriculum."""
+    demands = []
+    if isinstance(env.tasks, str) and env.tasks not in harmless()["tasks"]:
+        demands.append(f"{path}.tasks {env.tasks:.80} is code that would be run")
+    elif env.tasks is not None and not isinstance(env.tasks, str):
+        demands += text_demands([task.model_dump() for task in env.tasks], f"{path}.tasks")
+    if env.curriculum is not None:
+        demands.append(f"{path}.curriculum {env.curriculum:.80} is code that would be run")
+    return demands
+
+
+def _but_own_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy of a multi-agent world's arguments without names of harmless built-in envs, which `SearchedEnv` accepts."""
+    own = harmless()["envs"]
+    return {name: value for name, value in kwargs.items() if not (isinstance(value, str) and value in own)}
+
+
+def _is_known_world(world: EnvConfig) -> bool:
+    """Whether a multi-agent world is built into PettingZoo or rlrun."""
+    if is_unnamed(world.id):  # only its owner can pass it
+        return True
+    if world.pettingzoo is not None:
+        return _PETTINGZOO.fullmatch(world.pettingzoo) is not None
+    return world.world in harmless()["worlds"]
+
+
+def _is_known_env(env: EnvConfig) -> bool:
+    """Whether an env id is built into rlrun, registered by Gymnasium or ALE, or unknown and so never instantiated."""
+    if is_unnamed(env.id):  # only its owner can pass it
+        return True
+    if ":" in env.id:
+        return env.id in harmless()["envs"]
+    if env.backend == "envpool":  # which knows its own ids only
+        return True
+    if env.id not in gymnasium.registry:
+        register_atari()
+    spec = gymnasium.registry.get(env.id)
+    if spec is None or not is_usable_kind(spec):
+        return True
+    points = (spec.entry_point, spec.vector_entry_point)
+    return all(point is None or (isinstance(point, str) and point.startswith(_PACKAGES)) for point in points)
+
+
+def _files(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
+    for pattern in patterns:
+        yield from sorted(folder.glob(pattern))
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    """Parses a file of a run as a mapping.
+
+    Raises:
+        RunDamaged: The file was altered, or is no mapping.
+    """
+    load = load_json if file.suffix == ".json" else load_plain_yaml
+    try:
+        found = load(read_unaltered(file).decode())
+    except OSError as error:
+        raise RunDamaged(f"{file}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise RunDamaged(f"{file}: cannot be understood: {error}") from error
+    if not isinstance(found, dict):
+        raise RunDamaged(f"{file}: not a mapping")
+    return found
+
+
+def _record_demands(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the potentially harmful demands of run.json or a trial.json."""
+    if (start := record.get("from_checkpoint")) is not None:
+        yield f"from_checkpoint {start!s:.80} is a file to read"
+    if (copy := record.get("copy")) is not None:
+        yield f"its copy {copy!s:.80} is a place to write to"
+
+
+def _links(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("*")) if path.is_symlink()]
+
+
+def _user(number: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"user {number}"

@@ -1,0 +1,116 @@
+"""Address, token, certificate and limits of an HTTP server."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from rlrun.engine.messages.errors import UsageError
+
+TOKEN_VARIABLE = "RLRUN_TOKEN"
+"""Environment variable that holds the token of servers and clients."""
+
+_TOKEN = re.compile(r"[!-~]{16,}")
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where an HTTP server listens, who may ask it, and for how much.
+
+    Only this machine reaches a server on the loopback interface. On any other one, each request carries a token.
+
+    Attributes:
+        port: Port; 0 for a free one.
+        host: Address of the network interface, such as 0.0.0.0 for all.
+        token: Secret that each request carries as `Authorization: Bearer TOKEN`; None for no token.
+        cert: File of the TLS certificate in PEM format; None for plain HTTP.
+        key: File of the certificate's private key; None if `cert` holds it, or for plain HTTP.
+        most_body_bytes: Maximum length of a request's body in bytes.
+        most_requests_per_s: Maximum mean rate of requests of one client address.
+        most_connections: Maximum number of open connections; those without a token share at most half of them.
+        header_s: Time limit in seconds of a new connection for the header of its first request.
+
+    Raises:
+        UsageError: Other machines could ask without a token, or there is a key without a certificate.
+    """
+
+    port: int = 0
+    host: str = "127.0.0.1"
+    token: str | None = field(default=None, repr=False)
+    cert: str | None = None
+    key: str | None = None
+    most_body_bytes: int = 8_000_000
+    most_requests_per_s: float = 10_000.0
+    most_connections: int = 1_000
+    header_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.token is None and not is_loopback(self.host):
+            raise UsageError(
+                f"other machines reach a server on {self.host}, so it takes a token: "
+                f"{_how_to_set()}, or listen on 127.0.0.1"
+            )
+        if self.key is not None and self.cert is None:
+            raise UsageError("a private key of TLS needs its certificate too")
+
+    @property
+    def warning(self) -> str:
+        """Warning about a token that travels readable between machines, "" for none."""
+        if self.cert is not None or is_loopback(self.host):
+            return ""
+        return f"the token travels unencrypted to {self.host}: use TLS, or a proxy that does, outside a trusted network"
+
+
+@lru_cache(maxsize=64)
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address means this machine alone.
+
+    Examples:
+        >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
+        (True, True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def demand_web_packages() -> None:
+    """Raises an error where the packages of HTTP servers are missing.
+
+    Raises:
+        UsageError: They are not installed; the message names the extra.
+    """
+    absent = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if absent:
+        raise UsageError(f"an HTTP server needs {' and '.join(absent)}: pip install 'rlrun[serve]'")
+
+
+def read_token(file: str | Path | None = None) -> str | None:
+    """Reads the token of servers and clients: from a file, else from `TOKEN_VARIABLE`; None where it is not set.
+
+    Raises:
+        UsageError: The file cannot be read, or the token is short or has blanks.
+    """
+    if file is None:
+        token, source = os.environ.get(TOKEN_VARIABLE), f"the environment variable {TOKEN_VARIABLE}"
+        if token is None:
+            return None
+    else:
+        source = f"the token's file {file}"
+        try:
+            token = Path(file).read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{source} cannot be read: {error}") from None
+    if not _TOKEN.fullmatch(token):
+        raise UsageError(f"{source} holds no token of at least 16 ASCII characters without blanks: {_how_to_set()}")
+    return token
+
+
+def _how_to_set() -> str:
+    return f"export {TOKEN_VARIABLE}=$(python -c 'import secrets; print(secrets.token_urlsafe())')"

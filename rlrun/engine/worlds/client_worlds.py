@@ -1,0 +1,163 @@
+"""Worlds whose episodes are run by clients: each running episode of a client is one of the W worlds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from typing_extensions import override
+
+from rlrun.engine.envs.env_config import WorldClock
+from rlrun.engine.envs.env_watch import INTERRUPT_S, NOTICE_S, POLL_S, Waiting, interrupt_wanted
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.envs.vector_env import Tree
+from rlrun.engine.external.client_episodes import ClientEpisodes
+from rlrun.engine.external.episode import LoggedAction
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.worlds.loop_worlds import LoopWorlds
+from rlrun.engine.worlds.mapping import PolicyMapping
+from rlrun.engine.worlds.vector_world import WorldRows
+from rlrun.engine.worlds.world import World, WorldStep
+
+if TYPE_CHECKING:
+    from rlrun.engine.external.server import EpisodeServer
+
+
+class ClientWorld(World):
+    """World of one client's episode at a time; without clients it only has spaces.
+
+    Args:
+        agents: Spaces of the agents by id.
+        episodes: Episodes of the clients; None for a world that is never reset.
+        number: Number of the world among the W worlds.
+    """
+
+    clock: WorldClock = "per_agent"
+    replays = False
+
+    def __init__(self, agents: Mapping[str, Spaces], episodes: ClientEpisodes | None = None, number: int = 0) -> None:
+        self.possible_agents: Sequence[str] = tuple(agents)
+        self._agents = agents
+        self._episodes = episodes
+        self._number = number
+
+    @override
+    def spaces(self, agent: str) -> Spaces:
+        return self._agents[agent]
+
+    @override
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Lets the world wait for the next episode of a client."""
+        if self._episodes is None:
+            raise UsageError("an external env is stepped by its clients, and not from here")
+        self._episodes.free(self._number)
+        return {}
+
+    @override
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Returns the news of the client's episode; `ClientWorlds` has sent it the actions."""
+        assert self._episodes is not None
+        news = self._episodes.take(self._number)
+        return WorldStep(news.observations, news.rewards, news.terminateds, news.truncateds, news.infos, news.ended)
+
+
+class ClientWorlds(LoopWorlds):
+    """`VectorWorld` of W episodes that clients run at a time.
+
+    A step answers the requests that the last step showed, and waits for the next ones. Worlds whose client is to move
+    meanwhile show nothing, and do not count as stepped. The server starts with the first step.
+
+    Args:
+        server: The server; not yet started.
+        agents: Spaces of the agents by id.
+        num_worlds: Number of episodes at a time, W.
+        seeds: Episode seeds, for messages and numbers of episodes alone.
+        mapping: Mapping from agents to policies.
+        spaces: By policy, one of the policy's agents and the common spaces of its agents.
+        slots: Slots per world by policy, K.
+        first_episodes: Number of each world's first episode; 0 for all unless given.
+    """
+
+    def __init__(
+        self,
+        server: EpisodeServer,
+        agents: Mapping[str, Spaces],
+        num_worlds: int,
+        seeds: EpisodeSeeds,
+        mapping: PolicyMapping,
+        spaces: Mapping[str, tuple[str, Spaces]],
+        slots: Mapping[str, int],
+        first_episodes: Sequence[int] | None = None,
+    ) -> None:
+        self._server = server
+        self._episodes = server.episodes
+        self._mapping = mapping
+        worlds = [ClientWorld(agents, self._episodes, number) for number in range(num_worlds)]
+        super().__init__("external", worlds, seeds, mapping, spaces, slots, None, first_episodes)
+
+    @override
+    def step(self, actions: Mapping[str, Tree]) -> WorldRows:
+        self._server.start()
+        taken: dict[str, dict[int, LoggedAction]] = {}
+        stepped = np.zeros(self.num_worlds, np.bool_)
+        for policy, slots in self._policies.items():
+            rows = self._copies[policy](actions[policy])
+            for slot in slots.rows.acts.nonzero()[0].tolist():
+                world = slot // slots.per_world
+                stepped[world] = True
+                did = self._episodes.answer(world, slots.owners[slot], rows[slot])
+                if did is not None:
+                    taken.setdefault(policy, {})[slot] = did
+        self._await_news()
+        shown = super().step(actions)
+        shown.stepped, shown.taken = stepped, taken
+        return shown
+
+    def publish(self, policy: str, version: int, make: Callable[[], dict[str, Any]]) -> None:
+        """Replaces the weights by which clients may act by themselves.
+
+        Args:
+            policy: Name of the policy.
+            version: Version of its weights.
+            make: Creates the policy in JSON, if a client asks for it.
+        """
+        for agent in self.possible_agents:
+            if self._mapping.policy_of(agent, 0) == policy:
+                self._episodes.publish(agent, version, make)
+
+    @override
+    def close(self) -> None:
+        self._server.stop()
+        super().close()
+
+    def _await_news(self) -> None:
+        """Waits for news of clients; an ended world is reset without a wait.
+
+        Raises:
+            KeyboardInterrupt: The user interrupted the run, and no client has asked for `INTERRUPT_S` since.
+        """
+        if any(world.awaiting for world in self._worlds):
+            self._episodes.gather(0.0)
+            return
+        if self._episodes.gather(POLL_S):
+            return
+        began, notices, wished = time.monotonic(), 0, 0.0
+        with Waiting():
+            while not self._episodes.gather(POLL_S):
+                waited_s = time.monotonic() - began + POLL_S
+                wished = wished + POLL_S if interrupt_wanted.is_set() else 0.0
+                if wished >= INTERRUPT_S:
+                    raise KeyboardInterrupt
+                if waited_s >= NOTICE_S * (notices + 1):
+                    notices += 1
+                    print(self._waiting(waited_s), file=sys.stderr, flush=True)
+
+    def _waiting(self, waited_s: float) -> str:
+        return (
+            f"env external: no client has asked for {waited_s:.0f} s; {self._episodes.num_clients} are connected to "
+            f"{self._server.url}, and the wait continues"
+        )

@@ -1,0 +1,1 @@
+"""Games for tree search and exact analysis."""

@@ -1,0 +1,171 @@
+"""Adapter from games as Python objects to `ArrayGame`, for tree search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.messages.errors import EnvironmentUnusable
+from rlrun.engine.worlds.games.array_game import Flags, Floats, States, Tree
+from rlrun.engine.worlds.games.symmetries import Indices, Symmetries
+
+CHECKED_ACTIONS = 20
+"""Number of actions in the check that a clone's observations equal the original's."""
+
+_TOLERANCE = 1e-4
+"""Tolerance in comparing an observation with the reconstructed position's observation, since observations are
+rounded."""
+
+
+class Searchable(Protocol):
+    """Deterministic single-player or two-player zero-sum game; an instance holds the current position.
+
+    Attributes:
+        mover: Player to act: 1 for the first, -1 for the second.
+        result: Outcome for the mover in a terminal position, in [-1, 1]; None before the end. For games with ranked
+            rewards (`rlrun.algorithms.alphazero.ranked_rewards`), the return.
+    """
+
+    @property
+    def mover(self) -> int: ...  # noqa: D102 (an attribute)
+
+    @property
+    def result(self) -> float | None: ...  # noqa: D102 (an attribute)
+
+    def observe(self) -> Tree:
+        """Returns the mover's observation of the position."""
+        ...
+
+    def legal(self) -> Flags:
+        """Returns the mask of legal actions, [A]."""
+        ...
+
+    def play(self, action: int) -> None:
+        """Advances the position by a legal action, in place."""
+        ...
+
+    def clone(self) -> Self:
+        """Returns an independent copy of the position."""
+        ...
+
+    def at(self, observation: Tree) -> Self:
+        """Reconstructs a position from the mover's observation, with the same future as the observed position.
+
+        Needed for search outside of training, where a policy receives only observations.
+        """
+        ...
+
+
+class ObjectGame:
+    """`ArrayGame` of `Searchable` objects; each action is applied to a clone.
+
+    Args:
+        name: Name of the game in messages.
+        begin: Returns the initial position as a deterministic function of the seed.
+        num_actions: Size of the action space, A.
+
+    Raises:
+        EnvironmentUnusable: The objects violate the `Searchable` protocol, for example in `clone` or `at`.
+    """
+
+    def __init__(self, name: str, begin: Callable[[int], Searchable], num_actions: int) -> None:
+        self.num_actions = num_actions
+        self.symmetries = Symmetries.none(0, num_actions)
+        self._begin = begin
+        _check(name, begin(0), num_actions)
+
+    def first(self, number: int, seed: int = 0) -> States:
+        """Returns n initial positions for the seeds `seed`, `seed + 1`, and so on."""
+        return _states([self._begin(seed + index) for index in range(number)])
+
+    def legal(self, states: States) -> Flags:
+        """Returns the masks of legal actions, [n, A]."""
+        return np.array([state.legal() for state in states], np.bool_).reshape(-1, self.num_actions)
+
+    def play(self, states: States, actions: Indices) -> States:
+        """Returns the successor positions [n], by applying each action to a clone."""
+        played = [state.clone() for state in states]
+        for state, action in zip(played, actions.tolist(), strict=True):
+            state.play(action)
+        return _states(played)
+
+    def results(self, states: States) -> tuple[Flags, Floats]:
+        """Returns the mask of terminal positions [n] and the outcomes for the movers [n], 0 if not terminal."""
+        results = [state.result for state in states]
+        ended = np.array([result is not None for result in results], np.bool_)
+        return ended, np.array([result or 0.0 for result in results], np.float32)
+
+    def movers(self, states: States) -> Floats:
+        """Returns the player to act in each position, [n]: 1 for the first, -1 for the second."""
+        return np.array([state.mover for state in states], np.float32)
+
+    def observe(self, states: States) -> Tree:
+        """Returns the movers' observations, leaves [n, ...]."""
+        seen = [state.observe() for state in states]
+        if not seen:
+            return map_tree(lambda leaf: np.asarray(leaf)[None][:0], self._begin(0).observe())
+        return map_tree(lambda *own: np.stack(own), seen[0], *seen[1:])
+
+    def positions(self, observations: Tree) -> States:
+        """Returns positions [n] reconstructed from the movers' observations."""
+        any_position = self._begin(0)
+        number = len(leaves(observations)[0])
+        rows = [map_tree(lambda leaf, row=row: leaf[row], observations) for row in range(number)]
+        return _states([any_position.at(row) for row in rows])
+
+
+def _states(positions: Sequence[Searchable]) -> NDArray[Any]:
+    """Returns positions as an object array, [n]."""
+    found = np.empty(len(positions), object)
+    found[:] = positions
+    return found
+
+
+def _check(name: str, original: Searchable, num_actions: int) -> None:
+    """Validates `clone` and `at` by playing equal actions in a position, its clone and its reconstruction.
+
+    Raises:
+        EnvironmentUnusable: The positions diverge, or a clone shares state with the original.
+    """
+    actions: list[int] = []
+    generator = np.random.default_rng(0)
+    shown, clone = original.observe(), original.clone()
+    made, seen_by_clone = original.at(shown), []
+    while clone.result is None and len(actions) < CHECKED_ACTIONS:
+        legal = clone.legal()
+        if legal.shape != (num_actions,) or not legal.any():
+            _refuse(name, f"legal() returned {legal!r}, not which of {num_actions} actions are, one of them at least")
+        actions.append(int(generator.choice(np.flatnonzero(legal))))
+        clone.play(actions[-1])
+        seen_by_clone.append(clone.observe())
+    difference = _difference(original.observe(), shown, 0.0)
+    if difference or original.result is not None:
+        changed = difference or "it has ended"
+        _refuse(name, f"a clone is not independent: {len(actions)} actions in it changed its original: {changed}")
+    for number, (action, seen) in enumerate(zip(actions, seen_by_clone, strict=True), 1):
+        for what, position, tolerance in (("its original", original, 0.0), ("one made by at()", made, _TOLERANCE)):
+            position.play(action)
+            if difference := _difference(seen, position.observe(), tolerance):
+                _refuse(name, f"after {number} equal actions a clone and {what} differ: they show {difference}")
+    for what, position in (("its original", original), ("one made by at()", made)):
+        if (position.result is None) != (clone.result is None):
+            _refuse(name, f"after {len(actions)} equal actions one game has ended of a clone and {what}")
+
+
+def _difference(mine: Tree, theirs: Tree, tolerance: float) -> str:
+    """Describes the first differing entries of two observations and their path; "" if equal."""
+    for own, other in zip(leaves(mine), leaves(theirs), strict=True):
+        first, second = np.asarray(own), np.asarray(other)
+        differs = np.argwhere(~np.isclose(first, second, rtol=0.0, atol=tolerance, equal_nan=True))
+        if len(differs):
+            place = tuple(differs[0].tolist())
+            return f"{first[place]} and {second[place]} at {list(place)} of what is observed"
+    return ""
+
+
+def _refuse(name: str, reason: str) -> None:
+    raise EnvironmentUnusable(f"env {name} cannot be searched in: {reason}")

@@ -1,0 +1,108 @@
+"""Check of agents' births and episode ends in the raw step results of a world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_findings import ACTION_SEED, EnvFinding
+from rlrun.engine.envs.env_watch import Watched
+from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.random_actions import RandomActions
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.envs.vector_env import close_or_warn, env_error
+from rlrun.engine.worlds.make import make_world
+from rlrun.engine.worlds.mapping import PolicyMapping
+
+
+class LifeBook:
+    """Counter of agents' births, episode ends and irregularities, such as lost rewards, in a dict-based world.
+
+    Args:
+        config: Config of the world.
+        spaces: Spaces of the agents by policy.
+        mapping: Mapping from agents to policies.
+    """
+
+    def __init__(self, config: EnvConfig, spaces: Mapping[str, Spaces], mapping: PolicyMapping) -> None:
+        self._config = config
+        self._mapping = mapping
+        self._random = {policy: RandomActions(own, ACTION_SEED) for policy, own in spaces.items()}
+        self._place = EpisodePlace(0, 0, 0)
+        self._births = 0
+        self._ends = 0
+        self._never_shown: set[str] = set()
+        self._lost: set[str] = set()
+        self._left: set[str] = set()
+        self._both: set[str] = set()
+
+    def findings(self, steps: int, seed: int) -> Iterator[EnvFinding]:
+        """Steps the world with random actions for `steps` steps; yields findings on births and ends."""
+        world = make_world(self._config)
+        seeds, episode, taken = EpisodeSeeds(seed, 0), 0, 0
+        try:
+            with Watched(f"env {self._config.id}: check", lambda: [self._place]):
+                while taken < steps:
+                    self._place = EpisodePlace(episode, seeds.seed(0, episode), 0)
+                    taken += self._play(world, min(steps - taken, self._config.max_episode_steps or steps))
+                    episode += 1
+        except (Exception, SystemExit) as error:
+            raise env_error(self._config.id, "step()", str(self._place), error) from error
+        finally:
+            close_or_warn(world.close, self._config.id, str(self._place))
+        yield EnvFinding("births and ends", "ok", f"{self._births} agents appeared, {self._ends} ended")
+        yield from self._odd(
+            self._never_shown,
+            "ended without ever having been shown anything",
+            "nothing is learned from it, and it counts nowhere",
+            "show an agent an observation at least one step before its end",
+        )
+        yield from self._odd(
+            self._lost,
+            "were given a reward when they had ended or before an episode in which they never appeared",
+            "no return has it, and `dropped_rewards` counts it",
+            "give the reward in the step that ends the agent, or before",
+        )
+        yield from self._odd(
+            self._left,
+            "were left without an end of their own when the episode of the world ended",
+            "they count as truncated: a value of what would follow is added",
+            "say `terminateds` where nothing follows",
+        )
+        yield from self._odd(
+            self._both, "ended terminated and truncated", "such an end counts as terminated: nothing is expected", ""
+        )
+
+    def _odd(self, agents: set[str], what: str, reason: str, advice: str) -> Iterator[EnvFinding]:
+        if agents:
+            named = ", ".join(sorted(agents)[:3]) + (", ..." if len(agents) > 3 else "")
+            yield EnvFinding("births and ends", "note", f"{named} {what}", reason, advice)
+
+    def _play(self, world: Any, most: int) -> int:
+        """Steps the episode of the current place with random actions; returns the number of steps."""
+        shown = world.reset(self._place.seed)
+        living, early = set(shown), set[str]()
+        self._births += len(living)
+        for t in range(most):
+            actions = {
+                agent: self._random[self._mapping.policy_of(agent, 0)].draw_one(seen) for agent, seen in shown.items()
+            }
+            observations, rewards, terminateds, truncateds, _, ended = world.step(actions)
+            self._place = replace(self._place, length=t + 1)
+            over = {agent for flags in (terminateds, truncateds) for agent, flag in flags.items() if flag}
+            born = set() if ended else observations.keys() - living - over
+            early -= born
+            early |= {agent for agent, reward in rewards.items() if reward} - living - born
+            self._births += len(born)
+            self._never_shown |= over - living
+            self._both |= {agent for agent in over if terminateds.get(agent) and truncateds.get(agent)}
+            self._ends += len(over & living)
+            living = (living | born) - over
+            shown = {agent: seen for agent, seen in observations.items() if agent in living}
+            if ended:
+                self._left |= living
+                self._lost |= early
+                return t + 1
+        return most

@@ -1,0 +1,101 @@
+"""Adapter from a single-agent vector env to a `VectorWorld`: each env slot is a world with one agent and one slot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.env_config import WorldClock
+from rlrun.engine.envs.episode_place import EpisodePlace
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.envs.vector_env import VectorEnv, observation_hash
+from rlrun.engine.worlds.vector_world import ONLY_AGENT, SlotRows, Tree, WorldRows
+
+
+class OneAgentWorlds:
+    """Adapter from a vector env to a `VectorWorld` of B single-agent worlds.
+
+    Each step overwrites the returned objects.
+
+    Args:
+        env: The adapted vector env.
+        policy: Name of the acting policy.
+    """
+
+    clock: WorldClock = "parallel"
+    state_space: Box | None = None
+    possible_agents: Sequence[str] = (ONLY_AGENT,)
+
+    def __init__(self, env: VectorEnv, policy: str) -> None:
+        self.num_worlds = slots = env.num_envs
+        self.slots: Mapping[str, int] = {policy: slots}
+        self.spaces: Mapping[str, Spaces] = {policy: Spaces(env.observation_space, env.action_space)}
+        self.columns: Sequence[str] = tuple(env.columns)
+        self.seeds_episodes = env.seeds_episodes
+        self.replays = True
+        self._env = env
+        self._policy = policy
+        nobody, nothing = np.zeros(slots, np.bool_), np.zeros(slots)
+        everybody = ~nobody
+        self._columns = dict.fromkeys(env.columns, nothing)
+        self._shown = SlotRows(None, everybody, everybody, nothing, nobody, nobody, everybody, self._columns)
+        self._rows = WorldRows({policy: self._shown}, None, nobody, nobody, {}, 0)
+
+    def reset(self) -> WorldRows:
+        """Resets every env to its first episode, with the episode's seed."""
+        self._shown.observations = self._env.reset()
+        return self._rows
+
+    def step(self, actions: Mapping[str, Tree]) -> WorldRows:
+        """Steps all envs; an env whose episode ended is reset instead (NEXT_STEP autoreset)."""
+        shown, rows = self._shown, self._rows
+        begins = rows.ended
+        shown.observations, shown.rewards, shown.terminateds, shown.truncateds, infos = self._env.step(
+            actions[self._policy]
+        )
+        rows.ended = shown.terminateds | shown.truncateds
+        rows.stepped = ~begins
+        rows.infos = {self._policy: infos} if infos else {}
+        shown.starts, shown.acts = begins, ~rows.ended
+        shown.living = shown.acts
+        for name, latest in self._env.columns.items():
+            self._columns[name] = np.where(begins, 0.0, latest)
+        return rows
+
+    def owners(self, policy: str) -> Sequence[str]:
+        """Returns the id of each env's only agent, [B]."""
+        return (ONLY_AGENT,) * self.num_worlds
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns the place of each env: its episode, seed and length."""
+        return self._env.places()
+
+    def restore(
+        self,
+        places: Sequence[EpisodePlace],
+        actions: Sequence[Mapping[str, Tree]],
+        hashes: Sequence[str],
+        max_replay_s: float,
+    ) -> tuple[WorldRows, list[bool]]:
+        """Restores the envs to given places by seeded resets and a replay of their actions; see `VectorEnv.restore`."""
+        own = [map_tree(lambda leaf: leaf[:, 0], taken[self._policy]) for taken in actions]
+        self._shown.observations, exact = self._env.restore(places, own, hashes, max_replay_s)
+        return self._rows, exact
+
+    def hashes(self) -> list[str]:
+        """Returns a digest of each env's current observation; an empty list before `reset`."""
+        seen = self._shown.observations
+        slots = range(0 if seen is None else self.num_worlds)
+        return [observation_hash(map_tree(lambda leaf, slot=slot: leaf[slot], seen)) for slot in slots]
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Returns None: recordings render a separate env."""
+        return None
+
+    def close(self) -> None:
+        """Frees the envs' resources."""
+        self._env.close()

@@ -1,0 +1,134 @@
+"""Multi-task worlds: each episode has a task, sampled by the episode's seed or set by a curriculum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.envs.tasks import EpisodeTasks
+from rlrun.engine.envs.vector_env import close_or_warn
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.worlds.world import World, WorldStep
+
+
+class TaskWorld(World):
+    """Multi-task world, created again when the next episode's task has other keyword arguments.
+
+    Tasks may differ in their agents, for example in number. `possible_agents` are those of the first created world,
+    and an agent has equal spaces in all worlds.
+
+    Args:
+        world_id: Name of the world in messages.
+        make: Creates the world with additional keyword arguments.
+        episodes: Tasks of the episodes.
+        shows_task: Whether observations contain the task, `{observation: ..., task: ...}`: the index in a list, or the
+            numbers of a task that a function returned.
+
+    Raises:
+        UsageError: The task has no numbers for observations, or has settings that worlds do not support.
+    """
+
+    def __init__(
+        self, world_id: str, make: Callable[[Mapping[str, Any]], World], episodes: EpisodeTasks, *, shows_task: bool
+    ) -> None:
+        self._id = world_id
+        self._make = make
+        self._episodes = episodes
+        self._shows_task = shows_task
+        self._kwargs: Mapping[str, Any] = episodes.config.kwargs
+        self._refuse_options()
+        self._world = make(self._kwargs)
+        self._inner: dict[str, Space[Any]] = {}
+        self._told: dict[str, Spaces] = {}
+        self._met: set[str] = set()
+        self.clock = self._world.clock
+        self.possible_agents = self._world.possible_agents
+        self.state_space = self._world.state_space
+
+    def _refuse_options(self) -> None:
+        if self._episodes.config.reset_options:
+            raise UsageError("env.tasks: a world's reset takes no options; say what differs in kwargs")
+
+    @override
+    def spaces(self, agent: str) -> Spaces:
+        """Returns an agent's spaces, with the task added to the observation space if `shows_task`."""
+        self._told[agent] = self._spaces_now(agent)
+        return self._told[agent]
+
+    def _spaces_now(self, agent: str) -> Spaces:
+        own = self._world.spaces(agent)
+        self._inner[agent] = own.observation
+        if not self._shows_task:
+            return own
+        task = self._episodes.task
+        assert task is not None  # a config that shows tasks has some
+        return Spaces(task.space_with(own.observation), own.action)
+
+    @override
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Resets the world to an episode with the task sampled by the seed."""
+        kwargs = self._episodes.begin(seed)
+        self._refuse_options()
+        self._take(kwargs)
+        observations = self._world.reset(seed)
+        self._met = set(observations)
+        return self._shown(observations)
+
+    @override
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Steps the world of the current task."""
+        step = self._world.step(actions)
+        infos, task = step.infos, self._episodes.task
+        if task is not None:  # whose episode ends with this step is not always the world's to say
+            self._met.update(step.observations)
+            infos = {agent: {**infos.get(agent, {}), **task.info} for agent in self._met | infos.keys()}
+        return step._replace(observations=self._shown(step.observations), infos=infos)
+
+    def _take(self, kwargs: Mapping[str, Any]) -> None:
+        if kwargs == self._kwargs:
+            return
+        close_or_warn(self._world.close, self._id, "before an episode of another task")
+        self._world = self._make(kwargs)
+        self._kwargs = kwargs
+        for agent in self._told.keys() & set(self._world.possible_agents):
+            before, now = self._told[agent], self._spaces_now(agent)
+            if now != before:
+                raise ValueError(
+                    f"with {dict(kwargs)} agent '{agent}' has other spaces than before: {now.observation}, "
+                    f"{now.action}, not {before.observation}, {before.action}"
+                )
+        if self._world.state_space != self.state_space:
+            raise ValueError(
+                f"with {dict(kwargs)} the world has another state space than before: {self._world.state_space}, not "
+                f"{self.state_space}"
+            )
+
+    def _shown(self, observations: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not self._shows_task:
+            return observations
+        task = self._episodes.task
+        assert task is not None
+        for agent in observations.keys() - self._inner.keys():
+            self.spaces(agent)
+        return {agent: task.shown_with(seen, self._inner[agent]) for agent, seen in observations.items()}
+
+    @override
+    def state(self) -> NDArray[Any]:
+        """Returns the global state of the world."""
+        return self._world.state()
+
+    @override
+    def render(self) -> NDArray[np.uint8] | None:
+        """Renders the world."""
+        return self._world.render()
+
+    @override
+    def close(self) -> None:
+        """Closes the world."""
+        self._world.close()

@@ -1,0 +1,174 @@
+"""Interface of vectorized multi-agent worlds: each policy has agent slots, and each slot holds one agent at a time.
+
+The slots of a policy are those of world 0, then those of world 1, and so on: B = W * K, where K is the number of slots
+that the policy has in each world. An agent owns its slot from its first observation to its last. Ends follow the rule
+of vector envs, NEXT_STEP: after the step that ended an agent, the slot holds the final observation and does not act.
+At the next step the slot is free for another agent. A world whose episode ended is reset in the next step, in which
+its actions are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.envs.env_config import WorldClock
+from rlrun.engine.envs.episode_place import EpisodePlace
+from rlrun.engine.envs.spaces import Spaces
+
+Tree = Any
+Flags = NDArray[np.bool_]
+
+
+ONLY_AGENT = ""
+"""Agent id in single-agent envs."""
+
+
+@dataclass
+class SlotRows:
+    """Observations, rewards and episode ends of one policy's B slots; the next step overwrites the arrays.
+
+    Attributes:
+        observations: Leaves [B, ...]; undefined values for slots that neither act nor have just ended.
+        acts: Whether the slot's agent acts on the observation now, [B].
+        starts: Whether the observation is the first of the agent's episode, [B].
+        rewards: Rewards of the slots' agents, [B] float64; 0 for empty slots.
+        terminateds: Whether the agent's episode terminated in the step, [B].
+        truncateds: Whether the agent's episode was truncated in the step, [B].
+        living: Whether the slot's agent lives on after the step, acting now or not, [B].
+        columns: Recorded info entries of the slots' agents by name, each [B]; 0 if absent.
+    """
+
+    observations: Tree
+    acts: Flags
+    starts: Flags
+    rewards: NDArray[np.float64]
+    terminateds: Flags
+    truncateds: Flags
+    living: Flags
+    columns: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+
+@dataclass
+class WorldRows:
+    """Result of a step of W worlds.
+
+    Attributes:
+        policies: Observations, rewards and ends of the slots, by policy.
+        states: Global states, [W, D]; None without a state space.
+        stepped: Whether a world took a step, [W]; the other worlds were reset.
+        ended: Whether a world's episode ended in the step, [W].
+        infos: Infos of agents that ended in the step, by policy and slot.
+        missing_finals: Number of agents truncated without a final observation; their last observation is used instead.
+        dropped_rewards: Number of discarded rewards, for agents that had ended or were never born.
+        taken: Env actions that agents took by themselves in the step, by policy and slot. Each has the version of the
+            policy's weights that chose it; None if it was not the policy's.
+    """
+
+    policies: Mapping[str, SlotRows]
+    states: NDArray[Any] | None
+    stepped: Flags
+    ended: Flags
+    infos: Mapping[str, Mapping[int, Mapping[str, Any]]]
+    missing_finals: int
+    dropped_rewards: int = 0
+    taken: Mapping[str, Mapping[int, tuple[Any, int | None]]] = field(default_factory=dict)
+
+
+class VectorWorld(Protocol):
+    """Interface of W vectorized worlds; see the module for slots and autoreset.
+
+    Attributes:
+        num_worlds: Number of worlds, W.
+        clock: Time axis of experience: one row per world step, or per agent's decision.
+        slots: Number of slots in all worlds by policy, B.
+        spaces: Observation and action space by policy.
+        state_space: Space of the global state, None if there is no state.
+        possible_agents: Ids of agents, at least one of each kind.
+        columns: Names of the numbers in agents' infos that are recorded as columns.
+        seeds_episodes: Whether single worlds can be reset with their own seeds; otherwise `restore` starts new
+            episodes.
+        replays: Whether `restore` may play logged actions into the worlds; see `World.replays`.
+    """
+
+    possible_agents: Sequence[str]
+    num_worlds: int
+    clock: WorldClock
+    slots: Mapping[str, int]
+    spaces: Mapping[str, Spaces]
+    state_space: gymnasium.spaces.Box | None
+    columns: Sequence[str]
+    seeds_episodes: bool
+    replays: bool
+
+    def reset(self) -> WorldRows:
+        """Resets every world to its first episode with the episode's seed; rewards are 0 and no episode ends."""
+        ...
+
+    def step(self, actions: Mapping[str, Tree]) -> WorldRows:
+        """Steps all worlds; a world whose episode ended is reset instead (NEXT_STEP autoreset).
+
+        Args:
+            actions: Raw env actions by policy, leaves [B, ...]; ignored for slots that do not act.
+
+        Raises:
+            EnvError: A world raised, or returned something outside its agents' spaces.
+        """
+        ...
+
+    def owners(self, policy: str) -> Sequence[str]:
+        """Returns the id of each slot's current or latest agent, [B]; "" before the first."""
+        ...
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns the current place of each world: episode number, seed and episode length so far."""
+        ...
+
+    def restore(
+        self,
+        places: Sequence[EpisodePlace],
+        actions: Sequence[Mapping[str, Tree]],
+        hashes: Sequence[str],
+        max_replay_s: float,
+    ) -> tuple[WorldRows, list[bool]]:
+        """Restores the worlds to given places by seeded resets and a replay of the joint actions.
+
+        Args:
+            places: Place of each world.
+            actions: Actions of each world since its reset, by policy, leaves [length, K, ...].
+            hashes: Expected digest (`hashes`) of each world at its place.
+            max_replay_s: Time limit of the replay in seconds.
+
+        Returns:
+            Step result, and per world whether the restore was exact. Other worlds start their next episode instead.
+
+        Raises:
+            EnvError: A world raised, or returned a value outside its agents' spaces.
+        """
+        ...
+
+    def hashes(self) -> list[str]:
+        """Returns a digest of each world's current state: slot owners, acting flags and observations."""
+        ...
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Renders the first world as an RGB image [height, width, 3]; None without rendering."""
+        ...
+
+    def close(self) -> None:
+        """Frees the worlds' resources."""
+        ...
+
+
+def place_of(worlds: VectorWorld, policy: str, slot: int) -> str:
+    """Describes the agent of a slot for messages: env or world, episode, and agent id."""
+    world = slot // (worlds.slots[policy] // worlds.num_worlds)
+    place, agent = worlds.places()[world], worlds.owners(policy)[slot]
+    if agent == ONLY_AGENT:
+        return f"env {world}, {place}"
+    return f"world {world}, {place}, agent {agent!r} of policy {policy}"

@@ -1,0 +1,110 @@
+"""Interface of custom multi-agent worlds, with dicts by agent id."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.envs.env_config import WorldClock
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.worlds.games.array_game import ArrayGame
+from rlrun.engine.worlds.games.game_tree import GameTree
+
+Info = Mapping[str, Any]
+
+
+class WorldStep(NamedTuple):
+    """Result of a world's step by agent id; agents without entries get no observation, a reward of 0, and live on.
+
+    Attributes:
+        observations: Observations of all agents that act next, and final observations of ended agents, if any.
+        rewards: Rewards of any agents, whether they acted or not.
+        terminateds: Whether an agent's episode terminated.
+        truncateds: Whether an agent's episode was truncated.
+        infos: Infos of agents at their episode's end; numbers become metrics.
+        ended: Whether the world's episode is over; ends the episodes of all living agents.
+    """
+
+    observations: Mapping[str, Any]
+    rewards: Mapping[str, float]
+    terminateds: Mapping[str, bool]
+    truncateds: Mapping[str, bool]
+    infos: Mapping[str, Info]
+    ended: bool
+
+
+class World(ABC):
+    """Multi-agent environment whose agents may be born and end at any step.
+
+    An agent's episode begins with the first observation and ends with a termination or truncation flag. Exactly the
+    agents with a non-final observation act next: a turn-based world returns one to the player to move. An id may be
+    reused by a later agent within an episode of the world.
+
+    Attributes:
+        clock: Time axis of experience: one row per world step, or per agent's decision.
+        possible_agents: Ids of agents, at least one of each kind; ids that are not among them may appear as well.
+        state_space: Space of the global state, for centralized critics; None if there is no state.
+        replays: Whether a resume may play logged actions into the world, to return to its place. False where that would
+            do harm, as in a live simulator or a robot: its episodes begin again.
+    """
+
+    replays: bool = True
+    clock: WorldClock = "parallel"
+    possible_agents: Sequence[str]
+    state_space: gymnasium.spaces.Box | None = None
+
+    @property
+    def unwrapped(self) -> Any:
+        """The object that is stepped in the end: that of a wrapped world, an adapter's env, or the world itself."""
+        return self
+
+    @abstractmethod
+    def spaces(self, agent: str) -> Spaces:
+        """Returns an agent's constant observation and action space."""
+
+    @abstractmethod
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Resets the world to an episode that is a deterministic function of the seed.
+
+        Returns:
+            The observations of the agents that act first.
+        """
+
+    @abstractmethod
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Takes a step.
+
+        Args:
+            actions: Actions by agent id, of exactly the agents with a non-final observation.
+        """
+
+    def state(self) -> NDArray[Any]:
+        """Returns the global state, [D], if the world has a `state_space`."""
+        raise NotImplementedError(f"{type(self).__name__} has no state")
+
+    def array_game(self) -> ArrayGame | None:
+        """Returns the equivalent game for tree search; None by default.
+
+        The game's first player is the first of `possible_agents`, and its observations equal those of this world.
+        """
+        return None
+
+    def game_tree(self) -> GameTree | None:
+        """Returns the first position of the equivalent game as a tree, for exact best responses; None by default.
+
+        The tree's first player is the first of `possible_agents`, and its observations equal those of this world.
+        """
+        return None
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Renders the world as an RGB image [height, width, 3]; None by default."""
+        return None
+
+    def close(self) -> None:
+        """Frees the world's resources; no-op by default."""
+        return

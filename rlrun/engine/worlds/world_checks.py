@@ -1,0 +1,121 @@
+"""Validation of the values that a world's `reset` and `step` return."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlrun.engine.envs.spaces import Spaces, misfit
+from rlrun.engine.messages.errors import EnvironmentUnusable, did_you_mean
+from rlrun.engine.messages.explain import MANY_NAMES
+from rlrun.engine.worlds.policy_slots import PolicySlots
+
+
+class Refusal(NamedTuple):
+    """Validation error of a value that a world returned.
+
+    Attributes:
+        reason: Error message.
+        agent: Id of the agent at fault, None if the error concerns the whole value.
+    """
+
+    reason: str
+    agent: str | None = None
+
+
+_PARTS = ("observations", "rewards", "terminateds", "truncateds", "infos")
+
+
+def observations_refusal(observations: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal | None:
+    """Validates observations by agent id; returns the error, None if valid.
+
+    Args:
+        observations: Observations that the world returned, by agent id.
+        slots_of: Returns the slots of the policy of an agent id.
+    """
+    if found := _no_mapping("observations", observations):
+        return found
+    for agent, observation in observations.items():
+        if reason := misfit(slots_of(agent).spaces.observation, observation):
+            return Refusal(reason, agent)
+    return None
+
+
+def step_refusal(result: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal | None:
+    """Validates the return value of a world's `step`; returns the first error, None if valid.
+
+    Args:
+        result: Return value of the world's `step`.
+        slots_of: Returns the slots of the policy of an agent id.
+    """
+    if not isinstance(result, tuple) or len(result) != 6:
+        size = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
+        return Refusal(f"it must return WorldStep({', '.join(_PARTS)}, ended), not {size}")
+    parts: dict[str, Any] = dict(zip(_PARTS, result[:5], strict=True))
+    found = (_no_mapping(name, part) for name, part in parts.items())
+    if refusal := next((refusal for refusal in found if refusal), None):
+        return refusal
+    refused = itertools.chain(_values_refused(parts), _flags_refused(*result[2:4], result[5]))
+    return next(refused, None) or observations_refusal(parts["observations"], slots_of)
+
+
+def ends_refusal(terminateds: Mapping[str, Any], truncateds: Mapping[str, Any], ended: Any) -> Refusal | None:
+    """Validates a step's termination and truncation flags and `ended`; returns the error, None if valid."""
+    return next(_flags_refused(terminateds, truncateds, ended), None)
+
+
+def strange_reward(agents: Collection[str], known: Collection[str]) -> Refusal | None:
+    """Error for rewards of unknown agent ids, None if all ids are known.
+
+    Args:
+        agents: Ids of rewarded agents that were not living.
+        known: Known agent ids.
+    """
+    for agent in agents:
+        if agent not in known:
+            hint = did_you_mean(agent, known) or f"; there are: {', '.join(itertools.islice(known, MANY_NAMES))}"
+            reason = "it was rewarded, and the episode has ended without an observation for an agent of this id"
+            return Refusal(f"{reason}{hint}", agent)
+    return None
+
+
+def other_spaces(world_id: str, policy: str, agents: Mapping[str, Spaces]) -> EnvironmentUnusable:
+    """Creates the error for agents of one policy with different spaces."""
+    told = "; ".join(f"agent '{agent}' has {observation}, {action}" for agent, (observation, action) in agents.items())
+    return EnvironmentUnusable(
+        f"env {world_id}: agents of one policy need equal spaces, and those of policy {policy} differ: {told}. Map "
+        "them to different policies, or bring their spaces to one form by a wrapper"
+    )
+
+
+def _values_refused(parts: Mapping[str, Mapping[str, Any]]) -> Iterator[Refusal]:
+    for agent, reward in parts["rewards"].items():
+        if np.ndim(reward) or not isinstance(reward, int | float | np.number | np.bool_ | np.ndarray):
+            yield Refusal(f"the reward must be a number, not {reward!r}", agent)
+        elif not math.isfinite(reward):
+            yield Refusal(f"the reward must be a finite number, not {reward}", agent)
+    for agent, info in parts["infos"].items():
+        if not isinstance(info, Mapping):
+            yield Refusal(f"the info must be a dict, not {type(info).__name__}", agent)
+
+
+def _flags_refused(terminateds: Mapping[str, Any], truncateds: Mapping[str, Any], ended: Any) -> Iterator[Refusal]:
+    if not isinstance(ended, bool | np.bool_):
+        yield Refusal(f"ended must be True or False, not {ended!r}")
+    for name, flags in (("terminateds", terminateds), ("truncateds", truncateds)):
+        for agent, flag in flags.items():
+            if not isinstance(flag, bool | np.bool_):
+                yield Refusal(f"{name} must hold True or False, not {flag!r}", agent)
+
+
+def _no_mapping(name: str, part: Any) -> Refusal | None:
+    if not isinstance(part, Mapping):
+        return Refusal(f"{name} must be a dict by agent id, not {type(part).__name__}")
+    for agent in part:
+        if not isinstance(agent, str):
+            return Refusal(f"{name} must be a dict by agent id, and an id is a text, not {agent!r}")
+    return None

@@ -1,0 +1,29 @@
+"""Description of a world that policy constructors receive in addition to the agents' spaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from rlrun.engine.envs.env_config import WorldClock
+    from rlrun.engine.worlds.games.array_game import ArrayGame
+
+
+@dataclass(frozen=True)
+class WorldView:
+    """Properties of a world that a policy's construction depends on, in addition to the agents' spaces.
+
+    Attributes:
+        state_space: Space of the global state; None if there is no state.
+        slots: Greatest number of agents per world that the policy acts for at a time, K.
+        clock: Time axis of experience: one row per world step, or per agent's decision.
+        game: Game for tree search that is equivalent to the world; None if there is none.
+    """
+
+    state_space: gymnasium.spaces.Box | None
+    slots: int
+    clock: WorldClock
+    game: ArrayGame | None = field(default=None, repr=False, compare=False)

@@ -1,0 +1,409 @@
+"""World wrappers that transform agents' observations, actions, rewards or lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.data.action_masks import ACTION_MASK, has_action_mask
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.spaces import Spaces, empty_batch
+from rlrun.engine.messages.errors import EnvironmentUnusable
+from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.engine.worlds.world import Info, World, WorldStep
+
+AGENT = "agent"
+
+
+class WrappedWorld(World):
+    """Base class of world wrappers; delegates to the wrapped world.
+
+    Args:
+        world: The wrapped world.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.clock = world.clock
+        self.possible_agents = world.possible_agents
+        self.state_space = world.state_space
+        self.replays = world.replays
+
+    @property
+    @override
+    def unwrapped(self) -> Any:
+        """The object that is stepped in the end."""
+        return self.world.unwrapped
+
+    @override
+    def spaces(self, agent: str) -> Spaces:
+        """Returns an agent's spaces in the wrapped world."""
+        return self.world.spaces(agent)
+
+    @override
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Resets the wrapped world; returns the transformed observations."""
+        return {agent: self.shown(agent, seen) for agent, seen in self.world.reset(seed).items()}
+
+    @override
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Steps the wrapped world; returns the result with transformed observations."""
+        step = self.world.step(actions)
+        return step._replace(observations={agent: self.shown(agent, seen) for agent, seen in step.observations.items()})
+
+    def shown(self, agent: str, observation: Any) -> Any:
+        """Transforms an agent's observation; the identity by default."""
+        return observation
+
+    @override
+    def state(self) -> NDArray[Any]:
+        """Returns the wrapped world's global state."""
+        return self.world.state()
+
+    @override
+    def render(self) -> NDArray[np.uint8] | None:
+        """Renders the wrapped world."""
+        return self.world.render()
+
+    @override
+    def close(self) -> None:
+        """Closes the wrapped world."""
+        self.world.close()
+
+
+class AgentIndicator(WrappedWorld):
+    """World wrapper that adds a one-hot agent id to observations, so that agents of a shared policy act differently.
+
+    The one-hot encodes the index among N `possible_agents`; zeros for other agents. It is appended to a 1-d Box, or
+    added to a Dict under the key `agent`.
+
+    Raises:
+        EnvironmentUnusable: If observations are of another kind, or have that key.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._one_hots = dict(zip(world.possible_agents, np.eye(len(world.possible_agents)), strict=True))
+        self._nobody = np.zeros(len(world.possible_agents))
+        self._spaces = {agent: self._with_indicator(agent) for agent in world.possible_agents}
+
+    @override
+    def spaces(self, agent: str) -> Spaces:
+        """Returns the agent's spaces, with the indicator in its observation."""
+        return self._spaces.get(agent) or self._with_indicator(agent)
+
+    @override
+    def shown(self, agent: str, observation: Any) -> Any:
+        """Adds the one-hot agent indicator to an observation."""
+        one_hot = self._one_hots.get(agent, self._nobody)
+        if isinstance(observation, Mapping):
+            return {**observation, AGENT: one_hot.astype(np.float32)}
+        return np.concatenate([observation, one_hot.astype(observation.dtype)])
+
+    def _with_indicator(self, agent: str) -> Spaces:
+        space, action = self.world.spaces(agent)
+        count = len(self._nobody)
+        match space:
+            case Dict() if AGENT not in space.spaces:
+                return Spaces(Dict({**space.spaces, AGENT: Box(0.0, 1.0, (count,))}), action)
+            case Box(shape=(_,)):
+                low, high = (
+                    np.concatenate([bounds, np.full(count, bound, space.dtype)])
+                    for bounds, bound in ((space.low, 0), (space.high, 1))
+                )
+                return Spaces(Box(low, high, dtype=space.dtype), action)
+        raise EnvironmentUnusable(
+            f"an agent indicator is for observations that are a Box of one axis or a Dict without the key {AGENT!r}; "
+            f"those of {agent} are {space}"
+        )
+
+
+class PadSpaces(WrappedWorld):
+    """World wrapper that pads observations and actions to common spaces, for a policy shared by different agents.
+
+    Observations are Boxes with equal numbers of axes, zero-padded to the largest shape, or Dicts of such Boxes with
+    equal keys; an action mask may be one of the keys. The spaces are those of `possible_agents`.
+
+    Discrete actions are padded to the largest number of actions. If numbers of actions differ, an action mask forbids
+    the padding, and observations that are no Dicts become {observation, action_mask}. Box actions with equal numbers
+    of axes are padded to the largest shape; the world receives each action cropped to the agent's own shape.
+
+    Raises:
+        EnvironmentUnusable: If spaces are of other kinds.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        spaces = [world.spaces(agent) for agent in world.possible_agents]
+        actions = [action for _, action in spaces]
+        self._cuts_actions = all(isinstance(action, Box) for action in actions)
+        if self._cuts_actions:
+            padded_action: Space[Any] = _widest_action(actions)
+        elif all(isinstance(action, Discrete) and action.start == 0 for action in actions):
+            padded_action = Discrete(max(int(action.n) for action in actions))
+        else:
+            raise EnvironmentUnusable(
+                "padded actions are all Discrete from 0 on, or all Boxes; those of the world's agents are "
+                f"{', '.join(dict.fromkeys(map(str, actions)))}"
+            )
+        observations = [observation for observation, _ in spaces]
+        # How many actions there are in all, where some are forbidden.
+        self._num_actions = 0
+        if isinstance(padded_action, Discrete) and (
+            has_action_mask(observations[0]) or any(action.n < padded_action.n for action in actions)
+        ):
+            self._num_actions = int(padded_action.n)
+        if isinstance(observations[0], Dict):
+            keys = set(observations[0].spaces) - {ACTION_MASK}
+            if any(not isinstance(part, Dict) or set(part.spaces) - {ACTION_MASK} != keys for part in observations):
+                raise EnvironmentUnusable("padded observations have the same keys; those of two agents differ")
+            self._is_dict = True
+            parts = {key: _widest([part[key] for part in observations]) for key in sorted(keys)}
+        else:
+            self._is_dict = False
+            parts = {OBSERVATION: _widest(observations)}
+        self._parts = parts
+        mask = {ACTION_MASK: MultiBinary(self._num_actions)} if self._num_actions else {}
+        padded = Dict({**parts, **mask}) if self._is_dict or mask else parts[OBSERVATION]
+        self._padded = Spaces(padded, padded_action)
+
+    @override
+    def spaces(self, agent: str) -> Spaces:
+        """Returns the padded spaces, common to all agents."""
+        return self._padded
+
+    @override
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Steps the world with actions cropped to each agent's own action space."""
+        if self._cuts_actions:
+            actions = {agent: action[_within(self.world.spaces(agent).action)] for agent, action in actions.items()}
+        return super().step(actions)
+
+    @override
+    def shown(self, agent: str, observation: Any) -> Any:
+        """Pads an agent's observation with zeros to the common space."""
+        given = observation if self._is_dict else {OBSERVATION: observation}
+        padded: dict[str, Any] = {}
+        for key, part in self._parts.items():
+            padded[key] = np.zeros(part.shape, part.dtype)
+            padded[key][tuple(slice(size) for size in given[key].shape)] = given[key]
+        if not self._num_actions:
+            return padded if self._is_dict else padded[OBSERVATION]
+        own = int(self.world.spaces(agent).action.n)
+        mask = np.zeros(self._num_actions, np.int8)
+        mask[:own] = given.get(ACTION_MASK, 1)
+        return {**padded, ACTION_MASK: mask}
+
+
+class BlackDeath(WrappedWorld):
+    """World wrapper that keeps ended agents until the episode's end, with zero observations and actions without effect.
+
+    As SuperSuit's `black_death`: the agents are always all `possible_agents`, and end with the world's episode.
+    Agents that are not yet born get zeros too. Action masks of ended or unborn agents allow all actions. At the world's
+    end, living agents that are not terminated are truncated, all others terminated. The info of each agent's last end
+    is returned then.
+
+    Raises:
+        EnvironmentUnusable: If agents of the world take turns.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        if world.clock != "parallel":
+            raise EnvironmentUnusable("black death is for worlds in which all agents act at once")
+        self._black = {agent: _black(world.spaces(agent).observation) for agent in world.possible_agents}
+        self._acting: set[str] = set()
+        self._infos: dict[str, Info] = {}
+
+    @override
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Resets the world; returns observations of all possible agents."""
+        observations = self.world.reset(seed)
+        self._acting = set(observations)
+        self._infos = {}
+        return self._filled(observations)
+
+    @override
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Steps the world with the actions of living agents only.
+
+        Raises:
+            ValueError: If an agent appears that is not among the possible ones.
+        """
+        acted = self._acting
+        step = self.world.step({agent: action for agent, action in actions.items() if agent in acted})
+        if unknown := sorted(step.observations.keys() - self._black.keys()):
+            raise ValueError(f"black death knows the possible agents alone, not {', '.join(unknown)}")
+        over = {agent for flags in (step.terminateds, step.truncateds) for agent, is_over in flags.items() if is_over}
+        self._acting = set(step.observations) - over
+        self._infos.update(step.infos)
+        if not step.ended:
+            alive = {agent: step.observations[agent] for agent in self._acting}
+            return step._replace(observations=self._filled(alive), terminateds={}, truncateds={}, infos={})
+        cut = {agent for agent in acted if not step.terminateds.get(agent)}
+        observations = self._filled(step.observations)
+        for agent in cut - step.observations.keys():
+            del observations[agent]  # zeros would be taken for its final observation
+        terminateds = dict.fromkeys((agent for agent in self.possible_agents if agent not in cut), True)
+        return WorldStep(observations, step.rewards, terminateds, dict.fromkeys(cut, True), self._infos, True)
+
+    def _filled(self, observations: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns observations filled up with zeros for all possible agents."""
+        return {
+            agent: observations[agent] if agent in observations else map_tree(np.copy, black)
+            for agent, black in self._black.items()
+        }
+
+
+class Team(WrappedWorld):
+    """World wrapper that joins a group of agents to a single agent with Tuple observations and actions.
+
+    The team acts while any member does; members that do not act have zero observations and actions without effect.
+    The team ends with the last living member: terminated if the last members are, else truncated.
+
+    Args:
+        world: The world; all its agents act at once.
+        name: Id of the team.
+        members: Agent ids of the team, in the order of the tuples.
+        reward: `sum` for the sum of the members' rewards; `once` for the common reward of all acting members.
+
+    Raises:
+        EnvironmentUnusable: If agents of the world take turns, or a member is not among its possible agents.
+    """
+
+    def __init__(self, world: World, name: str, members: Sequence[str], reward: Literal["sum", "once"] = "sum") -> None:
+        super().__init__(world)
+        if world.clock != "parallel":
+            raise EnvironmentUnusable("a team is for worlds in which all agents act at once")
+        if unknown := sorted(set(members) - set(world.possible_agents)):
+            raise EnvironmentUnusable(f"team {name}: {', '.join(unknown)} are not among the world's possible agents")
+        self.possible_agents = [*(agent for agent in world.possible_agents if agent not in members), name]
+        spaces = [world.spaces(member) for member in members]
+        self._spaces = Spaces(Tuple([own for own, _ in spaces]), Tuple([own for _, own in spaces]))
+        self._name = name
+        self._members = tuple(members)
+        self._black = {member: _black(own) for member, (own, _) in zip(members, spaces, strict=True)}
+        self._reward = reward
+        self._acting: set[str] = set()
+
+    @override
+    def spaces(self, agent: str) -> Spaces:
+        """Returns the spaces of the team, or of an agent outside of the team."""
+        return self._spaces if agent == self._name else self.world.spaces(agent)
+
+    @override
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Resets the wrapped world; returns the transformed observations."""
+        observations = self.world.reset(seed)
+        self._acting = set(observations) & set(self._members)
+        return self._joined(observations)
+
+    @override
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Takes a step with the actions of the members that act.
+
+        Raises:
+            ValueError: If `reward` is `once`, but the members' rewards differ.
+        """
+        chosen = {agent: action for agent, action in actions.items() if agent != self._name}
+        if self._name in actions:
+            joint = zip(self._members, actions[self._name], strict=True)
+            chosen.update((member, action) for member, action in joint if member in self._acting)
+        acted = self._acting
+        step = self.world.step(chosen)
+        terminated = {member for member in self._members if step.terminateds.get(member)}
+        over = terminated | {member for member in self._members if step.truncateds.get(member)}
+        self._acting = (set(step.observations) & set(self._members)) - over
+        ends = bool(acted) and (step.ended or not self._acting)
+        is_terminated = over == terminated and over >= acted
+        return WorldStep(
+            # While others of the team live on, who has just ended is shown its zeros.
+            self._joined(step.observations if ends else self._without(step.observations, over)),
+            {**self._others(step.rewards), **({self._name: self._paid(step.rewards, acted)} if acted else {})},
+            {**self._others(step.terminateds), **({self._name: True} if ends and is_terminated else {})},
+            {**self._others(step.truncateds), **({self._name: True} if ends and not is_terminated else {})},
+            self._told(step.infos),
+            step.ended,
+        )
+
+    def _paid(self, rewards: Mapping[str, float], acted: set[str]) -> float:
+        if self._reward == "sum":
+            return float(sum(rewards.get(member, 0.0) for member in self._members))
+        given = {float(rewards.get(member, 0.0)) for member in acted}
+        if len(given) > 1:
+            raise ValueError(
+                f"team {self._name}: its members were given {sorted(given)}, and a reward that counts once must be the "
+                "same for all. Say reward: sum"
+            )
+        return given.pop()
+
+    def _joined(self, observations: Mapping[str, Any]) -> dict[str, Any]:
+        """Joins the members' observations to one team observation, if any member has one."""
+        joined = self._others(observations)
+        if any(member in observations for member in self._members):
+            joined[self._name] = tuple(
+                observations[member] if member in observations else map_tree(np.copy, self._black[member])
+                for member in self._members
+            )
+        return joined
+
+    def _others(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the entries of agents outside of the team."""
+        return {agent: value for agent, value in told.items() if agent not in self._members}
+
+    def _without(self, told: Mapping[str, Any], agents: set[str]) -> dict[str, Any]:
+        return {agent: value for agent, value in told.items() if agent not in agents}
+
+    def _told(self, infos: Mapping[str, Info]) -> dict[str, Info]:
+        """Merges the members' infos into the team's info, under the keys `member/key`."""
+        members = {f"{member}/{key}": value for member in self._members for key, value in infos.get(member, {}).items()}
+        return {**self._others(infos), **({self._name: members} if members else {})}
+
+
+def _black(space: Space[Any]) -> Any:
+    """Returns a zero observation of a space, with all actions allowed by an action mask."""
+    zeros = map_tree(lambda leaf: leaf[0], empty_batch(space, 1))
+    if has_action_mask(space):
+        zeros[ACTION_MASK] = np.ones_like(zeros[ACTION_MASK])
+    return zeros
+
+
+def _widest(spaces: Sequence[Space[Any]]) -> Box:
+    """Returns the smallest Box for zero-padded observations of all spaces."""
+    if not all(isinstance(space, Box) for space in spaces) or len({len(space.shape) for space in spaces}) > 1:
+        raise EnvironmentUnusable(f"padded observations are Boxes with as many axes, not {spaces[0]} and others")
+    shape = np.max([space.shape for space in spaces], axis=0)
+    gaps = [[(0, most - size) for most, size in zip(shape, space.shape, strict=True)] for space in spaces]
+    low = np.min([np.pad(space.low, gap) for space, gap in zip(spaces, gaps, strict=True)], axis=0)
+    high = np.max([np.pad(space.high, gap) for space, gap in zip(spaces, gaps, strict=True)], axis=0)
+    return Box(low, high, dtype=spaces[0].dtype)
+
+
+def _widest_action(spaces: Sequence[Space[Any]]) -> Box:
+    """Returns the smallest Box for padded actions of all spaces, each in the leading entries of every axis.
+
+    Each entry has the bounds of the agents whose action spaces include it, which must be equal: policies act in units
+    of these bounds.
+    """
+    boxes = [space for space in spaces if isinstance(space, Box)]
+    widest = _widest(boxes)
+    low, high = np.zeros(widest.shape, widest.dtype), np.zeros(widest.shape, widest.dtype)
+    for box in boxes:
+        low[_within(box)], high[_within(box)] = box.low, box.high
+    if any((low[_within(box)] != box.low).any() or (high[_within(box)] != box.high).any() for box in boxes):
+        raise EnvironmentUnusable(
+            "padded actions have the same bounds for all agents that have them; those of the world's agents are "
+            f"{', '.join(dict.fromkeys(map(str, boxes)))}"
+        )
+    return Box(low, high, dtype=widest.dtype)
+
+
+def _within(space: Space[Any]) -> tuple[slice, ...]:
+    """Returns the slices of a Box's entries within a padded Box."""
+    return tuple(slice(size) for size in space.shape or ())

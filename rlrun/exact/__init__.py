@@ -1,0 +1,1 @@
+"""Exact solutions: optimal values, certificates, exploitability, and estimates of policies from data."""

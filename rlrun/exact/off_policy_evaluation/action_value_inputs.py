@@ -1,0 +1,154 @@
+"""Inputs of fitted Q functions: encoded observations and actions of recorded rows (torch)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower, network_spec
+from rlrun.engine.nn.observation_leaves import encoded_leaves, observation_leaves
+from rlrun.engine.policy.action_masks import policy_leaves
+from rlrun.engine.policy.observation_filter import ObservationFilter
+from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows, blocks
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.exact.off_policy_evaluation.judged_policy import JudgedActions
+
+RunNetworks = Callable[[Any], Tensor]
+"""Runs M networks on inputs, a tree of [B, 1, ...], and returns their outputs [M, B, K]."""
+
+
+def plain_model(model: ModelConfig, hiddens: tuple[int, ...]) -> ModelConfig:
+    """Feed-forward network settings with the encodings of observations of a policy's settings."""
+    return ModelConfig(
+        hiddens=hiddens,
+        activation="relu",
+        observations=model.observations,
+        encoders=model.encoders,
+        conv=model.conv,
+    )
+
+
+class NormalizedInputs:
+    """Network inputs whose numbers are normalised by their moments over all recorded rows.
+
+    Args:
+        leaves: The tree of `ObservationLeaf`.
+        gathered: Gathers raw arrays, a tree of [B, ...] with at least the parts of `leaves`, of the rows [B].
+        num_rows: Number of recorded rows.
+    """
+
+    def __init__(self, leaves: Any, gathered: Callable[[Rows], Any], num_rows: int) -> None:
+        self._filter = ObservationFilter(leaves)
+        moments: dict[str, Moments] = {}
+        for rows in blocks(np.arange(num_rows)):
+            for name, column in self._filter.columns(gathered(rows)).items():
+                own = Moments.of(column, 1)
+                moments[name] = moments[name].merged(own) if name in moments else own
+        self._filter.load(moments)
+
+    def __call__(self, arrays: Any) -> Any:
+        """Normalises raw arrays [B, ...], and returns them as tensors [B, 1, ...]."""
+        return map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], self._filter(arrays))
+
+
+class ActionValueInputs(ABC):
+    """Inputs of Q functions for the rows of recorded episodes, and the reading of their outputs.
+
+    Attributes:
+        spec: Architecture of a Q function.
+    """
+
+    spec: NetworkSpec
+
+    @abstractmethod
+    def q(self, run: RunNetworks, rows: Rows) -> Tensor:
+        """Values of the recorded actions, [M, B]."""
+
+    @abstractmethod
+    def v(self, run: RunNetworks, rows: Rows, sample: int | None = None) -> Tensor:
+        """Values of the observations under the judged policy, [M, B].
+
+        Args:
+            run: Runs the Q functions.
+            rows: The rows, [B].
+            sample: Index of the sampled actions that stand for the expectation; None for the mean over all samples.
+        """
+
+
+class DiscreteInputs(ActionValueInputs):
+    """Inputs of Q functions with an output for each Discrete action, whose expectation is exact.
+
+    Args:
+        spaces: Observation and action space.
+        model: Network settings.
+        episodes: The recorded episodes.
+        judged: Actions of the judged policy.
+    """
+
+    def __init__(self, spaces: Spaces, model: ModelConfig, episodes: RecordedEpisodes, judged: JudgedActions) -> None:
+        assert judged.probabilities is not None
+        leaves = encoded_leaves(policy_leaves(*spaces, model, normalize_observations=True))
+        space: Any = spaces.action
+        self.spec = network_spec(leaves, model, _tower(int(space.n)))
+        self._observations = episodes.observations
+        self._normalized = NormalizedInputs(leaves, episodes.observations, episodes.num_rows)
+        self._actions = torch.as_tensor(episodes.actions.astype(np.int64) - int(space.start))
+        self._probabilities = torch.as_tensor(judged.probabilities)
+
+    @override
+    def q(self, run: RunNetworks, rows: Rows) -> Tensor:
+        outputs = run(self._normalized(self._observations(rows)))
+        actions = self._actions[rows].expand(len(outputs), -1)
+        return outputs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+
+    @override
+    def v(self, run: RunNetworks, rows: Rows, sample: int | None = None) -> Tensor:
+        return (run(self._normalized(self._observations(rows))) * self._probabilities[rows]).sum(-1)
+
+
+class SampledInputs(ActionValueInputs):
+    """Inputs of Q functions of observation and action, with expectations over sampled actions of the judged policy.
+
+    Args:
+        spaces: Observation and action space.
+        model: Network settings.
+        episodes: The recorded episodes.
+        judged: Actions of the judged policy.
+    """
+
+    def __init__(self, spaces: Spaces, model: ModelConfig, episodes: RecordedEpisodes, judged: JudgedActions) -> None:
+        observed = encoded_leaves(policy_leaves(*spaces, model, normalize_observations=True))
+        leaves = (observed, observation_leaves(spaces.action, {}, normalize=True))
+        self.spec = network_spec(leaves, model, _tower(1))
+        self._episodes, self._sampled = episodes, judged.sampled
+        self._normalized = NormalizedInputs(leaves, self._taken, episodes.num_rows)
+
+    @override
+    def q(self, run: RunNetworks, rows: Rows) -> Tensor:
+        return run(self._normalized(self._taken(rows))).squeeze(-1)
+
+    @override
+    def v(self, run: RunNetworks, rows: Rows, sample: int | None = None) -> Tensor:
+        observations = self._episodes.observations(rows)
+        chosen = self._sampled if sample is None else [self._sampled[sample % len(self._sampled)]]
+        actions = [map_tree(lambda leaf: leaf[rows], each) for each in chosen]
+        values = [run(self._normalized((observations, each))).squeeze(-1) for each in actions]
+        return torch.stack(values).mean(0)
+
+    def _taken(self, rows: Rows) -> Any:
+        return self._episodes.observations(rows), self._episodes.acted(rows)
+
+
+def _tower(outputs: int) -> Tower:
+    return Tower((Head("outputs", "q_head", outputs),))

@@ -1,0 +1,228 @@
+"""Off-policy evaluation of a policy: all estimators on recorded episodes, with remarks on what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rlrun.engine.functional.episode_returns import Doubles
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.exact.off_policy_evaluation.action_value_inputs import DiscreteInputs, SampledInputs, plain_model
+from rlrun.exact.off_policy_evaluation.estimated_behavior import EstimatedBehavior
+from rlrun.exact.off_policy_evaluation.estimators import (
+    ValueEstimate,
+    WeighedEpisodes,
+    direct_method,
+    doubly_robust,
+    importance_sampling,
+    mean_weight,
+    per_decision_importance_sampling,
+    with_closing_values,
+)
+from rlrun.exact.off_policy_evaluation.fitted_q import FitSettings, FittedQ
+from rlrun.exact.off_policy_evaluation.judged_policy import JudgedActions, JudgedPolicy
+from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.spaces import Spaces
+
+LEAST_EFFECTIVE_SIZE = 10
+"""Effective sample size below which weighted estimates are refused."""
+
+FOLDS = 2
+"""Number of parts of the episodes; the model of the doubly robust estimates is fitted to the other parts."""
+
+REPLICATES = 8
+"""Number of fits on resampled episodes, for the interval of fitted Q evaluation."""
+
+IS, PER_DECISION, DR = "importance sampling", "per-decision importance sampling", "doubly robust"
+DM, FQE = "direct method", "fitted Q evaluation"
+
+LARGEST_WEIGHT_ERROR = 0.1
+"""Difference between a mean importance weight and its expectation 1 that is remarked on, if it is no chance."""
+
+LACKS_SUPPORT = (
+    "the mean importance weight is not 1: the data lack episodes of the judged policy's kind, and weights of whole "
+    "episodes mislead"
+)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Row of an off-policy evaluation.
+
+    Attributes:
+        estimator: Name of the estimator.
+        estimate: The estimate; None if it is refused.
+        effective_size: Effective number of episodes of the importance weights; None without weights.
+        remarks: Assumptions and weaknesses of this estimate.
+    """
+
+    estimator: str
+    estimate: ValueEstimate | None
+    effective_size: float | None
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PolicyEvaluation:
+    """Off-policy evaluation of one policy.
+
+    Attributes:
+        policy: Kind of the judged actions: `stochastic`, `greedy` or `deterministic`.
+        gamma: Discount factor.
+        mean_weight: Mean importance weight of whole episodes, 1 in expectation; None without importance weights.
+        judgements: The estimates.
+        remarks: Remarks on all of them.
+    """
+
+    policy: str
+    gamma: float
+    mean_weight: ValueEstimate | None
+    judgements: tuple[Judgement, ...]
+    remarks: tuple[str, ...]
+
+    def judged_by(self, estimator: str) -> Judgement | None:
+        """The row of an estimator; None if there is none."""
+        return next((row for row in self.judgements if row.estimator == estimator), None)
+
+
+@dataclass(frozen=True)
+class FittedValues:
+    """Values of the judged policy by fitted Q evaluation.
+
+    Attributes:
+        q: Value of each recorded action by a fit without its episode, [N].
+        v: Value of each observation by a fit without its episode, [N]; 0 where the episode has terminated.
+        estimate: Mean initial value by the fit to all episodes.
+    """
+
+    q: Doubles
+    v: Doubles
+    estimate: ValueEstimate
+
+
+class OffPolicyEvaluator:
+    """Evaluator of policies on recorded episodes.
+
+    Args:
+        episodes: The recorded episodes, two or more.
+        spaces: Observation and action space.
+        model: Network settings of a policy, of which the encodings of observations are used.
+        gamma: Discount factor.
+        settings: Settings of fitted Q evaluation.
+        seed: Seed of the fits.
+    """
+
+    def __init__(
+        self,
+        episodes: RecordedEpisodes,
+        spaces: Spaces,
+        model: ModelConfig,
+        gamma: float,
+        *,
+        settings: FitSettings,
+        seed: int,
+    ) -> None:
+        self._episodes = episodes
+        self._spaces = spaces
+        self._model = plain_model(model, settings.hiddens)
+        self._gamma = gamma
+        self._settings = settings
+        self._seed = seed
+
+    def evaluate(self, policy: JudgedPolicy) -> PolicyEvaluation:
+        """Evaluates a policy by all estimators that its kind of actions allows."""
+        judged = policy.on(self._episodes)
+        fitted = self._fitted_values(judged)
+        memory = ("the Q function does not see the policy's memory",) if policy.has_memory else ()
+        direct = direct_method(fitted.v[self._episodes.first_rows])
+        rows = [
+            Judgement(DM, direct, None, ("interval without the error of the fit", *memory)),
+            Judgement(FQE, fitted.estimate, None, (f"interval by {REPLICATES} fits to resampled episodes", *memory)),
+        ]
+        remarks, weight = self._remarks_on_ends(), None
+        if judged.log_probs is None:
+            reason = "has no log-probabilities in closed form" if policy.title == "stochastic" else "is deterministic"
+            remarks = (f"the judged policy {reason}: there are no importance weights", *remarks)
+        else:
+            weighed = self._weighed(judged.log_probs, fitted)
+            weight = mean_weight(weighed)
+            rows = [*self._by_weights(weighed, fitted), *rows]
+            if _misses_one(weight):
+                remarks = (LACKS_SUPPORT, *remarks)
+        return PolicyEvaluation(policy.title, self._gamma, weight, tuple(rows), remarks)
+
+    @cached_property
+    def _behavior(self) -> tuple[Doubles, tuple[str, ...]]:
+        """Log-probabilities of the behavior policy, [N], and the remark if they are estimated."""
+        episodes, stored = self._episodes, self._episodes.log_probs
+        if stored is not None and np.isfinite(stored[episodes.valid]).all():
+            return stored, ()
+        estimated = EstimatedBehavior(self._spaces, self._model, episodes, self._seed)
+        return estimated.log_probs(), ("behavior estimated by cloning",)
+
+    def _fitted_values(self, judged: JudgedActions) -> FittedValues:
+        """Fits Q functions to all episodes, to the complement of each fold, and to resampled episodes."""
+        episodes = self._episodes
+        is_discrete = judged.probabilities is not None
+        inputs = (DiscreteInputs if is_discrete else SampledInputs)(self._spaces, self._model, episodes, judged)
+        draws, number = generator(self._seed, "samples of episodes"), episodes.num_episodes
+        folds = draws.permutation(number) % FOLDS
+        resampled = draws.multinomial(number, np.full(number, 1 / number), size=REPLICATES).astype(np.float64)
+        weights = np.concatenate([np.ones((1, number)), folds != np.arange(FOLDS)[:, None], resampled])
+        fitted = FittedQ(inputs, episodes, weights, self._gamma, self._settings, self._seed)
+        q, v = fitted.q(), fitted.v()
+        initial = v[:, episodes.first_rows]
+        replicates = (resampled * initial[1 + FOLDS :]).sum(-1) / number
+        own = 1 + folds[episodes.episode_of_row], np.arange(episodes.num_rows)
+        # Hao et al., arXiv:2102.03607: the spread of the fits to resampled episodes is that of the fit itself.
+        return FittedValues(q[own], v[own], ValueEstimate(float(initial[0].mean()), replicates))
+
+    def _weighed(self, log_probs: Doubles, fitted: FittedValues) -> WeighedEpisodes:
+        episodes, (behavior, _) = self._episodes, self._behavior
+        ratios = np.where(episodes.valid, log_probs - behavior, 0.0)
+        closing = np.zeros(episodes.num_episodes) if self._gamma == 1.0 else fitted.v[episodes.final_rows]
+        rewards = episodes.time_major(episodes.rewards)
+        bootstrapped = with_closing_values(rewards, episodes.lengths, closing, self._gamma)
+        return WeighedEpisodes(bootstrapped, episodes.time_major(ratios), self._gamma)
+
+    def _by_weights(self, weighed: WeighedEpisodes, fitted: FittedValues) -> Iterator[Judgement]:
+        """Estimates with importance weights: weighted ones are refused below the least effective sample size."""
+        q, v = self._episodes.time_major(fitted.q), self._episodes.time_major(fitted.v)
+        _, remarks = self._behavior
+        for is_weighted in (False, True):
+            estimates = {
+                IS: importance_sampling(weighed, weighted=is_weighted),
+                PER_DECISION: per_decision_importance_sampling(weighed, weighted=is_weighted),
+                DR: doubly_robust(weighed, q, v, weighted=is_weighted),
+            }
+            for name, estimate in estimates.items():
+                title = f"weighted {name}" if is_weighted else name
+                size = estimate.effective_size
+                if size is not None and size < LEAST_EFFECTIVE_SIZE:
+                    what = "refused" if is_weighted else "not to be relied on"
+                    reason = f"{what}: effective sample size below {LEAST_EFFECTIVE_SIZE}"
+                    yield Judgement(title, None if is_weighted else estimate, size, (reason, *remarks))
+                else:
+                    yield Judgement(title, estimate, size, remarks)
+
+    def _remarks_on_ends(self) -> tuple[str, ...]:
+        """Remark on the values with which truncated episodes end."""
+        number = int(np.count_nonzero(~self._episodes.terminated))
+        if not number:
+            return ()
+        counted = f"{number:,} of {self._episodes.num_episodes:,} episodes are truncated"
+        if self._gamma == 1.0:
+            return (f"{counted}; without a discount no value follows them",)
+        return (f"{counted}; the fitted value of the final observation follows them",)
+
+
+def _misses_one(weight: ValueEstimate) -> bool:
+    low, high = weight.ci95
+    return abs(weight.value - 1) > LARGEST_WEIGHT_ERROR and not low <= 1 <= high

@@ -1,0 +1,1 @@
+"""Experiments: specs, search, runs and their trials, on this machine or a cluster."""

@@ -1,0 +1,238 @@
+"""Lifecycle of Ray: start, join and stop, without Ray's output and with its auth token; no process outlives the run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rlrun.engine.actors import private_ray
+from rlrun.engine.messages.errors import RayEnded, UsageError
+from rlrun.experiments.cluster.gcs_watch import GcsWatch
+from rlrun.experiments.cluster.resources import Capacity, check_fits, machine_cpus, ray_cpus
+from rlrun.experiments.cluster.shipping import code_environment
+from rlrun.experiments.spec.experiment import Experiment, TrialSpec
+
+# Rollouts pass through the object store a few at a time; Ray's own default, 30 % of the memory, starves the learner.
+OBJECT_STORE_SHARE = 0.15
+OBJECT_STORE_MAX_BYTES = 2 * 2**30
+OBJECT_STORE_MIN_BYTES = 100 * 2**20
+
+CONNECT_TIMEOUT_S = 10.0
+"""Timeout in seconds for the connection to a cluster."""
+
+# Environment variables that Ray and Tune read; those that the user has set are kept.
+SWITCHES = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trial writes its own result files
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # signals are ours
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path in a spec means the same in both executors
+    "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's own state is never read
+    "RAY_RUNTIME_ENV_IGNORE_GITIGNORE": "1",  # a user's package may need files that git ignores
+    "TUNE_MAX_PENDING_TRIALS_PG": "16",  # actors that start at the same time; with a searcher it would be one
+    "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "60",
+}
+
+
+class RaySession:
+    """Context manager for Ray: `start` starts or joins Ray, the exit stops or leaves Ray.
+
+    A Ray that the process has already started or joined is used and left running. With an address the cluster there is
+    joined, and the user's own modules are shipped to its machines. Otherwise a private Ray is started on this machine.
+    Its number of CPUs is that of the machine's cores, or what the largest trial needs. The latter can be larger, since
+    a trial's own process shares the cores with its workers.
+
+    Args:
+        trials: The trials.
+        address: A Ray cluster's address, or None.
+        experiments: The experiments of the trials, whose modules are shipped to a cluster.
+        lost: Callback, in another thread, for the death of the gcs_server of a Ray started here.
+    """
+
+    def __init__(
+        self,
+        trials: Sequence[TrialSpec],
+        address: str | None = None,
+        experiments: Sequence[Experiment] = (),
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._trials = trials
+        self._address = address
+        self._experiments = experiments
+        self._lost = lost
+        self._watch: GcsWatch | None = None
+        self._started = False
+        self._is_ours = False
+        self._code: dict[str, Any] = {}
+
+    def __enter__(self) -> RaySession:
+        """Collects the modules to ship; does not start Ray yet."""
+        if self._address is not None:
+            self._code = code_environment(self._experiments)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stops or leaves Ray by `close`."""
+        self.close()
+
+    def start(self, say: Callable[[str], object] = warnings.warn) -> None:
+        """Starts or joins Ray; no effect in a session that has already done so.
+
+        Args:
+            say: Callback with a message if the start is unusually slow.
+
+        Raises:
+            EnvironmentUnusable: If Ray does not start.
+            UsageError: If a trial's resources can never be provided, or there is no cluster at the address.
+        """
+        if self._started:
+            return
+        for name, value in SWITCHES.items():
+            os.environ.setdefault(name, value)
+        private_ray.prepare_environment(loopback=self._address is None)
+        import ray
+
+        if ray.is_initialized():
+            if self._address is not None:
+                raise UsageError(
+                    f"this process belongs to a Ray already and cannot join the one at {self._address} as well"
+                )
+        elif self._address is None:
+            self._is_ours = True
+            cpus = round(ray_cpus(self._trials, machine_cpus()))
+            private_ray.start(cpus, _object_store_bytes(), quiet=False, say=say)
+            self._watch = GcsWatch(self._lost)
+        else:
+            self._is_ours = True
+            _join(self._address, self._code)
+            check_fits(self._trials, cluster_capacity(f"the cluster at {self._address}"))
+        self._started = True
+
+    @property
+    def spans_machines(self) -> bool:
+        """Whether trials may run on other machines; always True on a joined cluster, which may grow."""
+        return self._address is not None or len(cluster_capacity("").cpus) > 1
+
+    def close(self) -> None:
+        """Stops or leaves Ray if this session started or joined it; the trials' processes end with it."""
+        if self._watch is not None:
+            self._watch.close()
+        if self._is_ours:
+            private_ray.stop()
+        self._started = self._is_ours = False
+
+
+def has_ended() -> bool:
+    """Whether the node of this process's Ray on this machine is dead, a state in which calls to Ray raise no error."""
+    import ray
+
+    here = ray.get_runtime_context().get_node_id()
+    return not any(node["Alive"] and node["NodeID"] == here for node in ray.nodes())
+
+
+def end_of_ray(server: str) -> RayEnded:
+    """Error for a run after the death of a Ray server on this machine."""
+    return RayEnded(f"Ray has ended on this machine while trials ran: its {server} was killed or has crashed")
+
+
+def belongs_to_ray() -> bool:
+    """Whether this process has started or joined Ray; does not import ray."""
+    if "ray" not in sys.modules:
+        return False
+    import ray
+
+    return bool(ray.is_initialized())
+
+
+def warn_if_open_to_everyone() -> None:
+    """Warns if the user has disabled Ray's token authentication."""
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
+        warnings.warn(
+            "RAY_AUTH_MODE=disabled: anyone who can reach this machine's ports can run code in this run", stacklevel=2
+        )
+
+
+def cluster_capacity(place: str) -> Capacity:
+    """CPUs and GPUs of the living nodes of this process's Ray cluster.
+
+    Args:
+        place: Name of the cluster in messages.
+    """
+    import ray
+
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return Capacity(
+        cpus=tuple(node.get("CPU", 0.0) for node in nodes),
+        gpus=tuple(node.get("GPU", 0.0) for node in nodes),
+        place=place,
+        shares_trial_cpu=False,
+    )
+
+
+def _join(address: str, code: dict[str, Any]) -> None:
+    """Joins a Ray cluster, and ships the user's modules to all machines.
+
+    Raises:
+        UsageError: If there is no cluster, or the connection is rejected.
+    """
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        ray.init(address=address, runtime_env=code)
+    except (ConnectionError, ValueError, RuntimeError, RayError) as error:
+        raise UsageError(
+            f"the Ray cluster at {address} cannot be joined: {error}. Its token must be this process's (RAY_AUTH_TOKEN "
+            "or RAY_AUTH_TOKEN_PATH), and this machine one of its nodes (ray start --address=...)"
+        ) from error
+
+
+def demand_cluster(address: str) -> None:
+    """Raises an error early for an unreachable cluster address, which Ray itself would retry for a long time.
+
+    Raises:
+        UsageError: If no server listens there, this process has no token, or the address is of Ray Client.
+    """
+    if address.startswith("ray://"):
+        raise UsageError(
+            f"--address {address}: trials are driven from a node of the cluster, not through Ray Client; run rlrun on "
+            "one, with --address auto"
+        )
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
+        raise UsageError(
+            "a cluster is joined with its token only: unset RAY_AUTH_MODE, which is disabled, and set RAY_AUTH_TOKEN"
+        )
+    if private_ray.is_bound_to_this_machine():
+        raise UsageError(
+            "this process has had a Ray for this machine alone, and cannot join a cluster any more: use a new process"
+        )
+    if not private_ray.has_token():
+        raise UsageError(
+            "a cluster is joined with its token only, and there is none here: set RAY_AUTH_TOKEN, or "
+            "RAY_AUTH_TOKEN_PATH to a file (`ray get-auth-token` shows it on a node that has it)"
+        )
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"there is no Ray cluster at the address {address}: {error}") from error
+
+
+def _object_store_bytes() -> int:
+    """Size of Ray's object store in bytes: a fraction of the memory, limited by the free space of /dev/shm."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    shared = Path("/dev/shm")
+    room = shutil.disk_usage(shared).free if shared.is_dir() else memory
+    wanted = min(OBJECT_STORE_MAX_BYTES, OBJECT_STORE_SHARE * memory, 0.8 * room)
+    return int(max(OBJECT_STORE_MIN_BYTES, wanted))

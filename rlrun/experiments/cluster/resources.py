@@ -1,0 +1,231 @@
+"""Resource requirements (CPUs, GPUs) of trials, and feasibility on a machine or cluster."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from typing_extensions import override
+
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.spec.experiment import TrialSpec
+
+
+@dataclass(frozen=True)
+class TrialResources:
+    """CPUs and GPUs allocated to a running trial.
+
+    Attributes:
+        cpus: CPUs of the trial's own process, which learns and samples without remote learners and workers.
+        gpus: GPUs of the trial's own process.
+        num_workers: Number of remote rollout workers.
+        cpus_per_worker: CPUs of each rollout worker.
+        num_learners: Number of remote learners of all policies.
+        cpus_per_learner: CPUs of each learner; the maximum over policies.
+        gpus_per_learner: GPUs of each learner; the maximum over policies.
+    """
+
+    cpus: float
+    gpus: float
+    num_workers: int
+    cpus_per_worker: float
+    num_learners: int
+    cpus_per_learner: float
+    gpus_per_learner: float
+
+    @classmethod
+    def of(cls, trial: TrialSpec) -> TrialResources:
+        """Computes the resource requirements of a trial."""
+        sampling, settings = trial.config, list(trial.settings.values())
+        elsewhere = [config for config in settings if config.num_learners]
+        return cls(
+            cpus=trial.resources.cpus,
+            gpus=sum(config.num_gpus for config in settings if not config.num_learners),
+            num_workers=sampling.num_workers,
+            cpus_per_worker=sampling.num_cpus_per_worker,
+            num_learners=sum(config.num_learners for config in elsewhere),
+            cpus_per_learner=max(config.cpus_per_learner for config in elsewhere or settings),
+            gpus_per_learner=max((config.gpus_per_learner for config in elsewhere), default=0.0),
+        )
+
+    @property
+    def total_cpus(self) -> float:
+        """Total CPUs of the trial's process, rollout workers and learners."""
+        return self.cpus + self.num_workers * self.cpus_per_worker + self.num_learners * self.cpus_per_learner
+
+    @property
+    def total_gpus(self) -> float:
+        """Total GPUs of the trial's process and learners."""
+        return self.gpus + self.num_learners * self.gpus_per_learner
+
+    def bundles(self) -> list[dict[str, float]]:
+        """Bundles of Ray's placement group: the trial's process, then each learner, then each rollout worker."""
+        return [
+            _bundle(self.cpus, self.gpus),
+            *([_bundle(self.cpus_per_learner, self.gpus_per_learner)] * self.num_learners),
+            *([_bundle(self.cpus_per_worker, 0.0)] * self.num_workers),
+        ]
+
+    @override
+    def __str__(self) -> str:
+        needs = f"{_number(self.total_cpus)} CPUs and {_number(self.total_gpus)} GPUs"
+        parts = [f"{_number(self.cpus)} for the trial"]
+        if self.num_learners:
+            parts.append(f"{self.num_learners} x {_number(self.cpus_per_learner)} for learners")
+        if self.num_workers:
+            parts.append(f"{self.num_workers} x {_number(self.cpus_per_worker)} for workers")
+        return f"{needs}: {' + '.join(parts)}" if len(parts) > 1 else needs
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Capacity of a machine or cluster: CPUs and GPUs of each node.
+
+    Attributes:
+        cpus: CPUs of each node.
+        gpus: GPUs of each node.
+        place: Name of the machine or cluster in messages: "this machine" or "the cluster at 10.0.0.1:6379".
+        shares_trial_cpu: Whether a trial's own process may share the CPUs of its workers and learners. True on a
+            single machine, where the process is mostly idle; False on a cluster, which other users share.
+    """
+
+    cpus: tuple[float, ...]
+    gpus: tuple[float, ...]
+    place: str
+    shares_trial_cpu: bool
+
+    @override
+    def __str__(self) -> str:
+        has = f"{self.place} has {_number(sum(self.cpus))} CPUs and {_number(sum(self.gpus))} GPUs"
+        nodes = f"{len(self.cpus)} nodes with {_number(max(self.cpus, default=0))} CPUs at most"
+        return f"{has} on {nodes}" if len(self.cpus) > 1 else has
+
+    def fits(self, needs: TrialResources) -> bool:
+        """Whether a trial fits the total capacity, without other load.
+
+        On a single machine the workers and learners together must fit its CPUs, and separately the trial's own
+        process. On a cluster all processes must fit together, each of them on one node.
+        """
+        return needs.num_workers <= self.room_for_workers(needs)
+
+    def room_for_workers(self, needs: TrialResources) -> float:
+        """Maximum number of rollout workers next to a trial's process and learners; -1 if these alone do not fit."""
+        room = -1.0
+        each = needs.cpus_per_worker
+        for left in self._cpus_left(needs, needs.num_learners):
+            room = max(room, sum(math.floor(free / each + 1e-9) for free in left) if each else math.inf)
+        return room
+
+    def room_for_learners(self, needs: TrialResources) -> int:
+        """Maximum number of learners next to a trial's own process; -1 if the process alone does not fit."""
+        fitting = [number for number in range(needs.num_learners + 1) if any(self._cpus_left(needs, number))]
+        return max(fitting, default=-1)
+
+    def _cpus_left(self, needs: TrialResources, num_learners: int) -> Iterator[list[float]]:
+        """Yields the remaining CPUs of each node for workers, for each possible node of the trial's process."""
+        for node, (cpus, gpus) in enumerate(zip(self.cpus, self.gpus, strict=True)):
+            if needs.cpus > cpus or needs.gpus > gpus:
+                continue
+            left, left_gpus = list(self.cpus), list(self.gpus)
+            left[node] -= 0 if self.shares_trial_cpu else needs.cpus
+            left_gpus[node] -= needs.gpus
+            if all(_take_place(needs, left, left_gpus) for _ in range(num_learners)):
+                yield left
+
+
+def _take_place(needs: TrialResources, cpus: list[float], gpus: list[float]) -> bool:
+    """Allocates one learner on the feasible node with most free CPUs; returns False without such a node."""
+    fitting = [
+        node
+        for node, (free, free_gpus) in enumerate(zip(cpus, gpus, strict=True))
+        if needs.cpus_per_learner <= free + 1e-9 and needs.gpus_per_learner <= free_gpus + 1e-9
+    ]
+    if not fitting:
+        return False
+    node = max(fitting, key=lambda node: cpus[node])
+    cpus[node] -= needs.cpus_per_learner
+    gpus[node] -= needs.gpus_per_learner
+    return True
+
+
+def check_fits(trials: Iterable[TrialSpec], capacity: Capacity) -> None:
+    """Raises an error for a trial with infeasible resources, which would be pending for ever.
+
+    Args:
+        trials: The trials about to run.
+        capacity: The machine or cluster.
+
+    Raises:
+        UsageError: If a trial is infeasible; the message has the first such trial and the numbers.
+    """
+    unfit = [trial for trial in trials if not capacity.fits(TrialResources.of(trial))]
+    if not unfit:
+        return
+    needs = TrialResources.of(unfit[0])
+    others = f" (and {len(unfit) - 1} more)" if len(unfit) > 1 else ""
+    raise UsageError(f"trial {unfit[0].name}{others} needs {needs}; {capacity}{_advice(needs, capacity)}")
+
+
+def machine_capacity(needs_gpus: bool) -> Capacity:
+    """Capacity of this machine: CPUs and GPUs available to this process.
+
+    Args:
+        needs_gpus: Whether a trial needs a GPU; torch is imported to count them only then.
+    """
+    gpus = 0
+    if needs_gpus:
+        import torch
+
+        gpus = torch.cuda.device_count()
+    return Capacity(cpus=(float(machine_cpus()),), gpus=(float(gpus),), place="this machine", shares_trial_cpu=True)
+
+
+def ray_cpus(trials: Sequence[TrialSpec], cores: int) -> float:
+    """Number of CPUs for a private Ray: the maximum of the machine's cores and the largest trial's CPUs.
+
+    Args:
+        trials: The trials that will run; each fits the machine.
+        cores: The machine's cores.
+    """
+    return float(max([cores, *(math.ceil(TrialResources.of(trial).total_cpus) for trial in trials)]))
+
+
+def machine_cpus() -> int:
+    """Number of cores available to this process, by CPU affinity and the container's quota."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS has no affinity
+        cores = os.cpu_count() or 1
+    quota = container_quota(Path("/sys/fs/cgroup/cpu.max"))
+    return cores if quota is None else max(1, min(cores, math.floor(quota)))
+
+
+def container_quota(cpu_max: Path) -> float | None:
+    """Parses the CPU limit of a container in cgroup v2's "QUOTA PERIOD" (microseconds); None for no limit."""
+    try:
+        quota, period = cpu_max.read_text().split()
+    except (OSError, ValueError):
+        return None
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def _advice(needs: TrialResources, capacity: Capacity) -> str:
+    """Advice on the settings to lower, with feasible values."""
+    if needs.gpus > max(capacity.gpus, default=0) or needs.total_gpus > sum(capacity.gpus):
+        return "; lower num_gpus"
+    room = capacity.room_for_workers(needs)
+    if room >= 0:
+        return f"; num_workers can be {room:g} at most, or lower num_cpus_per_worker"
+    learners = capacity.room_for_learners(needs)
+    return "; lower resources.cpus" if learners < 0 else f"; num_learners can be {learners} at most"
+
+
+def _bundle(cpus: float, gpus: float) -> dict[str, float]:
+    return {"CPU": cpus, "GPU": gpus} if gpus else {"CPU": cpus}
+
+
+def _number(value: float) -> str:
+    return f"{value:g}"

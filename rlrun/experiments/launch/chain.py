@@ -1,0 +1,55 @@
+"""Chains of runs, the stages of an experiment: each run begins where the one before ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from rlrun.engine.messages.errors import RunDamaged, UsageError
+from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
+from rlrun.experiments.spec.experiment import TrialSpec
+
+
+def following(run: RunDirectory) -> Iterator[RunDirectory]:
+    """Yields the runs in the same folder that begin after a run, in the order of the chain."""
+    siblings = []
+    for path in sorted(run.path.parent.glob(f"*/{RUN_FILE}")):
+        with suppress(UsageError, RunDamaged):  # of others
+            siblings.append(RunDirectory.open(path.parent))
+    names = [run.path.name]
+    for name in names:  # which grows
+        for sibling in siblings:
+            if sibling.table.after == name and sibling.path.name not in names:
+                names.append(sibling.path.name)
+                yield sibling
+
+
+def begin_after(run: RunDirectory, trials: list[TrialSpec]) -> None:
+    """Gives each trial of a run that begins after another the final checkpoint of its seed there.
+
+    Args:
+        run: The run.
+        trials: The trials to run. One whose seed failed in the earlier run fails too, and is removed.
+
+    Raises:
+        UsageError: The earlier run is not there, or has not ended.
+    """
+    if run.table.after is None:
+        return
+    earlier = RunDirectory.open(run.path.parent / run.table.after)
+    ends = {trial.seed: trial for trial in earlier.results()}
+    for trial in list(trials):
+        record, end = run.record(trial.name), ends[trial.seed]
+        takes_weights = trial.begins is None or trial.begins.weights
+        if record.from_checkpoint is not None:  # it has begun before
+            continue
+        if end.status == "ERROR":
+            run.mark(trial.name, "ERROR", f"it begins with the end of {earlier.path / end.name}, which failed")
+            trials.remove(trial)
+        elif end.status != "TERMINATED" or (end.checkpoint is None and takes_weights):
+            lacks = f"has not ended: `rlrun resume {earlier.path}`" if end.checkpoint else "has no checkpoint"
+            raise UsageError(f"{run.path / trial.name} begins with the end of {earlier.path / end.name}, which {lacks}")
+        elif takes_weights:
+            begun = replace(record, from_checkpoint=str(end.checkpoint))
+            run.trial_directory(trial.name).write_record(begun)

@@ -1,0 +1,266 @@
+"""Sequential execution of the experiments of one `run` or `resume` call, each by its executor."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from rlrun.engine.envs.vector_env import EnvStartFailed
+from rlrun.engine.kernels.library import why_no_library
+from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
+from rlrun.engine.processes.process_end import end_process
+from rlrun.engine.training.assemble.learner_factory import may_have_kernels
+from rlrun.experiments.cluster.gcs_watch import end_processes
+from rlrun.experiments.cluster.kernels_on_nodes import why_no_kernels_on_nodes
+from rlrun.experiments.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_everyone
+from rlrun.experiments.launch.chain import begin_after
+from rlrun.experiments.launch.local_executor import run_locally
+from rlrun.experiments.runs.active_run import ActiveRun
+from rlrun.experiments.runs.driver_log import DriverLog
+from rlrun.experiments.runs.events import RunFinished, RunStarted, Watcher
+from rlrun.experiments.runs.interrupts import Interrupts
+from rlrun.experiments.runs.outcome import call_failure, with_way_on
+from rlrun.experiments.runs.run_directory import Executor, RunDirectory
+from rlrun.experiments.runs.run_upload import copied
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.runs.trial_status import is_over
+from rlrun.experiments.spec.experiment import Experiment, TrialSpec
+from rlrun.experiments.trial.trial_training import with_update_executor
+
+CANNOT_START = (UsageError, EnvironmentUnusable, EnvStartFailed)
+"""Errors of trials that cannot start: the spec or the env must be corrected, and a new run's directory is deleted."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One experiment of a `run` or `resume` call, with the directory of its run.
+
+    Attributes:
+        directory: Directory of the run.
+        experiment: The experiment.
+        trials: The trials to run; a searcher adds more.
+        executor: Executor of the trials: this process or Ray.
+        resumed: Whether the trials are resumed.
+    """
+
+    directory: RunDirectory
+    experiment: Experiment
+    trials: list[TrialSpec]
+    executor: Executor
+    resumed: bool
+
+    @property
+    def examples(self) -> list[TrialSpec]:
+        """Trials of the experiment; if a searcher suggests them, one example trial."""
+        return self.trials or [self.experiment.first_trial()]
+
+    @property
+    def has_trials(self) -> bool:
+        """Whether there are trials to run; none is left of a stage whose seeds all failed in the one before."""
+        return bool(self.trials) or self.experiment.searches
+
+    @property
+    def uses_ray(self) -> bool:
+        """Whether Ray is needed, to run the trials or for remote workers and learners of a local trial."""
+        return self.executor == "ray" or any(trial.needs_ray for trial in self.trials)
+
+
+def run_all(parts: Sequence[Part], *, address: str | None, eager: bool, watch: Watcher) -> list[TrialResult]:
+    """Runs experiments one after the other, in one Ray session for all of them.
+
+    Raises:
+        RlrunError: The error of `call_failure`; else the first error of an experiment whose trials all failed.
+    """
+    actives: list[ActiveRun] = []
+
+    def on_interrupt() -> None:
+        for active in actives[-1:]:
+            active.stopping()
+
+    interrupts = Interrupts(on_interrupt)
+    with ExitStack() as locks:
+        for part in parts:
+            locks.enter_context(part.directory.locked())
+        try:
+            _run_parts(parts, actives, interrupts, address=address, eager=eager, watch=watch)
+        except UsageError:  # there is no such cluster, or it is too small: nothing has started, so nothing is kept
+            for part in parts:
+                if not part.resumed:
+                    part.directory.discard_if_unbegun()
+            raise
+        except KeyboardInterrupt:  # the second interrupt
+            interrupts.received = interrupts.received or "SIGINT"
+        for part in parts:  # the processes of all trials have ended with Ray
+            part.directory.settle()
+        ends = [part.directory.results() for part in parts]
+    found = [trial for trials in ends for trial in trials]
+    errors = {active.directory.path / name: error for active in actives for name, error in active.errors.items()}
+    fault = next((active.fault for active in actives if active.fault is not None), None)
+    left = [part.directory.path for part, trials in zip(parts, ends, strict=True) if is_left(part, trials)]
+    failure = call_failure(found, left, signal=interrupts.received, fault=fault, errors=errors)
+    for active in actives:
+        if not active.resumed and active.errors and all(isinstance(e, CANNOT_START) for e in active.errors.values()):
+            active.directory.discard_if_unbegun()
+    if failure is not None:
+        raise failure
+    for active, trials in zip(actives, ends, strict=True):
+        if active.errors and all(trial.status == "ERROR" for trial in trials):
+            raise next(iter(active.errors.values()))
+    return found
+
+
+def _run_parts(
+    parts: Sequence[Part],
+    actives: list[ActiveRun],
+    interrupts: Interrupts,
+    *,
+    address: str | None,
+    eager: bool,
+    watch: Watcher,
+) -> None:
+    """Runs experiments until one is stopped; each is appended to `actives` before it starts."""
+    on_ray = [trial for part in parts if part.uses_ray for trial in part.examples]
+    began = time.monotonic()
+    ray = RaySession(
+        on_ray, address, [part.experiment for part in parts], lambda: _end_process(parts, actives[-1], began)
+    )
+    with DriverLog() as log, interrupts, ray as session:
+        for part in parts:
+            begin_after(part.directory, part.trials)
+            active = ActiveRun(
+                part.directory,
+                part.experiment,
+                part.trials,
+                part.resumed,
+                eager,
+                interrupts,
+                log,
+                watch,
+            )
+            actives.append(active)
+            with active.stopping_when_full():
+                _run_part(part, active, session)
+            if active.watch_error is not None:
+                raise active.watch_error
+            if interrupts.received:
+                return
+
+
+def _end_process(parts: Sequence[Part], active: ActiveRun, began: float) -> None:
+    """Ends this process after Ray has lost its gcs_server, since the main thread hangs in a call to Ray.
+
+    Args:
+        parts: All experiments of the call.
+        active: The experiment that is running.
+        began: Start of the call, on the monotonic clock.
+    """
+    end_processes()
+    for part in parts:
+        part.directory.settle()
+    trials = tuple(active.directory.results())
+    active.tell(RunFinished(active.directory.path, trials, time.monotonic() - began))
+    left = [part.directory.path for part in parts if is_left(part, part.directory.results())]
+    failure = with_way_on(end_of_ray("gcs_server"), left)
+    with active.log.speaking():
+        print(f"Error: {failure}", file=sys.stderr, flush=True)
+    end_process(failure)
+
+
+def is_left(part: Part, trials: Sequence[TrialResult]) -> bool:
+    """Whether an experiment has trials that have not ended, or that its searcher has still to suggest."""
+    is_done = all(is_over(trial.status) for trial in trials)
+    return not is_done or still_to_suggest(part.experiment, part.directory) > 0
+
+
+def still_to_suggest(experiment: Experiment, directory: RunDirectory) -> int:
+    """Number of trials that an experiment's searcher has still to suggest."""
+    if not experiment.searches:
+        return 0
+    configurations = {directory.trial(name).configuration for name in directory.table.trials}
+    return max(0, experiment.num_samples - len(configurations)) * len(experiment.seeds)
+
+
+def _run_part(part: Part, active: ActiveRun, session: RaySession) -> None:
+    """Runs one experiment's trials by its executor; sends the events of its start and end to the watcher."""
+    began = time.monotonic()
+    if part.uses_ray:
+        active.log.send_to(part.directory.log)
+    else:
+        active.log.close()
+    active.tell(
+        RunStarted(
+            experiment=part.directory.table.experiment,
+            directory=part.directory.path,
+            executor=part.executor,
+            uses_ray=part.uses_ray,
+            trials=tuple(part.trials),
+            resumed=part.resumed,
+            terminal=active.log.terminal,
+            expected=len(part.trials) + still_to_suggest(part.experiment, part.directory),
+        )
+    )
+    if part.uses_ray:
+        with active.log.speaking():
+            warn_if_open_to_everyone()
+        _start_ray(session, active)
+    if active.interrupts.received:
+        active.stopping()
+    else:
+        with copied(part.directory):
+            _run_trials(part, active, session)
+    active.tell(RunFinished(part.directory.path, tuple(part.directory.results()), time.monotonic() - began))
+
+
+def _start_ray(session: RaySession, active: ActiveRun) -> None:
+    """Starts or joins Ray; meanwhile SIGTERM is handled by Ray.
+
+    Raises:
+        EnvironmentUnusable: If Ray does not start.
+        KeyboardInterrupt: If SIGTERM was received; no trial has started yet.
+    """
+    interrupts = active.interrupts
+
+    def say(sentence: str) -> None:
+        with active.log.speaking():
+            warnings.warn(sentence, stacklevel=2)
+
+    try:
+        session.start(say)
+        interrupts.listen()
+    except SystemExit as error:  # raised by Ray's handler of SIGTERM
+        if error.code != signal.SIGTERM:
+            raise
+        interrupts.received = interrupts.received or signal.SIGTERM.name
+        raise KeyboardInterrupt from None
+
+
+def _why_no_kernels(part: Part, session: RaySession, active: ActiveRun) -> str:
+    """Reason why a machine of the run cannot use the kernels in C; "" if all can, or no trial would."""
+    algorithms = [each for trial in part.examples for each in trial.learns.algorithms.values()]
+    if not any(may_have_kernels(each) and each.config.compile is not False for each in algorithms):
+        return ""
+    if not part.uses_ray or not session.spans_machines:
+        return why_no_library()
+    why_not = why_no_kernels_on_nodes()
+    if why_not:
+        with active.log.speaking():
+            warnings.warn(f"updates are computed by NumPy, not by kernels in C: {why_not}", stacklevel=2)
+    return why_not
+
+
+def _run_trials(part: Part, active: ActiveRun, session: RaySession) -> None:
+    if not part.has_trials:
+        return
+    active.why_no_kernels = _why_no_kernels(part, session, active)
+    active.trials = [with_update_executor(trial, active.why_no_kernels) for trial in active.trials]
+    if part.executor == "ray":
+        from rlrun.experiments.tune.tune_executor import run_under_tune
+
+        run_under_tune(active, session.spans_machines)
+    else:
+        run_locally(active)

@@ -1,0 +1,268 @@
+"""Entry points `run` and `resume` for experiments, used by Python and by the command line.
+
+A single trial without workers runs in this process, and ray is not imported; everything else runs under Ray Tune. The
+training loop, files, checkpoints and events are the same in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rlrun.engine.checkpoint.format import verify_checkpoint
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.trust import refuse_demands_of_run
+from rlrun.experiments.launch.chain import following
+from rlrun.experiments.launch.checks import (
+    check_chains,
+    check_compiler,
+    check_name,
+    check_packages,
+    check_place,
+    choose_executor,
+)
+from rlrun.experiments.launch.measured import with_measured_settings
+from rlrun.experiments.launch.parts import Part, run_all, still_to_suggest
+from rlrun.experiments.launch.rewind import rewind
+from rlrun.experiments.runs.events import Watcher
+from rlrun.experiments.runs.labels import Labels, write_labels
+from rlrun.experiments.runs.run_directory import Executor, RunDirectory, default_runs_dir, follow_import_paths
+from rlrun.experiments.runs.run_upload import copied, is_taken, place_of_copy
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.spec.experiment import Experiment, TrialSpec
+from rlrun.experiments.spec.load import load_experiments, parse_experiments
+from rlrun.experiments.trial.loggers.trial_logger import demand_loggers
+
+ExperimentSource = Experiment | Mapping[str, Any] | str | Path
+
+
+def run(
+    experiments: ExperimentSource | Sequence[ExperimentSource],
+    *,
+    overrides: Sequence[str] = (),
+    runs_dir: Path | str | None = None,
+    name: str | None = None,
+    tags: Sequence[str] = (),
+    note: str = "",
+    seed: int | None = None,
+    executor: Executor | None = None,
+    address: str | None = None,
+    from_checkpoint: Path | str | None = None,
+    watch: Watcher = lambda event: None,
+) -> list[TrialResult]:
+    """Runs experiments one after the other, until all their trials have ended.
+
+    A failed trial does not stop the others: look at `status` and `error` of the returned trials. If all trials of an
+    experiment failed, the exception of its first one is raised after everything has run.
+
+    Ctrl-C or SIGTERM lets running trials finish their iteration and save; a second one ends the run at once.
+
+    Args:
+        experiments: A spec file, an experiment, or a mapping of names to experiments as a spec file holds it; or
+            several of these.
+        overrides: Texts ``path=value`` that override the values in files and mappings, as with ``--set``.
+        runs_dir: The folder that holds the runs; ``$RLRUN_RUNS`` or ``./runs`` by default.
+        name: Name of the run's directory; the experiment's name by default. ``-2``, ``-3``, ... is appended if it is
+            taken.
+        tags: Tags of the runs, by which `rlrun runs --tag` finds them.
+        note: A note on the runs.
+        seed: Run this one seed instead of the experiments' own.
+        executor: "local" for this process, one trial after the other; "ray" for Tune on Ray; by default "local" for a
+            single trial without workers, else "ray".
+        address: A Ray cluster to join, to which the user's own modules are shipped. By default a Ray is started on this
+            machine if one is needed, unless this process belongs to one already.
+        from_checkpoint: A checkpoint whose weights every trial starts from, except those of later stages.
+        watch: Called with each event of the run (see `rlrun.experiments.runs.events`). If it raises, running trials
+            save and stop, and its exception is raised.
+
+    Returns:
+        All trials of all experiments, in order.
+
+    Raises:
+        SpecError: With all mistakes of the specs.
+        UsageError: If the arguments make no sense together, a trial needs more CPUs or GPUs than there are, or a
+            logger's package is missing.
+        CheckpointError: If `from_checkpoint` cannot be used.
+        RlrunError: The error of the first trial, if all trials of an experiment failed.
+        Interrupted: If the user interrupted; the message holds the command that resumes the run.
+    """
+    found = _experiments(experiments, overrides)
+    if seed is not None:
+        found = [experiment.replace(seeds=(seed,)) for experiment in found]
+    labels = Labels().changed(tags, note=note)
+    if name is not None:
+        check_name(name, found)
+    check_chains(found)
+    start = None if from_checkpoint is None else Path(from_checkpoint)
+    if start is not None:
+        verify_checkpoint(start)
+    plans = _plans(found, executor, address)
+    check_packages(found)
+    if any(experiment.auto for experiment in found):
+        plans = _plans(
+            [with_measured_settings(experiment, executor, address, watch) for experiment in found], executor, address
+        )
+    folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
+    parts: list[Part] = []
+    for experiment, trials, chosen in plans:
+        directory = _new_directory(folder, name, experiment, trials, chosen, start, parts)
+        if labels != Labels():
+            write_labels(directory.path, labels)
+        parts.append(Part(directory, experiment, trials, chosen, resumed=False))
+    return run_all(parts, address=address, eager=False, watch=watch)
+
+
+def resume(
+    directory: Path | str,
+    *,
+    executor: Executor | None = None,
+    address: str | None = None,
+    retry_failed: bool = False,
+    extend: Mapping[str, float] | None = None,
+    from_step: float | None = None,
+    eager: bool = False,
+    trust: bool = True,
+    watch: Watcher = lambda event: None,
+) -> list[TrialResult]:
+    """Resumes a run that was interrupted or killed, each trial from its newest valid checkpoint.
+
+    Finished trials are left as they are. Stages that follow the run are resumed after it. The directory may have been
+    moved since.
+
+    Args:
+        directory: The run's directory.
+        executor: Executor of the remaining trials, as in `run`.
+        address: As in `run`.
+        retry_failed: Whether failed trials are resumed too, from their newest checkpoint.
+        extend: New, larger values of stop criteria; trials that ended by the former ones are resumed.
+        from_step: Step to go back to first: each trial that has gone beyond resumes from its newest whole checkpoint at
+            or before this number of env steps. What was later is kept in the trial's folder ``set_aside``.
+        eager: Whether updates that were compiled may run uncompiled where there is no compiler.
+        trust: Whether the run may import, read and write what it names; False for another person's run.
+        watch: Called with each event of the run.
+
+    Returns:
+        All trials of the run, in order, including those that were finished before; with those of later stages that had
+        not ended.
+
+    Raises:
+        UsageError: If the directory is not a run, another process runs it, a trial needs more CPUs or GPUs than there
+            are, or the run cannot go back to `from_step`.
+        RunDamaged: If run.json or a trial.json cannot be read.
+        CheckpointRefused: If the run names code, files or services, and `trust` is False.
+        CheckpointError: If a trial has checkpoints but none that can be used, and no other trial succeeded.
+        CompilerMissing: If updates were compiled, there is no compiler here, and `eager` is False.
+        Interrupted: If the user interrupted again.
+    """
+    opened = RunDirectory.open(Path(directory))
+    runs = [opened, *following(opened)]
+    for run_directory in runs:
+        if trust:
+            paths = run_directory.table.import_paths
+            follow_import_paths([path for path in paths if Path(path).is_dir()])
+        else:
+            refuse_demands_of_run(run_directory.path)
+        run_directory.mend_records()
+    if extend:
+        with opened.locked():
+            opened.extend(extend)
+    if from_step is not None:
+        rewind(opened, from_step, watch)
+    parts = []
+    for run_directory in runs:
+        part = _left_to_do(run_directory, executor, address, retry_failed=retry_failed, eager=eager)
+        if part is not None:
+            parts.append(part)
+    if not parts:
+        return opened.results()
+    return run_all(parts, address=address, eager=eager, watch=watch)
+
+
+def _plans(
+    experiments: Sequence[Experiment], executor: Executor | None, address: str | None
+) -> list[tuple[Experiment, list[TrialSpec], Executor]]:
+    """Trials and executor of each experiment, checked."""
+    plans = []
+    for experiment in experiments:
+        trials = experiment.trials()
+        plans.append((experiment, trials, choose_executor(experiment, trials, executor, address)))
+        demand_loggers(experiment.loggers)
+    check_place([trial for experiment, trials, _ in plans for trial in trials or [experiment.first_trial()]], address)
+    return plans
+
+
+def _left_to_do(
+    opened: RunDirectory, executor: Executor | None, address: str | None, *, retry_failed: bool, eager: bool
+) -> Part | None:
+    """Remaining part of a run for a resume, checked; None if the run is complete."""
+    experiment = opened.experiment()
+    trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
+    if not trials and not still_to_suggest(experiment, opened):
+        if opened.table.copy is not None:  # the previous process may have been killed before the copy was complete
+            with opened.locked(), copied(opened):
+                pass
+        return None
+    demand_loggers(experiment.loggers)
+    check_place(trials or [experiment.first_trial()], address)
+    check_packages([experiment])
+    if address is None and not eager:
+        check_compiler(opened, trials)
+    return Part(opened, experiment, trials, choose_executor(experiment, trials, executor, address), resumed=True)
+
+
+def _new_directory(
+    folder: Path,
+    name: str | None,
+    experiment: Experiment,
+    trials: Sequence[TrialSpec],
+    executor: Executor,
+    start: Path | None,
+    before: Sequence[Part],
+) -> RunDirectory:
+    """Creates the directory of a new run, under a name that is unused in the run's storage as well.
+
+    One that begins after another of the runs `before` notes its directory's name.
+
+    Raises:
+        UsageError: If the storage cannot be reached.
+    """
+    storage, name = experiment.storage, name or experiment.name
+    after = None
+    if experiment.begins is not None:
+        names = {part.experiment.name: part.directory.path.name for part in before}
+        after, start = names[experiment.begins.after], None
+    if storage is None:
+        return RunDirectory.create(folder, name, experiment, trials, executor, start, after=after)
+    place = partial(place_of_copy, storage)
+    directory = RunDirectory.create(
+        folder, name, experiment, trials, executor, start, after=after, is_taken=lambda name: is_taken(place(name))
+    )
+    directory.note_copy(place(directory.path.name))
+    return directory
+
+
+def _experiments(source: ExperimentSource | Sequence[ExperimentSource], overrides: Sequence[str]) -> list[Experiment]:
+    """Returns validated experiments from spec files, mappings and experiments.
+
+    Raises:
+        SpecError: If a spec or an override is wrong.
+        UsageError: If there is none, or overrides are given for an `Experiment`, which is validated already.
+    """
+    sources = [source] if isinstance(source, Experiment | Mapping | str | Path) else source
+    found: list[Experiment] = []
+    for one in sources:
+        if isinstance(one, Experiment):
+            if overrides:
+                raise UsageError(
+                    f"overrides are for files and mappings; '{one.name}' is an experiment: use its replace()"
+                )
+            found.append(one)
+        elif isinstance(one, Mapping):
+            found += parse_experiments(one, overrides, makes_envs=True)
+        else:
+            found += load_experiments([one], overrides, makes_envs=True)
+    if not found:
+        raise UsageError("there is no experiment to run")
+    return found

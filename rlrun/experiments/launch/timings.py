@@ -1,0 +1,128 @@
+"""Timings of short trainings of a trial with several numbers of workers and envs, learning included."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from rlrun.experiments.cluster.ray_session import RaySession, belongs_to_ray
+from rlrun.experiments.runs.driver_log import DriverLog
+from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.trial.altered_process import demand_passed
+from rlrun.experiments.trial.trial_training import training_of
+from rlrun.experiments.trial.user_code import user_code_explained
+
+BUDGET_S = 60.0
+"""Seconds after which no further setting is timed."""
+
+WINDOWS = 3
+"""Number of windows in which a setting is timed."""
+
+WINDOW_S = 0.8
+"""Least seconds of one window, which ends with an iteration."""
+
+NEAR = 0.1
+"""Share by which a window may be below the highest speed and still count as equal to it."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Measured speed of one setting of workers and envs.
+
+    Attributes:
+        num_workers: Number of rollout workers.
+        num_envs_per_worker: Number of envs of each rollout worker.
+        windows: Env steps per second of each window, learning included.
+    """
+
+    num_workers: int
+    num_envs_per_worker: int
+    windows: tuple[float, ...]
+
+    @property
+    def env_steps_per_s(self) -> float:
+        """Median over the windows."""
+        return median(self.windows)
+
+    @property
+    def settings(self) -> str:
+        """The setting in words."""
+        return f"num_workers {self.num_workers}, num_envs_per_worker {self.num_envs_per_worker}"
+
+
+def chosen(timings: Sequence[Timing]) -> Timing:
+    """Smallest setting whose speed is nearly equal to the highest one.
+
+    Timings are noisy. So a speed counts as equal if its fastest window is at most 10 % below the highest speed. Of
+    these settings the one with the fewest workers is taken, then the one with the fewest envs.
+
+    Args:
+        timings: The measured settings.
+
+    Examples:
+        >>> chosen([Timing(0, 8, (95, 93, 94)), Timing(1, 8, (100, 99, 101))]).num_workers
+        0
+        >>> chosen([Timing(0, 8, (60, 50, 40)), Timing(1, 8, (100, 99, 101))]).num_workers
+        1
+    """
+    fastest = max(timings, key=lambda timing: timing.env_steps_per_s)
+    equal = [timing for timing in timings if max(timing.windows) >= (1 - NEAR) * fastest.env_steps_per_s]
+    return min(equal, key=lambda timing: (timing.num_workers, timing.num_envs_per_worker))
+
+
+def time_settings(trial: TrialSpec, settings: Sequence[tuple[int, int]]) -> Iterator[Timing]:
+    """Times settings in order until the time budget is exhausted, at least the first.
+
+    From the first setting that needs Ray on, what this process prints is discarded.
+
+    Args:
+        trial: The trial.
+        settings: Pairs (num_workers, num_envs_per_worker).
+
+    Raises:
+        TrainingFailed: The user's code raised.
+    """
+    trials = [
+        trial.replace(config=trial.config.replace(num_workers=workers, num_envs_per_worker=envs))
+        for workers, envs in settings
+    ]
+    start = time.monotonic()
+    with ExitStack() as stack:
+        for number, changed in enumerate(trials):
+            if number and time.monotonic() - start > BUDGET_S:
+                return
+            if changed.needs_ray and not belongs_to_ray():
+                stack.enter_context(quiet(RaySession(trials)))
+            windows = tuple(_windows(changed))
+            yield Timing(changed.config.num_workers, changed.config.num_envs_per_worker, windows)
+
+
+@contextmanager
+def quiet(ray: RaySession) -> Iterator[None]:
+    """Context manager that starts Ray, which prints much, and discards all output until its end.
+
+    Args:
+        ray: The session.
+    """
+    with DriverLog() as log, ray:
+        log.send_to(Path(os.devnull))
+        ray.start(lambda _: None)
+        yield
+
+
+def _windows(trial: TrialSpec) -> Iterator[float]:
+    """Yields the env steps per second of short windows of training, without the first iteration."""
+    with user_code_explained(*map(type, trial.learns.algorithms.values())), training_of(trial) as training:
+        last = training.step()
+        for _ in range(WINDOWS):
+            start, before = time.perf_counter(), last["env_steps"]
+            last, seconds = training.step(), time.perf_counter() - start
+            demand_passed(seconds)
+            while seconds < WINDOW_S:
+                last, seconds = training.step(), time.perf_counter() - start
+            yield (last["env_steps"] - before) / seconds

@@ -1,0 +1,165 @@
+"""State of a running run: inputs of the executors (local, Ray Tune), and receiver of their reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rlrun.engine.envs.step_marks import stepped_env
+from rlrun.engine.messages.errors import DiskFull
+from rlrun.experiments.runs.driver_log import DriverLog
+from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialEvent, TrialNote, Watcher
+from rlrun.experiments.runs.interrupts import Interrupts
+from rlrun.experiments.runs.outcome import NoFaultOfATrial
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.spec.experiment import Experiment, TrialSpec
+from rlrun.experiments.trial.event_file import FILE_PATTERN
+from rlrun.experiments.trial.results import CSV_FILE, RESULT_FILE, Row
+from rlrun.experiments.trial.resumption import ending_in_words
+
+RESULT_FILES = (RESULT_FILE, CSV_FILE, FILE_PATTERN)
+
+LARGE_BYTES = 100_000_000
+"""Total size of a trial's result files above which the user is advised to make them smaller."""
+
+LOOK_EVERY_ITERATIONS = 1000
+"""Iterations between two checks of the size of a trial's result files; rows grow to about 1.5 MB meanwhile."""
+
+
+@dataclass
+class ActiveRun:
+    """One experiment in execution: inputs of its executor, and sender of events to the watcher.
+
+    Attributes:
+        directory: The run's directory.
+        experiment: The experiment.
+        trials: The trials to run, in order; a searcher adds more.
+        resumed: Whether the trials are resumed.
+        eager: Whether compiled updates may continue uncompiled.
+        interrupts: Signals by which the user stops the run.
+        log: Redirection of stdout and stderr to the run's log.
+        watch: Receiver of the run's events.
+        errors: Exceptions of failed trials, by name.
+        stopped: Reasons for the early stopping of trials by the scheduler, by trial name.
+        why_no_kernels: Reason why the machines of the run cannot use the kernels in C of updates; "" if they can.
+        capacity: Total resources of the Ray cluster, by kind such as "CPU"; {} for the local executor.
+        token: Token by which a trial's process finds out whether it has access to the run's directory; "" for the local
+            executor.
+        disk: Name of the actor that reads and writes the run's directory for processes without access; "" without an
+            actor.
+        watch_error: Exception raised by the watcher, or None; after one, the trials save and stop as after an
+            interrupt.
+        fault: Error, such as a full disk, after which all trials save and stop without counting as failed; or None.
+        told_of_size: Whether the user was already notified of large result files.
+        can_stop: Whether the watcher has received `RunStarted`, but neither `RunStopping` nor `RunFinished`.
+    """
+
+    directory: RunDirectory
+    experiment: Experiment
+    trials: list[TrialSpec]
+    resumed: bool
+    eager: bool
+    interrupts: Interrupts
+    log: DriverLog
+    watch: Watcher
+    errors: dict[str, Exception] = field(default_factory=dict)
+    stopped: dict[str, str] = field(default_factory=dict)
+    why_no_kernels: str = ""
+    capacity: dict[str, float] = field(default_factory=dict)
+    token: str = ""
+    disk: str = ""
+    watch_error: Exception | None = None
+    fault: NoFaultOfATrial | None = None
+    told_of_size: bool = False
+    can_stop: bool = False
+    _is_telling: bool = False
+    _is_stop_due: bool = False
+
+    def tell(self, event: RunEvent) -> None:
+        """Sends an event to the watcher; a stop signal received meanwhile is sent afterwards."""
+        if self.watch_error is not None:
+            return
+        if isinstance(event, RunStarted | RunFinished):
+            self.can_stop = isinstance(event, RunStarted)
+        self._is_telling = True
+        try:
+            with self.log.speaking():
+                self.watch(event)
+        except Exception as error:  # trials neither fail for it nor lose progress
+            self.watch_error = error
+            self.interrupts.received = self.interrupts.received or "a failed watcher"
+        finally:
+            self._is_telling = False
+        if self._is_stop_due:
+            self.stopping()
+
+    def stopping(self) -> None:
+        """Sends `RunStopping` to the watcher once; called in the signal handler, between any two instructions."""
+        self._is_stop_due = self._is_telling
+        if self.can_stop and not self._is_telling:
+            self.can_stop = False
+            self.tell(RunStopping(self.interrupts.received))
+
+    def iterated(self, trial: str, row: Row, *, place: str = "") -> None:
+        """Sends a trial's newest result row to the watcher, and once a note if result files have become large."""
+        self.tell(TrialEvent(trial, "RUNNING", row, place=place))
+        if self.told_of_size or row["iteration"] % LOOK_EVERY_ITERATIONS:
+            return
+        folder = self.directory.path / trial
+        size = sum(file.stat().st_size for name in RESULT_FILES for file in folder.glob(name))
+        if size > LARGE_BYTES:
+            self.told_of_size = True
+            self.note(
+                trial,
+                f"its result files take {size / 1e6:,.0f} MB after {row['iteration']:,} iterations, and grow further: "
+                "config.min_env_steps_per_iteration makes iterations longer and the files smaller",
+            )
+
+    def note(self, trial: str, text: str) -> None:
+        """Sends a message about a trial to the watcher."""
+        self.tell(TrialNote(trial, text))
+
+    def failed(self, trial: str, error: Exception) -> None:
+        """Records the failure of a trial, and sends the event to the watcher."""
+        self.errors[trial] = error
+        if isinstance(error, NoFaultOfATrial):
+            self.stop_for(error)
+            self.tell(TrialEvent(trial, "INTERRUPTED", error=str(error)))
+            return
+        record = self.directory.record(trial)
+        # A trial whose process died has not recorded it itself. One that another process runs is not touched.
+        files = self.directory.trial_directory(trial)
+        if record.status != "ERROR" and not files.is_claimed():
+            ended_in = ending_in_words("the process ended", stepped_env(files.path), steps_envs=False)
+            with self.stopping_when_full():
+                self.directory.mark(trial, "ERROR", "\n".join([str(error), *([ended_in] if ended_in else [])]))
+        self.tell(TrialEvent(trial, "ERROR", error=str(error)))
+
+    def stop_for(self, fault: NoFaultOfATrial) -> None:
+        """Makes all trials save and stop after an error that affects all of them; the run can be resumed later."""
+        self.fault = self.fault or fault
+        self.interrupts.received = self.interrupts.received or (
+            "a full disk" if isinstance(fault, DiskFull) else "the end of Ray"
+        )
+
+    @contextmanager
+    def stopping_when_full(self) -> Iterator[None]:
+        """Context manager for writes of the driver: a full disk ends the block and stops all trials."""
+        try:
+            yield
+        except DiskFull as error:
+            self.stop_for(error)
+
+    def restarts(self, trial: str, restart: int, of: int, error: Exception) -> None:
+        """Records the restart of a failed trial as INTERRUPTED, so that the run can be resumed, and sends a message."""
+        if self.directory.record(trial).status == "ERROR":
+            with self.stopping_when_full():
+                self.directory.mark(trial, "INTERRUPTED")
+        self.note(trial, f"starts again (restart {restart} of {of}): {error}")
+
+    def ended(self, trial: str) -> None:
+        """Sends the final status of a trial to the watcher."""
+        # A trial that a scheduler has ended may not have recorded it yet.
+        status = "TERMINATED" if trial in self.stopped else self.directory.record(trial).status
+        self.tell(TrialEvent(trial, status, stopped_by=self.stopped.get(trial, "")))

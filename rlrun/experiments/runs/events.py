@@ -1,0 +1,203 @@
+"""Events of a run for a watcher, equal for the local and the Ray Tune executor.
+
+A watcher is a function of one event. It is called in the process and thread that called `rlrun.run`, in this order:
+`RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded` and
+`RunResources`, `RunStopping` as soon as the user interrupts, `RunFinished`. A file with several experiments gives one
+such sequence for each, one after another. `RunMeasuring` and `RunMeasured` of experiments with settings ``auto`` come
+before all sequences, and so does `TrialRewound` of a resume from an earlier step. `RunStopping` is sent from a signal
+handler of that thread. If Ray has lost its gcs_server, `RunFinished` is sent from another thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rlrun.experiments.trial.trial_directory import TrialStatus
+
+if TYPE_CHECKING:
+    from rlrun.experiments.runs.run_directory import Executor
+    from rlrun.experiments.runs.trial_result import TrialResult
+    from rlrun.experiments.spec.experiment import TrialSpec
+
+
+@dataclass(frozen=True)
+class RunMeasuring:
+    """Event: settings ``auto`` of an experiment are about to be measured, which takes up to a minute or two.
+
+    Attributes:
+        experiment: Name of the experiment.
+        settings: Names of the settings.
+    """
+
+    experiment: str
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunMeasured:
+    """Event: settings ``auto`` have been measured, so that the numbers of the spec depend on the machine.
+
+    Attributes:
+        experiment: Name of the experiment.
+        numbers: Chosen numbers by setting.
+        env_steps_per_s: Speed with these, learning included.
+        timed: Number of timed settings.
+        possible: Number of settings that could be timed; more than `timed` if the time was up.
+    """
+
+    experiment: str
+    numbers: Mapping[str, int]
+    env_steps_per_s: float
+    timed: int
+    possible: int
+
+
+@dataclass(frozen=True)
+class TrialRewound:
+    """Event: a trial is to be resumed from an earlier checkpoint than its newest.
+
+    Attributes:
+        trial: Name of the trial.
+        checkpoint: Directory of the checkpoint.
+        steps: The checkpoint's steps in words.
+        kept: Directory of the later results and checkpoints.
+    """
+
+    trial: str
+    checkpoint: Path
+    steps: str
+    kept: Path
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """Event: the run's directory exists and the first trial is about to start; Ray, if needed, starts next.
+
+    Attributes:
+        experiment: Name of the experiment in its file.
+        directory: The run directory.
+        executor: The executor of the trials.
+        uses_ray: Whether Ray is started or joined; it takes 5 to 12 s.
+        trials: The trials that will run now, in order; a resumed run leaves finished ones out.
+        resumed: Whether an earlier run is resumed.
+        terminal: Stream for a live view. While Ray is used, the process's stdout and stderr are redirected to the run's
+            ``driver.log``, so a view must write to this stream; without Ray it is `sys.stdout`.
+        expected: Total number of trials: `trials`, and those that a searcher has still to suggest.
+    """
+
+    experiment: str
+    directory: Path
+    executor: Executor
+    uses_ray: bool
+    trials: tuple[TrialSpec, ...]
+    resumed: bool
+    terminal: TextIO
+    expected: int = 0
+
+
+@dataclass(frozen=True)
+class TrialEvent:
+    """Event: a trial has started, reported a result, or ended.
+
+    Attributes:
+        trial: Name of the trial.
+        status: New status of the trial.
+        result: The newest result if there is a new one (metrics without a value yet are None), else None.
+        error: Error message, with the user's own traceback if user code raised; "" unless status is ERROR.
+        place: Process of the trial, as host:pid; "" if unknown.
+        params: The varying settings with this trial's new values, if its population has changed them.
+        stopped_by: Reason of the scheduler for early stopping of the trial; "" without early stopping.
+    """
+
+    trial: str
+    status: TrialStatus
+    result: Mapping[str, Any] | None = None
+    error: str = ""
+    place: str = ""
+    params: Mapping[str, Any] | None = None
+    stopped_by: str = ""
+
+
+@dataclass(frozen=True)
+class TrialAdded:
+    """Event: a searcher has suggested a configuration, from which a trial was created.
+
+    Attributes:
+        trial: The trial, PENDING.
+    """
+
+    trial: TrialSpec
+
+
+@dataclass(frozen=True)
+class RunResources:
+    """Event: resources in use by the running trials, sent every few seconds while trials run on Ray.
+
+    Attributes:
+        cpus_used: CPUs reserved for trials and their workers.
+        cpus_total: CPUs that Ray has.
+        gpus_used: GPUs reserved.
+        gpus_total: GPUs that Ray has.
+    """
+
+    cpus_used: float
+    cpus_total: float
+    gpus_used: float
+    gpus_total: float
+
+
+@dataclass(frozen=True)
+class TrialNote:
+    """Event: a message on a trial, such as slow work, or the checkpoint from which the trial resumes.
+
+    Attributes:
+        trial: Name of the trial.
+        text: One or more lines.
+    """
+
+    trial: str
+    text: str
+
+
+@dataclass(frozen=True)
+class RunStopping:
+    """Event: the user has interrupted; running trials finish an iteration and save. A second signal ends at once.
+
+    Attributes:
+        signal: Name of the signal, such as "SIGINT".
+    """
+
+    signal: str
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """Event: every trial of the run has ended, for any reason.
+
+    Attributes:
+        directory: The run directory.
+        trials: All trials of the run, with those that were finished before a resume.
+        seconds: Wall time of this call of run or resume in seconds, including the start of Ray.
+    """
+
+    directory: Path
+    trials: tuple[TrialResult, ...]
+    seconds: float
+
+
+RunEvent = (
+    RunMeasuring
+    | RunMeasured
+    | TrialRewound
+    | RunStarted
+    | TrialAdded
+    | TrialEvent
+    | TrialNote
+    | RunResources
+    | RunStopping
+    | RunFinished
+)
+Watcher = Callable[[RunEvent], None]

@@ -1,0 +1,86 @@
+"""Labels of a run, by which its user finds it again: tags and a note, given at the start or at any later time.
+
+They are in a file of their own, since the process that runs a run rewrites ``run.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from rlrun.engine.checkpoint.durable import write_file
+from rlrun.engine.checkpoint.plain_json import first_mistake, load_json
+from rlrun.engine.messages.errors import RunDamaged, UsageError, did_you_mean
+
+LABELS_FILE = "labels.json"
+
+_TAG = re.compile(r"[\w+=.:/@-]{1,40}")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of a run.
+
+    Attributes:
+        tags: Words by which runs are chosen, in the order in which they were given.
+        note: A text, "" for none.
+    """
+
+    tags: tuple[str, ...] = ()
+    note: str = ""
+
+    def changed(self, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None) -> Labels:
+        """Copy with other tags or another note.
+
+        Args:
+            add: Tags to add.
+            remove: Tags to remove.
+            note: New note, None for the present one.
+
+        Raises:
+            UsageError: A new tag is not a plain word, or a tag to remove is not there.
+
+        Examples:
+            >>> Labels(("old",)).changed(add=["good"], remove=["old"], note="wider net")
+            Labels(tags=('good',), note='wider net')
+        """
+        add, remove = tuple(add), tuple(remove)
+        for tag in add:
+            if not _TAG.fullmatch(tag):
+                raise UsageError(f"tag {tag!r:.80}: write up to 40 letters, digits and characters of + = . : / @ _ -")
+        for tag in remove:
+            if tag not in self.tags:
+                there = f"its tags: {', '.join(self.tags)}" if self.tags else "it has none"
+                raise UsageError(f"the run has no tag '{tag}'{did_you_mean(tag, self.tags) or f'; {there}'}")
+        tags = tuple(tag for tag in dict.fromkeys([*self.tags, *add]) if tag not in remove)
+        return replace(self, tags=tags, note=self.note if note is None else note)
+
+
+_LABELS = TypeAdapter(Labels)
+
+
+def read_labels(run: Path) -> Labels:
+    """Loads the labels of a run; none without the file.
+
+    Raises:
+        RunDamaged: The file is not valid.
+    """
+    path = run / LABELS_FILE
+    try:
+        return _LABELS.validate_python(load_json(path.read_bytes()))
+    except FileNotFoundError:
+        return Labels()
+    except ValidationError as error:
+        raise RunDamaged(f"{path}: cannot be understood: {first_mistake(error)}") from error
+    except ValueError as error:
+        raise RunDamaged(f"{path}: cannot be understood: {error}") from error
+
+
+def write_labels(run: Path, labels: Labels) -> None:
+    """Overwrites the labels of a run, atomically."""
+    write_file(run / LABELS_FILE, f"{json.dumps(asdict(labels))}\n".encode())

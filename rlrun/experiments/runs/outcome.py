@@ -1,0 +1,98 @@
+"""Outcome of runs: failed trials, and trials that are not complete.
+
+A trial is complete if it has ended by its stop criteria or by a scheduler. It has failed if training raised an error.
+In any other status it is not over, and a run with such a trial has not succeeded.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rlrun.engine.messages.errors import DiskFull, Interrupted, RayEnded, RlrunError, TrainingFailed
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.runs.trial_status import is_complete, is_over
+
+NoFaultOfATrial = DiskFull | RayEnded
+"""Errors that are not a trial's fault and would fail all trials: trials save if possible, and can be resumed."""
+
+
+def failure_of(trials: Sequence[TrialResult], errors: Mapping[Path, Exception] | None = None) -> TrainingFailed | None:
+    """Error for runs with incomplete trials; None if all trials are complete.
+
+    The message has the error of each trial, and the command that resumes those that have not ended.
+
+    Args:
+        trials: All trials of the runs.
+        errors: Exceptions of trials that are not in their files, by directory.
+    """
+    unfinished = [trial for trial in trials if not is_complete(trial.status)]
+    wrong = [(trial.name, trial.error or (errors or {}).get(trial.directory, "")) for trial in unfinished]
+    texts = [f"{name}: {error}" for name, error in wrong if error]
+    for run in dict.fromkeys(trial.directory.parent for trial in trials):
+        left = [trial for trial in trials if trial.directory.parent == run and not is_over(trial.status)]
+        if left:
+            named = ", ".join(f"{trial.name} ({trial.status.lower()})" for trial in left)
+            texts.append(f"not complete: {named}; go on with: {resume_command(run)}")
+    return TrainingFailed("\n\n".join(texts)) if texts else None
+
+
+def call_failure(
+    trials: Sequence[TrialResult],
+    left: Sequence[Path],
+    *,
+    signal: str,
+    fault: NoFaultOfATrial | None,
+    errors: Mapping[Path, Exception],
+) -> RlrunError | None:
+    """Error that a call of run or resume must raise if runs have not ended; None if all have ended.
+
+    Failed trials have ended, and cause no error here.
+
+    Args:
+        trials: All trials of the runs.
+        left: Directories of the runs that have not ended.
+        signal: Name of the signal by which the user stopped the runs, "" if there was none.
+        fault: Another cause that has stopped them, or None.
+        errors: Exceptions of trials, by directory.
+    """
+    if fault is not None:
+        return with_way_on(fault, left)
+    if not left:
+        return None
+    commands = _resume_commands(left)
+    if signal:
+        return Interrupted(f"{signal}: stopped; go on with: {commands}")
+    return failure_of(trials, errors) or TrainingFailed(f"the search is not complete; go on with: {commands}")
+
+
+def with_way_on(fault: NoFaultOfATrial, left: Sequence[Path]) -> NoFaultOfATrial:
+    """Adds the resume commands to an error that has stopped all trials.
+
+    Args:
+        fault: The error.
+        left: Directories of the runs that have not ended.
+    """
+    then = "after that go on with" if isinstance(fault, DiskFull) else "go on with"
+    return type(fault)(f"{fault}; {then}: {_resume_commands(left)}")
+
+
+def _resume_commands(runs: Sequence[Path]) -> str:
+    return " && ".join(map(resume_command, runs))
+
+
+def resume_command(run: Path, *, retry_failed: bool = False) -> str:
+    """Shell command that resumes a run.
+
+    Args:
+        run: Directory of the run.
+        retry_failed: Whether the command retries failed trials.
+    """
+    return f"rlrun resume {shlex.quote(shown_path(run))}{' --retry-failed' if retry_failed else ''}"
+
+
+def shown_path(path: Path) -> str:
+    """A path as the user would type it: relative if it is below the current directory."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -1,0 +1,461 @@
+"""Directory of a run: table of trials, lock, and results.
+
+``<runs>/<name>/`` holds ``run.json`` (the table, the command, versions, commits), ``spec.yaml`` (the resolved
+experiment), ``driver.log`` and a directory for each trial. With the files of the trials it is all of a run: it can be
+moved, and nothing outside it is needed to resume.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
+
+from rlrun.engine.checkpoint.durable import explained_full_disk, remove_directory, write_file
+from rlrun.engine.checkpoint.own_digest import json_with_digest, read_unaltered, without_digest, yaml_with_digest
+from rlrun.engine.checkpoint.plain_json import first_mistake, load_json
+from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
+from rlrun.engine.messages.errors import DiskFull, RunDamaged, SpecError, UsageError, did_you_mean
+from rlrun.experiments.runs.provenance import commits, machine, own_commit, typed_command
+from rlrun.experiments.runs.trial_result import TrialResult, read_trial
+from rlrun.experiments.runs.trial_status import is_complete, is_over
+from rlrun.experiments.spec.experiment import Experiment, TrialSpec
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.results import read_last_row
+from rlrun.experiments.trial.trial_directory import TRIAL_FILE, TrialDirectory, TrialRecord, TrialStatus
+
+RUN_FILE = "run.json"
+SPEC_FILE = "spec.yaml"
+LOG_FILE = "driver.log"
+LOCK_FILE = ".lock"
+TUNE_DIRECTORY = ".tune"
+FORMAT = 1
+
+PACKAGES = ("rlrun", "torch", "ray", "gymnasium", "numpy")
+"""Packages whose versions are in run.json."""
+
+Executor = Literal["local", "ray"]
+"""Type of the executor of trials: this process ("local") or Ray Tune ("ray")."""
+
+
+def _is_name(name: str) -> str:
+    """Validates that a trial's name is a plain file name inside the run's directory."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"{name!r:.80} is no name of a trial")
+    return name
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """Content of run.json.
+
+    Attributes:
+        experiment: Name of the experiment.
+        created: Time of the run's start, ISO 8601 in UTC.
+        command: The command as typed, without values of `--set` that are secrets.
+        executor: First executor of the run's trials.
+        import_paths: Importable folders outside the Python installation, such as that of the spec file.
+        versions: Versions of Python and of important packages.
+        trials: Names of the run's trials so far, in order; also the names of their directories.
+        copy: Path or URI of a copy of the run's directory, or None.
+        from_checkpoint: The checkpoint whose weights new trials start with, or None.
+        after: Name of the run, next to this one, with whose final weights each seed begins, or None.
+        commits: Commits that were checked out in the git repositories of rlrun, of the spec and of the current folder.
+        machine: The CPU and the GPUs of the machine that started the run.
+        format: Version of the format of run.json.
+    """
+
+    experiment: str
+    created: str
+    command: str
+    executor: Executor
+    import_paths: tuple[str, ...]
+    versions: dict[str, str]
+    trials: tuple[Annotated[str, AfterValidator(_is_name)], ...]
+    copy: str | None = None
+    from_checkpoint: str | None = None
+    after: Annotated[str, AfterValidator(_is_name)] | None = None
+    commits: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, str] = field(default_factory=dict)
+    format: int = FORMAT
+
+
+_TABLE = TypeAdapter(RunTable)
+
+
+class RunDirectory:
+    """Access to the files of one run.
+
+    Attributes:
+        path: Absolute path of the run's directory.
+        table: Content of run.json.
+    """
+
+    def __init__(self, path: Path, table: RunTable) -> None:
+        self.path = path
+        self.table = table
+
+    @classmethod
+    def create(
+        cls,
+        runs_dir: Path,
+        name: str,
+        experiment: Experiment,
+        trials: Sequence[TrialSpec],
+        executor: Executor,
+        from_checkpoint: Path | None = None,
+        *,
+        after: str | None = None,
+        is_taken: Callable[[str], bool] = lambda name: False,
+    ) -> RunDirectory:
+        """Creates the directory of a new run, with all trials PENDING.
+
+        Args:
+            runs_dir: The folder of runs; created if missing.
+            name: Name of the run; if it exists, ``name-2``, ``name-3``, ... are tried.
+            experiment: The experiment.
+            trials: The experiment's trials.
+            executor: Executor of the trials.
+            from_checkpoint: Checkpoint with the initial weights of the trials, or None.
+            after: Name of the run, in the same folder, with whose final weights each seed begins, or None.
+            is_taken: Whether a name is in use elsewhere, such as in the run's storage.
+        """
+        path = new_directory(runs_dir.absolute(), name, is_taken)
+        table = RunTable(
+            experiment=experiment.name,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            command=typed_command(sys.argv),
+            executor=executor,
+            import_paths=import_paths(),
+            versions=_versions(),
+            trials=(),
+            from_checkpoint=None if from_checkpoint is None else str(from_checkpoint.absolute()),
+            after=after,
+            commits=own_commit() | commits([Path(experiment.origin).parent, Path.cwd()]),
+            machine=machine(),
+        )
+        write_file(path / SPEC_FILE, yaml_with_digest(dump_plain_yaml({experiment.name: experiment.to_data()})))
+        run = cls(path, table)
+        run.add(trials)  # writes the table last: a directory with a run.json is complete
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        """Opens the directory of an earlier run, which may have been moved.
+
+        Raises:
+            UsageError: The directory is not a run, or was created by a newer rlrun.
+            RunDamaged: run.json is invalid, altered, or missing while there are trials.
+        """
+        path = Path(path).absolute()
+        try:
+            data = load_json(read_unaltered(path / RUN_FILE))
+            if data["format"] > FORMAT:
+                raise UsageError(f"{path}: made by a newer rlrun ({data['versions']['rlrun']}); update rlrun")
+            table = _TABLE.validate_python(data)
+        except (FileNotFoundError, NotADirectoryError):
+            if next(path.glob(f"*/{TRIAL_FILE}"), None) is not None:
+                raise RunDamaged(f"{path}: its {RUN_FILE} is missing, and its trials are here") from None
+            raise UsageError(f"{path}: not a run: there is no {RUN_FILE}") from None
+        except ValidationError as error:
+            raise RunDamaged(f"{path / RUN_FILE}: cannot be understood: {first_mistake(error)}") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise RunDamaged(f"{path / RUN_FILE}: cannot be understood: {error}") from error
+        return cls(path, table)
+
+    def add(self, trials: Sequence[TrialSpec]) -> None:
+        """Adds PENDING trials to the run's table, atomically: after a kill, all of them or none are in it."""
+        start = self.table.from_checkpoint
+        for trial in trials:
+            directory = self.trial_directory(trial.name)
+            directory.write_spec(trial.to_data())
+            directory.write_record(
+                TrialRecord(trial.name, "PENDING", trial.seed, dict(trial.params), from_checkpoint=start)
+            )
+        names = tuple(trial.name for trial in trials)
+        self._write_table(replace(self.table, trials=(*self.table.trials, *names)))
+
+    def note_copy(self, uri: str) -> None:
+        """Records the path or URI of a copy of the run's directory in run.json.
+
+        Args:
+            uri: The copy's path or URI.
+        """
+        self._write_table(replace(self.table, copy=uri))
+
+    def experiment(self) -> Experiment:
+        """Loads the resolved experiment from spec.yaml.
+
+        Raises:
+            RunDamaged: spec.yaml is missing or damaged.
+            UsageError: The spec names objects that no longer exist here.
+        """
+        with _naming(self.path / SPEC_FILE):
+            data = {self.table.experiment: self.spec()[0]}
+            (experiment,) = parse_experiments(data, max_trials=sys.maxsize)  # it was allowed when the run started
+            return experiment
+
+    def spec(self) -> tuple[dict[str, Any], str]:
+        """Loads the entry in spec.yaml, and the file's text without its digest.
+
+        Raises:
+            RunDamaged: spec.yaml is missing, not valid, or altered.
+        """
+        with _naming(self.path / SPEC_FILE):
+            text = without_digest(read_unaltered(self.path / SPEC_FILE).decode())
+            data = load_plain_yaml(text)
+            entry = data[self.table.experiment]
+            if not isinstance(entry, dict):
+                raise ValueError(f"{self.table.experiment} is no mapping")
+            return entry, text
+
+    def extend(self, stop: Mapping[str, float]) -> None:
+        """Raises the stop criteria of the experiment and all trials; trials that had reached them can be resumed.
+
+        Args:
+            stop: New values by metric.
+
+        Raises:
+            UsageError: The experiment does not stop by such a metric, or stops later already.
+        """
+        experiment = self.experiment()
+        bounds = experiment.stop.bounds
+        for metric, value in stop.items():
+            if metric not in bounds:
+                hint = did_you_mean(metric, bounds)
+                raise UsageError(f"the run does not stop by {metric}{hint}; it stops by {', '.join(bounds)}")
+            if value <= bounds[metric]:
+                raise UsageError(f"{metric} is {bounds[metric]:g} already; extend it to more, not to {value:g}")
+        changed = experiment.replace(stop=experiment.stop.replace(**stop))
+        for name in self.table.trials:
+            trial, record = self.trial(name), self.record(name)
+            self.trial_directory(name).write_spec(trial.replace(stop=trial.stop.replace(**stop)).to_data())
+            if record.status == "TERMINATED" and record.stop_reason.partition(" ")[0] in stop:
+                self.trial_directory(name).write_record(replace(record, status="INTERRUPTED", stop_reason=""))
+        # Last, so that the same call can be repeated if this one is interrupted.
+        write_file(self.path / SPEC_FILE, yaml_with_digest(dump_plain_yaml({experiment.name: changed.to_data()})))
+
+    @property
+    def log(self) -> Path:
+        """Log file of Ray's and Tune's output."""
+        return self.path / LOG_FILE
+
+    @property
+    def tune(self) -> Path:
+        """Directory of Tune's own files."""
+        return self.path / TUNE_DIRECTORY
+
+    def trial_directory(self, name: str) -> TrialDirectory:
+        """Directory of one of the run's trials."""
+        return TrialDirectory(self.path / name)
+
+    def trial(self, name: str) -> TrialSpec:
+        """Loads one of the run's trials, resolved, from the trial's spec.yaml.
+
+        Raises:
+            RunDamaged: The trial's spec.yaml is missing or damaged.
+            UsageError: The spec names objects that no longer exist here.
+        """
+        with _naming(self.path / name / SPEC_FILE):
+            return TrialSpec.from_data(self.trial_directory(name).read_spec())
+
+    def record(self, name: str) -> TrialRecord:
+        """Loads the status record of one of the run's trials.
+
+        Raises:
+            RunDamaged: The trial's trial.json is missing or damaged.
+        """
+        record = self.trial_directory(name).read_record()
+        if record is None:
+            raise RunDamaged(f"{self.path / name}: there is no trial.json")
+        return record
+
+    def mend_records(self) -> None:
+        """Recreates missing trial.json files; such trials resume from their newest checkpoints.
+
+        Raises:
+            RunDamaged: Some trial.json files are damaged; the message names all of them.
+            UsageError: Another process runs the trials.
+        """
+        missing, damaged = [], []
+        for name in self.table.trials:
+            try:
+                if self.trial_directory(name).read_record() is None:
+                    missing.append(name)
+            except RunDamaged as error:
+                damaged.append(f"{error}; remove the file, and its trial resumes from its newest checkpoint")
+        if damaged:
+            raise RunDamaged("\n".join(damaged))
+        if not missing:
+            return
+        with self.locked():
+            for name in missing:
+                trial, start = self.trial(name), self.table.from_checkpoint
+                record = TrialRecord(name, "INTERRUPTED", trial.seed, dict(trial.params), from_checkpoint=start)
+                self.trial_directory(name).write_record(record)
+
+    def unfinished(self, *, retry_failed: bool) -> list[str]:
+        """Names of the trials that have not ended.
+
+        Args:
+            retry_failed: Whether failed trials are included.
+        """
+        ended = is_complete if retry_failed else is_over
+        return [name for name in self.table.trials if not ended(self.record(name).status)]
+
+    def results(self) -> list[TrialResult]:
+        """Loads the results of all trials of the run, as if no process runs them."""
+        return [read_trial(self.path / name, self.table.experiment, has_driver=False) for name in self.table.trials]
+
+    def mark(self, name: str, status: TrialStatus, error: str = "") -> None:
+        """Overwrites the status of a trial whose process could not record it.
+
+        Args:
+            name: The trial.
+            status: New status of the trial.
+            error: Error message.
+        """
+        directory = self.trial_directory(name)
+        directory.write_record(replace(self.record(name), status=status, error=error, pid=None, host=""))
+        if error:
+            directory.write_error(error)
+
+    def settle(self) -> None:
+        """Marks trials INTERRUPTED whose processes ended without recording a status.
+
+        After the end of its Ray, a process may take a moment to end. A trial that another process runs is skipped.
+        """
+        for trial in self.results():
+            directory = self.trial_directory(trial.name)
+            if trial.is_damaged or self.record(trial.name).status != "RUNNING":
+                continue
+            with suppress(UsageError, RunDamaged, DiskFull):
+                directory.claim()
+                try:
+                    self.mark(trial.name, "INTERRUPTED")
+                finally:
+                    directory.release()
+
+    def mark_stopped(self, name: str, reason: str) -> None:
+        """Records the early stopping of a trial by the scheduler, unless the trial's process has recorded it.
+
+        Args:
+            name: The trial.
+            reason: The scheduler's reason.
+        """
+        record = self.record(name)
+        if record.status != "TERMINATED":
+            directory = self.trial_directory(name)
+            directory.write_record(replace(record, status="TERMINATED", stop_reason=reason, pid=None, host=""))
+
+    def discard_if_unbegun(self) -> None:
+        """Removes the run's directory if no trial has a result."""
+        if all(read_last_row(self.path / name) is None for name in self.table.trials):
+            remove_directory(self.path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Locks the run for this process; the lock ends with the process, even by a kill.
+
+        Raises:
+            UsageError: Another process runs the run already.
+            OutOfResources: The directory cannot be written.
+        """
+        with explained_full_disk(self.path / LOCK_FILE, lambda: 0):
+            lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(lock, 20, 0).decode() or "another process"
+                raise UsageError(f"{self.path}: process {holder} is running it") from None
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(lock)
+
+    def _write_table(self, table: RunTable) -> None:
+        self.table = table
+        write_file(self.path / RUN_FILE, json_with_digest(asdict(table)))
+
+
+def default_runs_dir() -> Path:
+    """The default folder of runs: ``$RLRUN_RUNS`` or ``./runs``."""
+    return Path(os.environ.get("RLRUN_RUNS") or "runs")
+
+
+def import_paths() -> tuple[str, ...]:
+    """Folders of the import path outside the Python installation, absolute, for a later resume."""
+    installed = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
+    folders = dict.fromkeys(os.path.abspath(path) for path in sys.path)
+    return tuple(path for path in folders if os.path.isdir(path) and not path.startswith(installed))
+
+
+def follow_import_paths(paths: Sequence[str]) -> None:
+    """Appends folders to the import path, after the existing ones."""
+    sys.path.extend(path for path in paths if path not in sys.path)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Context manager that adds the name of a file to errors about it."""
+    try:
+        yield
+    except SpecError as error:
+        raise SpecError([replace(problem, file=str(path)) for problem in error.problems]) from error
+    except FileNotFoundError:
+        raise RunDamaged(f"{path}: does not exist") from None
+    except KeyError as error:
+        raise RunDamaged(f"{path}: cannot be understood: there is no {error}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RunDamaged(f"{path}: cannot be understood: {error}") from error
+
+
+def new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool] = lambda name: False) -> Path:
+    """Creates the first free directory of ``name``, ``name-2``, ...; creating one is atomic.
+
+    Args:
+        runs_dir: The folder of runs; created if missing.
+        name: The name to begin with.
+        is_taken: Whether a name is in use elsewhere.
+
+    Raises:
+        UsageError: The folder of runs is a file, or cannot be created.
+    """
+    try:
+        with explained_full_disk(runs_dir, lambda: 0):
+            runs_dir.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, FileNotFoundError) as error:
+        raise UsageError(f"{runs_dir} cannot be the folder of runs: {error.strerror}") from error
+    plain = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", name).strip("-.") or "run"
+    number = 1
+    while True:
+        path = runs_dir / (plain if number == 1 else f"{plain}-{number}")
+        number += 1
+        if path.exists() or is_taken(path.name):
+            continue
+        with suppress(FileExistsError), explained_full_disk(path, lambda: 0):
+            path.mkdir()
+            return path
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version(), "platform": platform.platform()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed as a package"
+    return versions

@@ -1,0 +1,321 @@
+"""Upload of a run's directory to a storage that outlives this machine: `storage: s3://bucket/runs`.
+
+The run's directory on the driver has all files of a run, wherever its trials run. The driver alone updates its copy
+every few seconds: other machines need neither the storage's packages nor its keys. The copy is always consistent. The
+manifest of a checkpoint is copied last, without which it is not a checkpoint. Files that refer to others are read
+before these and copied after them. ``rlrun resume s3://bucket/runs/NAME`` resumes from it on any machine.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Any, Self
+
+from rlrun.engine.checkpoint.durable import partial_name
+from rlrun.engine.checkpoint.file_systems import PIECE_BYTES, file_system, is_uri, pieces_of
+from rlrun.engine.checkpoint.manifest import MANIFEST_FILE
+from rlrun.engine.messages.errors import RlrunError, UsageError
+from rlrun.experiments.runs.file_items import Item, files_of_checkpoint, item_of, items_of
+from rlrun.experiments.runs.run_directory import RUN_FILE, RunDirectory
+from rlrun.experiments.trial.trial_directory import TRIAL_FILE
+
+COPY_EVERY_S = 10.0
+"""Minimum of seconds between two updates of the copy."""
+
+SHARE = 0.05
+"""Maximum fraction of time spent on updates, since there may be thousands of trials or a slow storage."""
+
+_log = logging.getLogger(__name__)
+
+
+class RunUpload:
+    """Context manager that copies a run's directory to a storage periodically, and completely at the end.
+
+    Attributes:
+        uri: Path or URI of the copy.
+    """
+
+    def __init__(self, run: Path, uri: str) -> None:
+        """Compares the run's files with the copy, to find files that are already there.
+
+        Args:
+            run: The run's directory.
+            uri: The copy's path or URI.
+
+        Raises:
+            UsageError: There is no such storage, or it cannot be reached.
+        """
+        self.uri = uri
+        self._run = run
+        self._files, self._root = file_system(uri)
+        self._copied: dict[str, Item | None] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="rlrun-copy", daemon=True)
+        try:
+            self._copied = self._there()
+        except (OSError, ValueError) as error:
+            raise UsageError(f"storage {uri}: cannot be reached: {error}") from error
+
+    def bring_in_step(self) -> None:
+        """Updates the copy: uploads new or changed files, and deletes removed ones.
+
+        Raises:
+            OSError: The storage cannot be reached or is full; the next update copies the rest.
+        """
+        referring = self._read_referring_files()
+        now = items_of(self._run)
+        for name, item in now.items():  # rows are read after the list of checkpoints, since trials write meanwhile
+            if not (item.is_checkpoint or _refers_to_others(name)):
+                self._copy_file(name, item)
+        for name, item in now.items():
+            if item.is_checkpoint:
+                self._copy_checkpoint(name, item)
+        for name in sorted(referring, key=lambda name: name == RUN_FILE):
+            item, data = referring[name]
+            self._put(name, [data])
+            self._copied[name] = item
+        for name in [name for name in self._copied if name not in now]:
+            self._remove(name)
+
+    def __enter__(self) -> Self:
+        """Makes a first update of the copy, so that an unusable storage is noticed before any trial starts.
+
+        Raises:
+            UsageError: The storage cannot be written.
+        """
+        try:
+            self.bring_in_step()
+        except (OSError, ValueError) as error:
+            raise UsageError(f"storage {self.uri}: cannot be written: {error}") from error
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Completes the copy, except after a KeyboardInterrupt.
+
+        Raises:
+            RlrunError: Completing the copy fails, and there was no other exception.
+        """
+        self._over.set()
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            return
+        self._thread.join()
+        try:
+            self.bring_in_step()
+        except (OSError, ValueError) as failure:
+            if error is not None:
+                _log.warning("storage %s: %s", self.uri, failure)
+                return
+            raise RlrunError(
+                f"the run is whole in {self._run}, but its copy {self.uri} is not in step: {failure}; "
+                f"rlrun resume {self._run} tries again"
+            ) from failure
+
+    def _follow(self) -> None:
+        pause_s = COPY_EVERY_S
+        while not self._over.wait(pause_s):
+            began = time.monotonic()
+            try:
+                self.bring_in_step()
+            except (OSError, ValueError) as error:  # repeated later, and at the end
+                _log.warning("storage %s: %s", self.uri, error)
+            pause_s = max(COPY_EVERY_S, (time.monotonic() - began) / SHARE)
+
+    def _read_referring_files(self) -> dict[str, tuple[Item, bytes]]:
+        """Loads run.json and each trial.json that has changed."""
+        found = {}
+        for name in [RUN_FILE, *(f"{folder.name}/{TRIAL_FILE}" for folder in self._run.iterdir())]:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                item = item_of(self._run / name)
+                if self._copied.get(name) != item:
+                    found[name] = (item, (self._run / name).read_bytes())
+        return found
+
+    def _copy_file(self, name: str, item: Item) -> None:
+        if self._copied.get(name) == item:
+            return
+        with suppress(FileNotFoundError):
+            self._put(name, _pieces(self._run / name))
+            self._copied[name] = item
+
+    def _copy_checkpoint(self, name: str, item: Item) -> None:
+        if self._copied.get(name) == item:
+            return
+        if name in self._copied:
+            self._remove(name)
+        self._copied[name] = None  # a part of it is there from now on
+        with suppress(FileNotFoundError):  # the trial has just removed it
+            for file in files_of_checkpoint(self._run / name):
+                self._put(f"{name}/{file}", _pieces(self._run / name / file))
+            self._copied[name] = item
+
+    def _put(self, name: str, pieces: Iterator[bytes] | Sequence[bytes]) -> None:
+        """Writes a file of the copy atomically: by a rename, unless the storage's own writes are atomic."""
+        path = f"{self._root}/{name}"
+        renames = self._files.type_name in ("local", "hdfs")
+        target = str(partial_name(Path(path))) if renames else path
+        if renames:
+            self._files.create_dir(os.path.dirname(path), recursive=True)
+        with self._files.open_output_stream(target) as stream:
+            for piece in pieces:
+                stream.write(piece)
+        if renames:
+            self._files.move(target, path)
+
+    def _remove(self, name: str) -> None:
+        path = f"{self._root}/{name}"
+        kind = self._files.get_file_info(path).type.name
+        if kind == "Directory":
+            with suppress(FileNotFoundError):
+                self._files.delete_file(f"{path}/{MANIFEST_FILE}")  # without it, the rest is no checkpoint
+            self._files.delete_dir(path)
+        elif kind == "File":
+            self._files.delete_file(path)
+        del self._copied[name]
+
+    def _there(self) -> dict[str, Item | None]:
+        """Content of an existing copy: items of checkpoints that are identical, and None for all other files."""
+        there = _names(self._files, self._root)
+        inside: dict[str, set[str]] = {}
+        for file in there:
+            for folder in PurePosixPath(file).parents:
+                inside.setdefault(str(folder), set()).add(file)
+        found: dict[str, Item | None] = {}
+        for name, item in items_of(self._run).items():
+            if item.is_checkpoint and name in inside:
+                found[name] = item if self._is_same(name) else None
+                there -= inside[name]
+        # Files that no longer exist here are deleted one by one, the manifests of checkpoints first.
+        found.update(dict.fromkeys(sorted(there, key=lambda name: PurePosixPath(name).name != MANIFEST_FILE)))
+        return found
+
+    def _is_same(self, checkpoint: str) -> bool:
+        try:
+            with self._files.open_input_file(f"{self._root}/{checkpoint}/{MANIFEST_FILE}") as stream:
+                data: bytes = stream.read()
+            return data == (self._run / checkpoint / MANIFEST_FILE).read_bytes()
+        except FileNotFoundError:
+            return False
+
+
+@contextmanager
+def copied(directory: RunDirectory) -> Iterator[None]:
+    """Context manager that keeps the copy of a run up to date, if the run has one.
+
+    Args:
+        directory: The run's directory.
+
+    Raises:
+        UsageError: The copy cannot be written at the beginning.
+        RlrunError: The copy is not complete at the end.
+    """
+    uri = directory.table.copy
+    if uri is None or _is_here(uri, directory.path):
+        yield
+        return
+    with RunUpload(directory.path, uri):
+        yield
+
+
+def _is_here(uri: str, run: Path) -> bool:
+    files, root = file_system(uri)
+    return files.type_name == "local" and Path(root).resolve() == run.resolve()
+
+
+def place_of_copy(storage: str, name: str) -> str:
+    """Path or URI of a run's copy in a storage.
+
+    Args:
+        storage: The storage's path or URI.
+        name: Name of the run's directory.
+
+    Examples:
+        >>> place_of_copy("s3://bucket/runs?region=eu-central-1", "cartpole-ppo")
+        's3://bucket/runs/cartpole-ppo?region=eu-central-1'
+    """
+    if not is_uri(storage):
+        return os.path.join(os.path.abspath(storage), name)
+    place, question_mark, options = storage.partition("?")
+    return f"{place.removesuffix('/')}/{name}{question_mark}{options}"
+
+
+def is_taken(uri: str) -> bool:
+    """Whether a run's copy exists at a path or URI.
+
+    Raises:
+        UsageError: There is no such storage, or it cannot be reached.
+    """
+    files, root = file_system(uri)
+    try:
+        return bool(files.get_file_info(root).type.name != "NotFound")
+    except OSError as error:
+        raise UsageError(f"storage {uri}: cannot be reached: {error}") from error
+
+
+def fetch_run(uri: str, runs_dir: Path) -> Path:
+    """Downloads a run from its copy, so that it can be resumed, evaluated and reported here.
+
+    Args:
+        uri: The copy's path or URI.
+        runs_dir: The folder of runs for it; it keeps its name.
+
+    Returns:
+        The run's directory.
+
+    Raises:
+        UsageError: There is no copy of a run, or the folder has a run of that name.
+    """
+    files, root = file_system(uri)
+    run = runs_dir.absolute() / PurePosixPath(root).name
+    if run.exists():
+        raise UsageError(f"{run} is there already; to go on with it: rlrun resume {run}")
+    try:
+        names = _names(files, root)
+        if RUN_FILE not in names:
+            raise UsageError(f"{uri}: there is no copy of a run: no {RUN_FILE}")
+        run.parent.mkdir(parents=True, exist_ok=True)
+        partial = partial_name(run)
+        for name in sorted(name for name in names if _is_whole(name, names)):
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
+            with (partial / name).open("wb") as file:
+                file.writelines(pieces_of(files, f"{root}/{name}"))
+    except OSError as error:
+        raise UsageError(f"storage {uri}: cannot be read: {error}") from error
+    partial.rename(run)
+    return run
+
+
+def _names(files: Any, root: str) -> set[str]:
+    """Lists the files below a path, by relative path."""
+    from pyarrow.fs import FileSelector
+
+    found = files.get_file_info(FileSelector(root, allow_not_found=True, recursive=True))
+    return {info.path.removeprefix(f"{root}/") for info in found if info.type.name == "File"}
+
+
+def _is_whole(name: str, names: set[str]) -> bool:
+    """Whether a file of a copy is complete: neither an interrupted write nor in a checkpoint without manifest."""
+    folders = [PurePosixPath(name), *PurePosixPath(name).parents]
+    checkpoint = next((folder for folder in folders if folder.parent.name == "checkpoints"), None)
+    is_written = not PurePosixPath(name).name.startswith(".")
+    return is_written and (checkpoint is None or f"{checkpoint}/{MANIFEST_FILE}" in names)
+
+
+def _refers_to_others(name: str) -> bool:
+    """Whether a file is run.json or a trial.json, which must be uploaded after the files that they refer to."""
+    return name == RUN_FILE or (name.count("/") == 1 and name.endswith(f"/{TRIAL_FILE}"))
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            yield piece

@@ -1,0 +1,43 @@
+"""Status of a trial, from its record and the processes that run."""
+
+from __future__ import annotations
+
+import platform
+from typing import Literal
+
+from rlrun.experiments.trial.trial_directory import TrialRecord, TrialStatus
+
+Status = Literal[TrialStatus, "KILLED", "DAMAGED"]
+"""Type of a trial's status: those of trial.json, KILLED (started, but no process runs it) and DAMAGED (invalid
+trial.json)."""
+
+
+def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Status:
+    """Status of a trial from its record and the processes that run.
+
+    A driver that resumes a run does not change the records of trials that wait for resources.
+
+    Args:
+        record: Content of trial.json.
+        is_claimed: Whether a process on this machine runs the trial.
+        has_driver: Whether a process runs the run.
+    """
+    if record.status == "INTERRUPTED" and has_driver:
+        return "PENDING"
+    if record.status == "PAUSED" and not has_driver:
+        return "KILLED"
+    if record.status != "RUNNING" or is_claimed:
+        return record.status
+    if not has_driver:
+        return "KILLED"
+    return "PENDING" if record.host in ("", platform.node()) else "RUNNING"
+
+
+def is_complete(status: Status) -> bool:
+    """Whether a trial has ended by a stop criterion or by a scheduler."""
+    return status == "TERMINATED"
+
+
+def is_over(status: Status) -> bool:
+    """Whether a plain `rlrun resume` skips a trial, since it is complete or failed."""
+    return is_complete(status) or status == "ERROR"

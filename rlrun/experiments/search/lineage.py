@@ -1,0 +1,168 @@
+"""Lineage of populations (PBT): parents and hyperparameters of members by generation, and the checkpoints to copy.
+
+``lineage.jsonl`` is a write-ahead log with a line for each decision: after a kill the logged decision is carried out.
+``generations/<trial>/<generation>`` is a member's checkpoint at a generation, kept while another member may copy it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from rlrun.engine.checkpoint.durable import (
+    append_line,
+    explained_full_disk,
+    partial_name,
+    put_directory,
+    remove_leftovers,
+)
+from rlrun.engine.checkpoint.plain_json import read_lines
+from rlrun.engine.checkpoint.store import CheckpointStore
+from rlrun.engine.messages.errors import CheckpointError
+
+LINEAGE_FILE = "lineage.jsonl"
+GENERATIONS_DIRECTORY = "generations"
+
+How = Literal["initial", "kept", "perturbed", "resampled", "mixed", "modelled"]
+
+
+@dataclass(frozen=True)
+class MemberRecord:
+    """State of one population member at one generation.
+
+    Attributes:
+        trial: Name of the trial.
+        score: The metric at the generation, as reported; None if it had none or had diverged.
+        env_steps: Env steps at the generation; 0 in training from data alone.
+        how: Change of the hyperparameters: kept, perturbed, resampled, mixed (some perturbed, others resampled), or
+            modelled (chosen by a model); initial at generation 0.
+        parent: The trial whose weights are copied, None for the member's own weights.
+        parent_generation: The generation of the parent's checkpoint, None without a parent.
+        params: Hyperparameters of the member after the generation, by path below `config`.
+        sgd_steps: SGD steps at the generation in training from data alone, whose clock counts them; else None.
+    """
+
+    trial: str
+    score: float | None
+    env_steps: int
+    how: How
+    parent: str | None
+    parent_generation: int | None
+    params: dict[str, Any]
+    sgd_steps: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of the run's clock at the generation."""
+        return self.env_steps if self.sgd_steps is None else self.sgd_steps
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Exploit-and-explore decision on all members of a population, or on one member if asynchronous.
+
+    Attributes:
+        population: The population's seed.
+        generation: Number of the generation, 0 at the start; generation g is after g intervals of the clock.
+        members: The members, in the order of the trials.
+    """
+
+    population: int
+    generation: int
+    members: tuple[MemberRecord, ...]
+
+
+_GENERATION = TypeAdapter(Generation)
+
+
+class Lineage:
+    """Log and checkpoint store for the lineage of a run's populations.
+
+    Attributes:
+        run: The run's directory.
+    """
+
+    def __init__(self, run: Path) -> None:
+        """Initializes from a run's directory, which may be empty."""
+        self.run = Path(run)
+
+    def append(self, generation: Generation) -> None:
+        """Appends a decision to the log, synced to disk.
+
+        Raises:
+            OutOfResources: The disk is full.
+        """
+        append_line(self.run / LINEAGE_FILE, json.dumps(asdict(generation), allow_nan=False).encode())
+
+    def keep_checkpoint(self, trial: str, generation: int, checkpoint: Path) -> None:
+        """Preserves a member's checkpoint at a generation by hard links to its files, for copying by other members."""
+        kept = self.checkpoint(trial, generation)
+        if kept.is_dir():
+            return
+        found = sorted(checkpoint.rglob("*"))
+        with explained_full_disk(kept, lambda: sum(path.stat().st_size for path in found)):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(kept.parent)
+            partial = partial_name(kept)
+            for path in (checkpoint, *found):
+                copy = partial / path.relative_to(checkpoint)
+                if path.is_dir():
+                    copy.mkdir()
+                else:
+                    _link(path, copy)
+            put_directory(partial, kept)
+
+    def checkpoint(self, trial: str, generation: int) -> Path:
+        """Path of a member's preserved checkpoint at a generation."""
+        return self.run / GENERATIONS_DIRECTORY / trial / f"{generation:06d}"
+
+    def forget_checkpoints(self, needed: Iterable[tuple[str, int]]) -> None:
+        """Removes all preserved checkpoints except the needed ones.
+
+        Args:
+            needed: (trial, generation) of each needed checkpoint.
+        """
+        kept = {self.checkpoint(trial, generation) for trial, generation in needed}
+        for path in (self.run / GENERATIONS_DIRECTORY).glob("*/*"):
+            if path not in kept:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Removes all preserved checkpoints, after all members have ended."""
+        shutil.rmtree(self.run / GENERATIONS_DIRECTORY, ignore_errors=True)
+
+
+def read_generations(run: Path) -> list[Generation]:
+    """Loads the lineage of a run, oldest first; [] without populations. Lines truncated by a kill are skipped."""
+    return read_lines(Path(run) / LINEAGE_FILE, _GENERATION)
+
+
+def newest_records(generations: Iterable[Generation]) -> Mapping[str, tuple[int, MemberRecord]]:
+    """Last generation of each trial, with the member's record at that generation."""
+    return {member.trial: (line.generation, member) for line in generations for member in line.members}
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without hard links
+        shutil.copyfile(source, target)
+
+
+def newest_checkpoint_of(checkpoints: Path) -> Path:
+    """Newest valid checkpoint of a population member that has just reached a generation.
+
+    Raises:
+        CheckpointError: The member has no valid checkpoint.
+    """
+    newest = CheckpointStore(checkpoints).newest_valid()
+    if newest is None:
+        raise CheckpointError(f"{checkpoints}: the trial has reached a generation without a checkpoint")
+    return newest

@@ -1,0 +1,136 @@
+"""Asynchronous successive halving (ASHA)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+
+import numpy as np
+
+from rlrun.experiments.search.rules.rule import CONTINUE, Decision, Measure, comparable
+
+SHARES: Mapping[float, str] = {2: "half", 3: "third", 4: "quarter", 5: "fifth"}
+
+
+class Asha:
+    """Asynchronous successive halving: stops a trial at a rung unless it is among the best that have reached it so far.
+
+    Bracket s has its rungs at ``grace_period * reduction_factor ** (s + k)`` for k = 0, 1, ... below `max_t`. The first
+    result at or past a rung is compared with those of other trials there before: below their quantile
+    ``1 - 1 / reduction_factor``, interpolated linearly, the trial stops. A result past several rungs counts for the
+    last one. Trials never wait, so the first trials that reach a rung continue with any score.
+
+    Trials are assigned to brackets in proportion to ``exp(number of rungs)``, each to the bracket with the largest
+    deficit, the earlier one on a tie.
+
+    Source:
+        Li et al., "A System for Massively Parallel Hyperparameter Tuning", arXiv:1810.05934, as implemented in Ray
+        Tune: a quantile instead of a count decides, and stopped trials are never resumed.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_t: float,
+        grace_period: float,
+        reduction_factor: float = 4,
+        brackets: int = 1,
+        measure: Measure,
+    ) -> None:
+        """Computes the rungs of each bracket.
+
+        Args:
+            max_t: Time at which all trials stop.
+            grace_period: The first rung of the first bracket.
+            reduction_factor: Reduction factor eta, above 1: the fraction 1/eta of trials continues past a rung.
+            brackets: Number of brackets.
+            measure: Units of time and score, for messages.
+
+        Raises:
+            ValueError: The numbers are not valid.
+        """
+        if not (0 < grace_period <= max_t and reduction_factor > 1 and brackets >= 1):
+            raise ValueError(
+                f"must be 0 < grace_period ({grace_period:g}) <= max_t ({max_t:g}), "
+                f"reduction_factor ({reduction_factor:g}) > 1 and brackets ({brackets}) >= 1"
+            )
+        self._max_t = max_t
+        self._reduction_factor = reduction_factor
+        self._measure = measure
+        self.rungs = tuple(
+            tuple(_milestones(grace_period * reduction_factor**shift, max_t, reduction_factor))
+            for shift in range(brackets)
+        )
+        """Rungs of each bracket, ascending."""
+        self._scores: list[list[dict[str, float]]] = [[{} for _ in rungs] for rungs in self.rungs]
+        self._dealt = [0] * brackets
+        self._bracket: dict[str, int] = {}
+        self._furthest: dict[str, float] = {}
+
+    def add(self, trial: str) -> None:
+        """Assigns a trial to a bracket, once."""
+        if trial in self._bracket:
+            return
+        weights = np.exp([len(rungs) - len(self.rungs[0]) for rungs in self.rungs])
+        lag = weights / weights.sum() * (1 + sum(self._dealt)) - self._dealt
+        bracket = int(np.argmax(lag.round(12)))
+        self._dealt[bracket] += 1
+        self._bracket[trial] = bracket
+
+    def bracket_of(self, trial: str) -> int:
+        """The bracket of a trial, from 0."""
+        return self._bracket[trial]
+
+    def on_result(self, trial: str, time: float, score: float | None) -> Decision:
+        """Compares a trial's first result at or past a rung with those of others there."""
+        if time >= self._max_t:
+            return Decision("stop", f"asha: has reached {self._measure.moment(time)}, its limit")
+        previous = self._furthest.get(trial, -math.inf)
+        if time <= previous:
+            return CONTINUE  # a repeated result after a resume
+        self._furthest[trial] = time
+        bracket = self._bracket[trial]
+        reached = [index for index, milestone in enumerate(self.rungs[bracket]) if previous < milestone <= time]
+        if not reached:
+            return CONTINUE
+        milestone, scores = self.rungs[bracket][reached[-1]], self._scores[bracket][reached[-1]]
+        mine = comparable(score)
+        needed = quantile(scores.values(), 1 - 1 / self._reduction_factor)
+        scores[trial] = mine
+        if mine >= needed:
+            return Decision("continue", rung=milestone)
+        return Decision("stop", self._reason(time, mine, needed), rung=milestone)
+
+    def remove(self, trial: str) -> None:
+        """Does nothing: results of a removed trial still count at its rungs."""
+
+    def released(self) -> dict[str, Decision]:
+        """Empty: under ASHA trials never wait."""
+        return {}
+
+    def _reason(self, time: float, mine: float, needed: float) -> str:
+        measure = self._measure
+        share = SHARES.get(self._reduction_factor, f"{100 / self._reduction_factor:.3g} %")
+        return (
+            f"asha: {measure.value(mine)} at {measure.moment(time)} is {measure.worse_than} "
+            f"the best {share}'s {measure.value(needed)}"
+        )
+
+
+def quantile(scores: Collection[float], share: float) -> float:
+    """Quantile of scores with linear interpolation; -inf for no scores.
+
+    Next to a missing score (-inf) it is -inf, so that no trial stops because another one has no score.
+    """
+    if not scores:
+        return -math.inf
+    with np.errstate(invalid="ignore"):
+        value = float(np.percentile(list(scores), share * 100))
+    return -math.inf if math.isnan(value) else value
+
+
+def _milestones(first: float, max_t: float, factor: float) -> Iterator[float]:
+    step = 0
+    while (milestone := first * factor**step) < max_t:
+        yield milestone
+        step += 1

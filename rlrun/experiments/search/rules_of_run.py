@@ -1,0 +1,87 @@
+"""Restores a run's scheduling rule (ASHA, HyperBand, ...) from the run's records."""
+
+from __future__ import annotations
+
+from rlrun.experiments.runs.active_run import ActiveRun
+from rlrun.experiments.search.decisions import read_stops
+from rlrun.experiments.search.lineage import Lineage
+from rlrun.experiments.search.rules.make_rule import make_rule
+from rlrun.experiments.search.rules.population import Populations
+from rlrun.experiments.search.rules.rule import Rule
+from rlrun.experiments.spec.settings import settings_of, with_settings
+from rlrun.experiments.trial.results import read_results
+
+Standing = tuple[str, float, float]
+"""Triple of a trial, a reached rung, and the trial's metric at that rung."""
+
+
+def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
+    """Restores the scheduling rule of a run (None without a scheduler) and the trials' metrics at the rungs.
+
+    Trials that the rule has stopped, or would stop next, are recorded as ended and removed from the run.
+    """
+    scheduler = run.experiment.scheduler
+    if scheduler is None:
+        return None, []
+    for name, stop in read_stops(run.directory.path).items():
+        run.directory.mark_stopped(name, stop.reason)
+    _leave_out(run, {trial.name for trial in run.trials if run.directory.record(trial.name).status == "TERMINATED"})
+    if scheduler.population is not None:
+        return _populations(run), []
+    rule = make_rule(scheduler, run.experiment.stop.bounds, run.experiment.num_trials)
+    return rule, _replay(rule, run) if run.resumed else []
+
+
+def _replay(rule: Rule, run: ActiveRun) -> list[Standing]:
+    scheduler = run.experiment.scheduler
+    assert scheduler is not None
+    settings = scheduler.settings
+    names = run.directory.table.trials
+    rows = []
+    for name in names:
+        rule.add(name)
+        for row in read_results(run.directory.path / name):
+            moment, value = row.get(scheduler.time_attr), row.get(settings.metric)
+            if moment is not None:
+                rows.append((float(moment), name, None if value is None else float(value)))
+    sign = 1.0 if settings.mode == "max" else -1.0
+    standings = []
+    for moment, name, value in sorted(rows, key=lambda row: row[0]):
+        rung = rule.on_result(name, moment, None if value is None else sign * value).rung
+        if rung is not None and value is not None:
+            standings.append((name, rung, value))
+    running = {trial.name for trial in run.trials}  # with failed ones that are retried
+    for name in names:
+        if name not in running:
+            rule.remove(name)
+    for name, decision in rule.released().items():
+        if decision.verdict == "stop":
+            run.directory.mark_stopped(name, decision.reason)
+            run.stopped[name] = decision.reason
+            rule.remove(name)
+    _leave_out(run, set(run.stopped))
+    return standings
+
+
+def _leave_out(run: ActiveRun, over: set[str]) -> None:
+    """Removes ended trials from a run, and emits the final status of each."""
+    for trial in run.trials:
+        if trial.name in over:
+            run.ended(trial.name)
+    run.trials = [trial for trial in run.trials if trial.name not in over]
+
+
+def _populations(run: ActiveRun) -> Populations:
+    scheduler = run.experiment.scheduler
+    assert scheduler is not None
+    settings = scheduler.population
+    assert settings is not None
+    trials = {name: run.directory.trial(name) for name in run.directory.table.trials}
+    paths = tuple(settings.spaces)
+    return Populations(
+        settings,
+        list(trials.values()),
+        Lineage(run.directory.path),
+        {name: settings_of(trial, paths) for name, trial in trials.items()},
+        lambda name, params: with_settings(trials[name], params),
+    )

@@ -1,0 +1,79 @@
+"""Interface of searchers: stateless functions from the history of a search to the next configuration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from rlrun.engine.messages.explain import Location
+from rlrun.experiments.search.searchers.dimension import Dimension
+
+Configuration = dict[Location, Any]
+"""Type of a hyperparameter configuration: a value for each search space, by location."""
+
+
+@dataclass
+class History:
+    """History of a search: suggested configurations and their scores.
+
+    Attributes:
+        dimensions: The search spaces with more than one value.
+        mode: Whether higher values of the metric are better (max) or lower ones (min).
+        configurations: Suggested configurations, by number.
+        scores: Final scores, by number; None for a failure.
+        observations: Intermediate scores, by number and budget.
+        began: Times of the suggestions, in seconds since 1970, by number.
+        ended: Times of the ends, in seconds since 1970, by number.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    mode: Literal["max", "min"]
+    configurations: dict[int, Configuration] = field(default_factory=dict)
+    scores: dict[int, float | None] = field(default_factory=dict)
+    observations: dict[int, dict[float, float]] = field(default_factory=dict)
+    began: dict[int, float] = field(default_factory=dict)
+    ended: dict[int, float] = field(default_factory=dict)
+
+    def loss(self, score: float | None) -> float:
+        """Converts a score to a loss to be minimised, in either mode; infinite for a failure."""
+        if score is None:
+            return math.inf
+        return -score if self.mode == "max" else score
+
+    def scored(self) -> int:
+        """Number of configurations with a score, final or intermediate."""
+        ended = {number for number, score in self.scores.items() if score is not None}
+        return len(ended | self.observations.keys())
+
+    def coordinates(self, number: int) -> list[float]:
+        """Coordinates of a configuration, in the order of the dimensions."""
+        values = self.configurations[number]
+        return [dimension.coordinate(values[dimension.location]) for dimension in self.dimensions]
+
+    def values_at(self, coordinates: list[float]) -> Configuration:
+        """Configuration at coordinates in the order of the dimensions."""
+        return {
+            dimension.location: dimension.value(coordinate)
+            for dimension, coordinate in zip(self.dimensions, coordinates, strict=True)
+        }
+
+
+class Searcher(Protocol):
+    """Interface of searchers: suggest the next configuration from the history of the search and a seed.
+
+    Searchers are stateless: equal history and seed give an equal configuration, in any process. So an interrupted
+    search continues as if without interruption.
+    """
+
+    @property
+    def hears_budgets(self) -> bool:
+        """Whether the searcher also learns from intermediate results."""
+
+    def propose(self, history: History, seed: int) -> Configuration:
+        """Suggests the next hyperparameter configuration.
+
+        Args:
+            history: History of the search with at least one score, read-only.
+            seed: Seed of all random draws, 32 bits.
+        """

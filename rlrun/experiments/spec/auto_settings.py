@@ -1,0 +1,152 @@
+"""Settings ``auto``: numbers of workers and envs that are measured once, before the trials of a run.
+
+The spec's other settings stay as they are, the batch of an update above all. So a setting is tried only if whole
+fragments of all workers fill that batch exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.messages.explain import Location, Mistake
+from rlrun.experiments.spec.experiment import AUTO, Experiment
+from rlrun.experiments.spec.search_space import is_search_space
+
+AUTO_SETTINGS = ("num_workers", "num_envs_per_worker")
+"""Settings that can be measured."""
+
+KEPT = "train_batch_size"
+"""Setting that stays as it is."""
+
+ENV_COUNTS = (8, 16, 32, 64)
+"""Numbers of envs of a worker that are tried, besides the spec's own."""
+
+LEAST_FRAGMENT_LENGTH = 32
+"""Steps below which fragments are even faster but learn worse: too few steps between two bootstraps."""
+
+
+@dataclass(frozen=True)
+class WithoutAuto:
+    """Entry of a spec without its settings ``auto``, which have their defaults until they are measured.
+
+    Attributes:
+        entry: The entry.
+        auto: Names of the settings.
+        mistakes: Mistakes in search spaces that hold ``auto``.
+    """
+
+    entry: Mapping[str, Any]
+    auto: tuple[str, ...]
+    mistakes: tuple[Mistake, ...]
+
+
+def without_auto(entry: Mapping[str, Any]) -> WithoutAuto:
+    """Takes settings ``auto`` out of an entry's `config`.
+
+    Examples:
+        >>> found = without_auto({"config": {"num_workers": "auto", "lr": 0.1}})
+        >>> found.entry, found.auto
+        ({'config': {'lr': 0.1}}, ('num_workers',))
+    """
+    config = entry.get("config")
+    written = config if isinstance(config, Mapping) else {}
+    auto = tuple(name for name in AUTO_SETTINGS if written.get(name) == AUTO)
+    varied = tuple(name for name in AUTO_SETTINGS if _varies_auto(written.get(name)))
+    if not auto + varied:
+        return WithoutAuto(entry, (), ())
+    message = f"is measured once, for all trials: {AUTO} has no place in a search space"
+    rest = {name: value for name, value in written.items() if name not in auto + varied}
+    return WithoutAuto({**entry, "config": rest}, auto, tuple(Mistake(("config", name), message) for name in varied))
+
+
+def _varies_auto(value: Any) -> bool:
+    return is_search_space(value) and any(AUTO in choices for choices in value.values() if isinstance(choices, list))
+
+
+def auto_mistakes(
+    auto: Sequence[str], entry: Mapping[str, Any], algorithm: Algorithm[Any], experiment: Experiment | None
+) -> list[Mistake]:
+    """Mistakes for settings ``auto`` where other numbers would change what is learned, or nothing can be measured.
+
+    Args:
+        auto: Names of the settings.
+        entry: The entry.
+        algorithm: The first policy's algorithm.
+        experiment: The experiment; None if its entry has other mistakes.
+    """
+    model, mistakes = type(algorithm.config), []
+    why_not = _why_not_measured(entry, algorithm)
+    if not why_not and experiment is not None:
+        why_not = _why_none_fits(auto, experiment)
+    for name in auto:
+        where: Location = ("config", name)
+        if name not in model.model_fields:
+            gone = model.why_gone(name).replace(" here", f" in {algorithm.name()}", 1)
+            mistakes.append(Mistake(where, gone, at_key=True))
+        elif why_not:
+            mistakes.append(Mistake(where, f"cannot be {AUTO}: {why_not}; write a number"))
+    return mistakes
+
+
+def _why_not_measured(entry: Mapping[str, Any], algorithm: Algorithm[Any]) -> str:
+    """Reason why the settings of an entry cannot be measured, "" without one."""
+    begins = entry.get("begins")
+    if "policies" in entry:
+        return "several policies share the workers, and each has a batch of its own"
+    if KEPT not in type(algorithm.config).model_fields:
+        return f"{algorithm.name()} has no {KEPT}, which would keep what it learns from"
+    if algorithm.mode == "async":
+        return f"what {algorithm.name()} learns depends on their number, since workers do not wait for each other"
+    if isinstance(begins, Mapping) and begins.get("recorded"):
+        return "the data of the stage before is not there yet"
+    return ""
+
+
+def _why_none_fits(auto: Sequence[str], experiment: Experiment) -> str:
+    """Reason why no setting keeps the batch of an experiment, "" without one."""
+    if experiment.env.external is not None:
+        return "the clients of env.external are not there before the run"
+    if experiment.env.has_many_agents:
+        return f"in a world of many agents {KEPT} counts each of them"
+    config = experiment.config
+    for setting in (KEPT, "rollout_fragment_length"):
+        if ("config", setting) in {**experiment.spaces(), **experiment.mutated()}:
+            return f"{setting} varies, and the batch would not be whole fragments in all trials"
+    if not candidates(config, auto, room=0):
+        length = config.rollout_fragment_length
+        steps = f"{LEAST_FRAGMENT_LENGTH} steps or more" if length is None else f"{length} steps"
+        return f"no number that is tried fills {KEPT} ({config.env_steps_per_update}) by whole fragments of {steps}"
+    return ""
+
+
+def candidates(config: AlgorithmConfig, auto: Sequence[str], room: int) -> list[tuple[int, int]]:
+    """Settings to measure as (num_workers, num_envs_per_worker), those without workers first.
+
+    Args:
+        config: Settings of the algorithm.
+        auto: Names of the settings that may differ from these.
+        room: Maximum number of workers.
+    """
+    few = {0, 1, room - 1, room}
+    workers = sorted(number for number in few if 0 <= number <= room) if "num_workers" in auto else [config.num_workers]
+    own = config.num_envs_per_worker
+    envs = sorted({own, *ENV_COUNTS}) if "num_envs_per_worker" in auto else [own]
+    return [(number, each) for number in workers for each in envs if _keeps_batch(config, number, each)]
+
+
+def _keeps_batch(config: AlgorithmConfig, num_workers: int, num_envs: int) -> bool:
+    """Whether whole fragments of all envs fill a batch exactly, and the algorithm accepts the numbers."""
+    try:
+        config.replace(num_workers=num_workers, num_envs_per_worker=num_envs)
+    except SpecError:
+        return False
+    length = config.rollout_fragment_length
+    env_steps, env_slots = config.env_steps_per_update, max(num_workers, 1) * num_envs
+    if length is None:
+        return env_steps % env_slots == 0 and env_steps // env_slots >= LEAST_FRAGMENT_LENGTH
+    return env_steps % (env_slots * length) == 0

@@ -1,0 +1,747 @@
+"""Experiments (entries of a spec file) and trials (their training runs)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
+from typing_extensions import override
+
+from rlrun.engine.algorithm_config import AlgorithmConfig, WorldSamplingSettings
+from rlrun.engine.data.action_kind import ACTION_KINDS, DEFAULT_KIND, ActionKind, other_kind
+from rlrun.engine.datasets.input_config import DataSettings
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.messages.explain import Location, shown
+from rlrun.engine.rollout.worker import ROLLOUT_WORKER
+from rlrun.engine.settings.config import ConfigModel, NonEmptyText, NonNegativeInt, Plugins, PositiveFloat, PositiveInt
+from rlrun.engine.settings.metric import Metric, Mode, of_policy
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.assemble.policy_spec import PolicySpec
+from rlrun.experiments.spec.expansion import (
+    PlannedTrial,
+    Spaces,
+    count,
+    expand,
+    filled,
+    member_seed,
+    planned_members,
+    planned_trials,
+    value_at,
+)
+from rlrun.experiments.spec.loggers import LoggersConfig
+from rlrun.experiments.spec.run_length import env_steps_at_stop
+from rlrun.experiments.spec.search_space import SearchSpace, find_spaces
+from rlrun.experiments.spec.stages import BeginsConfig
+from rlrun.experiments.spec.stop_config import StopConfig
+from rlrun.experiments.spec.trial_names import member_name, short_names, trial_name
+from rlrun.experiments.spec.tuning import (
+    AshaConfig,
+    FailureConfig,
+    HyperBandConfig,
+    MedianConfig,
+    Pb2Config,
+    PbtConfig,
+    SchedulerConfig,
+    SearcherConfig,
+)
+
+EVALUATION_METRICS = (
+    Metric("evaluation/episode_return_mean", "", "Mean raw return of an evaluation's episodes", mode="max"),
+    Metric("evaluation/episode_return_std", "", "Standard deviation of those returns"),
+    Metric("evaluation/episode_return_min", "", "Lowest of those returns", mode="max"),
+    Metric("evaluation/episode_return_max", "", "Highest of those returns", mode="max"),
+    Metric("evaluation/episode_len_mean", "env steps", "Mean length of an evaluation's episodes"),
+)
+"""Metrics of every periodic evaluation."""
+
+EVALUATION_COLUMNS = Metric(
+    "evaluation/episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over an evaluation's episodes"
+)
+"""Additional evaluation metric for each column that the env's config names in `columns`."""
+
+OTHER_KIND_GAP = "episode_return_gap"
+"""Metric of the other kind of actions, without prefix: the distance of its returns from those of the evaluation."""
+
+OTHER_KIND_METRICS = tuple(
+    Metric(f"evaluation/{kind}/{name}", "", meaning)
+    for kind in ACTION_KINDS
+    for name, meaning in {
+        OTHER_KIND_GAP: f"Distance of the 95 % interval of the mean return of {kind} actions from that of the kind in "
+        "`evaluation.actions`: above 0 where it is higher, below 0 where it is lower, 0 where they overlap",
+        "<metric>": f"The evaluation's metric of {kind} actions, where a policy samples discrete actions and "
+        f"`evaluation.actions` is {other_kind(kind)}",
+    }.items()
+)
+"""Metrics of the evaluation episodes with the other kind of actions, which nothing is judged by."""
+
+_ENDINGS = {
+    "win_rate": "won",
+    "draw_rate": "drawn",
+    "loss_rate": "lost",
+    "unbeaten_rate": "not lost, for `expect`, which sets lower bounds of metrics",
+}
+_AS = {
+    "": "against the opponent of `evaluation.against`",
+    "first/": "against it as the side of the world's first agent",
+    "second/": "against it as the other side",
+}
+
+_MODES: dict[str, Mode | None] = {"draw_rate": None, "loss_rate": "min"}
+
+AGAINST_METRICS = tuple(
+    Metric(
+        f"evaluation/against/{side}{rate}", "", f"Part of the games {which} that were {ending}", _MODES.get(rate, "max")
+    )
+    for side, which in _AS.items()
+    for rate, ending in _ENDINGS.items()
+)
+"""Evaluation metrics of games against a scripted opponent; null for a side that no learning policy plays."""
+
+ORACLE_METRICS = (
+    Metric(
+        "evaluation/oracle/value_gap",
+        "",
+        "Mean distance of estimated values from those of the optimal policy",
+        mode="min",
+    ),
+    Metric("evaluation/oracle/policy_gap", "", "Optimality gap of the greedy policy at the initial states", mode="min"),
+)
+"""Evaluation metrics of `evaluation.oracle`: errors relative to the optimal values."""
+
+GAME_ORACLE_METRICS = (
+    Metric(
+        "evaluation/oracle/exploitability",
+        "",
+        "Mean gain of a player by a best response (NashConv / 2) to the average policy of the league, or the policies",
+        mode="min",
+    ),
+    Metric(
+        "evaluation/oracle/negative_exploitability",
+        "",
+        "Exploitability with a minus sign, for `expect`, which sets lower bounds of metrics",
+        mode="max",
+    ),
+)
+"""Evaluation metrics of `evaluation.oracle` in a game of two players."""
+
+AUTO = "auto"
+"""Value of a setting that is measured before the trials of a run."""
+
+MAX_TRIALS = 10_000
+"""Default maximum number of trials of an experiment."""
+
+EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EVALUATION_METRICS)
+"""Names of the metrics of periodic evaluations, without the prefix ``evaluation/``."""
+
+
+def judged_by(spec: Mapping[str, Any]) -> str:
+    """Metric that ranks checkpoints, trials and configurations.
+
+    The metric is ``checkpoint.best`` if set, else an evaluation metric if there are evaluations. In games,
+    whose mean return sums over both sides, it is the fraction of games not lost, or the league's Elo rating.
+
+    Args:
+        spec: An entry of a spec file or a trial, as plain data, possibly invalid.
+
+    Examples:
+        >>> judged_by({}), judged_by({"evaluation": {"every": 10}})
+        ('episode_return_mean', 'evaluation/episode_return_mean')
+        >>> judged_by({"evaluation": {"against": "minimax"}})
+        'evaluation/against/unbeaten_rate'
+        >>> judged_by({"policies": {"main": {}}, "seats": {"rival": {"plays_against": "main"}}})
+        'league/elo_main'
+        >>> judged_by({"train": 5, "policies": 7, "seats": 3})
+        'episode_return_mean'
+    """
+    checkpoint, evaluation = spec.get("checkpoint"), spec.get("evaluation")
+    best = checkpoint.get("best") if isinstance(checkpoint, Mapping) else None
+    if isinstance(best, str):
+        return best
+    if isinstance(evaluation, Mapping) and evaluation.get("against") is not None:
+        return "evaluation/against/unbeaten_rate"
+    trained, policies = spec.get("train"), spec.get("policies")
+    learners = [*trained] if isinstance(trained, list | tuple) else []
+    learners += policies if isinstance(policies, Mapping) else ()
+    if spec.get("seats") and learners:
+        return f"league/elo_{learners[0]}"
+    return "episode_return_mean" if evaluation is None else "evaluation/episode_return_mean"
+
+
+def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
+    """Names of the per-policy evaluation metrics of a multi-agent world."""
+    return tuple(
+        replace(
+            metric,
+            name=f"evaluation/{of_policy(policy, metric.name.removeprefix('evaluation/'))}",
+            meaning=f"{metric.meaning} of the policy's agents",
+        )
+        for policy in policies
+        for metric in (EVALUATION_METRICS[0], EVALUATION_COLUMNS)
+    )
+
+
+def _is_evaluated(metric: str) -> bool:
+    """Whether evaluations report a metric: one that training also reports, or one of games against an opponent."""
+    if any(metric == each.name for each in AGAINST_METRICS):
+        return True
+    policy = re.fullmatch(r"policies/[^/]+/(.+)", metric)
+    return metric in EVALUATION_KEYS if policy is None else policy[1] == "episode_return_mean"
+
+
+def _counted(seeds: Any) -> Any:
+    """Converts a number n to the list of seeds 0 to n - 1."""
+    if isinstance(seeds, list | tuple):
+        return seeds
+    is_number = isinstance(seeds, int | float) and not isinstance(seeds, bool)
+    if not is_number or not 0 < seeds <= MAX_TRIALS or seeds % 1:
+        raise ValueError(f"must be a number of seeds from 1 to {MAX_TRIALS:,}, or a list of seeds, not {shown(seeds)}")
+    return tuple(range(int(seeds)))
+
+
+def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    if not seeds:
+        raise ValueError("there must be at least one seed")
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"the seed {next(seed for seed in seeds if seeds.count(seed) > 1)} appears twice")
+    return seeds
+
+
+Seeds = Annotated[tuple[NonNegativeInt, ...], BeforeValidator(_counted), AfterValidator(_distinct)]
+
+
+class CheckpointConfig(ConfigModel):
+    """Settings of a trial's checkpoints: when they are written, and which are kept."""
+
+    every: PositiveInt | None = 25
+    """Iterations between two checkpoints; null for no periodic checkpoints."""
+    at_end: bool = True
+    """Whether a checkpoint is written at the end of the trial."""
+    keep: PositiveInt = 3
+    """Number of newest checkpoints to keep."""
+    best: str | None = "episode_return_mean"
+    """Metric whose best checkpoint is kept as well; null for none. In a spec with evaluations the default is
+    evaluation/episode_return_mean, or with an opponent evaluation/against/unbeaten_rate; in a league without an
+    opponent, the Elo rating of the first policy."""
+
+
+class EvaluationConfig(ConfigModel):
+    """Settings of the periodic evaluation on a fixed set of episodes during training."""
+
+    every: PositiveInt = 10
+    """Iterations between two evaluations."""
+    episodes: PositiveInt = 20
+    """Episodes of each evaluation; their seeds are the same in all evaluations."""
+    env: EnvConfig | None = None
+    """Environment of the evaluations; null for the environment of training."""
+    actions: ActionKind = DEFAULT_KIND
+    """Kind of actions: greedy takes the most likely action, sampled draws actions as in training. Policies that sample
+    discrete actions play a quarter of the episodes, at least 5, by the other kind as well, for comparison."""
+    show: NonNegativeInt = 0
+    """Number of these episodes that are kept as text, in an env with the render mode `ansi`, for reports."""
+    against: NonEmptyText | None = None
+    """Scripted opponent for additional games, as many as `episodes`: random, one_ply, minimax, mcts, or
+    package.module:Name. In a world of two sides, the policy plays each side in half of the games; null for none."""
+    oracle: bool = False
+    """Whether learned values and greedy actions are compared with the optimal ones, in an env with finitely many states
+    and a known model. In a world that has a game tree, the exploitability of the policies is computed."""
+
+
+def actions_of(evaluation: EvaluationConfig | None) -> ActionKind:
+    """Kind of actions of a trial's evaluations, which its checkpoints record; the default without evaluations."""
+    return DEFAULT_KIND if evaluation is None else evaluation.actions
+
+
+class ResourcesConfig(ConfigModel):
+    """Resources of a trial's own process; those of workers and learners are set in `config`."""
+
+    cpus: PositiveFloat = 1.0
+    """CPUs of the trial's own process."""
+
+
+class ExpectConfig(ConfigModel):
+    """Targets of a run for `rlrun regress`, such as ``{episode_return_mean: 450, within_env_steps: 150_000}``."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, float] = Field(init=False)
+
+    within_env_steps: PositiveInt | None = None
+    """Maximum env steps in which the expected metrics must be reached; null for the length of the run."""
+    within_sgd_steps: PositiveInt | None = None
+    """Maximum SGD steps in which the expected metrics must be reached, for training from data alone; null for the
+    length of the run."""
+    within_seconds: PositiveFloat | None = None
+    """Maximum seconds of training (`time_total_s`) in which the expected metrics must be reached; null for no limit."""
+    seeds: PositiveInt | None = None
+    """Number n of seeds to run, 0 to n - 1; null for the seeds of the experiment."""
+    passes: PositiveInt | None = None
+    """Minimum number of seeds that must reach the expected metrics; null for two thirds of the seeds."""
+    last_evaluations: PositiveInt | None = None
+    """Number of last evaluations of a run whose mean is compared with the expected metrics, for algorithms with
+    unstable policies; null to evaluate the final policy."""
+    regression_floor: float | None = None
+    """Lower end of the published 95 % interval of the metric's interquartile mean over seeds. `rlrun regress` warns if
+    the interquartile mean is well below; null for no warning."""
+
+    @model_validator(mode="after")
+    def _expects_something(self) -> Self:
+        if not self.metrics:
+            raise ValueError("expects nothing; add a metric, for instance episode_return_mean: 450")
+        if self.regression_floor is not None and len(self.metrics) > 1:
+            raise ValueError("regression_floor is of one metric, and several are expected")
+        if self.seeds is not None and self.passes is not None and self.passes > self.seeds:
+            raise ValueError(f"passes ({self.passes}) must not exceed seeds ({self.seeds})")
+        return self
+
+    def needed_passes(self, seeds: int) -> int:
+        """Minimum number of seeds that must reach the expected metrics."""
+        return -(-2 * seeds // 3) if self.passes is None else self.passes
+
+    @property
+    def within_steps(self) -> dict[str, int]:
+        """Maximum of each step counter with a limit, by metric."""
+        limits = {"env_steps": self.within_env_steps, "sgd_steps": self.within_sgd_steps}
+        return {metric: limit for metric, limit in limits.items() if limit is not None}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Lower bound of each expected metric, by name."""
+        return dict(self.__pydantic_extra__)
+
+
+class RunSettings(ConfigModel):
+    """Settings of an experiment besides its algorithm, env and `config`."""
+
+    seeds: Seeds = (0,)
+    """Seeds of the trials: a list, or a number n for 0 to n - 1; each seed is a trial."""
+    num_samples: PositiveInt = 1
+    """Number of samples from random search spaces, at each point of the grid."""
+    stop: StopConfig
+    """Stop criteria of a trial: bounds by metric, or a plateau; the trial stops at the first one that is reached."""
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    """Settings of checkpoints: when they are written, and which are kept."""
+    evaluation: EvaluationConfig | None = None
+    """Periodic evaluation during training; null for none."""
+    resources: ResourcesConfig = ResourcesConfig()
+    """Resources of a trial's own process."""
+    expect: ExpectConfig | None = None
+    """Expected results of the run: the targets of `rlrun regress`; null for none."""
+    scheduler: SchedulerConfig | None = None
+    """Trial scheduler such as asha or pbt, which stops trials early or changes their hyperparameters; null for none."""
+    searcher: SearcherConfig | None = None
+    """Searcher such as optuna, which suggests hyperparameter configurations; null for random search."""
+    failure: FailureConfig = FailureConfig()
+    """Settings of the restarts of failed trials."""
+    begins: BeginsConfig | None = None
+    """Earlier experiment of the same run, with whose final weights each seed begins; null for fresh weights. In
+    `stages`, `after` is the stage before."""
+    storage: NonEmptyText | None = None
+    """Path or URI of a storage, such as s3://bucket/runs, to which the run's directory is copied; null for none."""
+    output: NonEmptyText | None = None
+    """Path of a new data set that receives the collected steps, as the env gave and took them; null for none. Of
+    several trials each has a set of its own in that folder, and of several policies each has one as well."""
+    loggers: LoggersConfig = LoggersConfig()
+    """Logging services (Weights & Biases, MLflow) that also receive the results."""
+    hooks: Plugins = ()
+    """Hooks, which measure a run and may stop it: package.module:Class, or {package.module:Class: SETTINGS}."""
+
+    @property
+    def searches(self) -> bool:
+        """Whether a searcher suggests configurations one after another, so that trials cannot be planned in advance."""
+        return self.searcher is not None and self.searcher.settings is not None
+
+    @property
+    def population(self) -> PbtConfig | Pb2Config | None:
+        """Population settings of the scheduler (pbt, pb2); None for other schedulers."""
+        return None if self.scheduler is None else self.scheduler.population
+
+    def configurations_in(self, spaces: Spaces) -> int:
+        """Number of configurations that search spaces expand to."""
+        return self.num_samples if self.searches else count(spaces, self.num_samples)
+
+    @model_validator(mode="after")
+    def _evaluates_what_it_is_judged_by(self) -> Self:
+        if self.expect is None or self.expect.last_evaluations is None:
+            return self
+        if self.evaluation is None:
+            raise ValueError("expect.last_evaluations needs evaluations to judge by; add an `evaluation` section")
+        if unknown := [metric for metric in self.expect.metrics if not _is_evaluated(metric)]:
+            raise ValueError(
+                f"expect.last_evaluations judges by what evaluations measure ({', '.join(EVALUATION_KEYS)}), which "
+                f"{unknown[0]} is not"
+            )
+        return self
+
+
+class Learning(ConfigModel):
+    """Learning part of an experiment: an algorithm in an env, or the policies of a multi-agent world."""
+
+    algorithm: str
+    """Name or import path of the algorithm; for several policies, a display name of their algorithms."""
+    env: EnvConfig
+    """The environment, or the multi-agent world."""
+    config: SerializeAsAny[AlgorithmConfig]
+    """Settings of the algorithm; for several policies, the sampling settings that they share."""
+    policies: dict[str, PolicySpec] = Field(default_factory=dict)
+    """Policies of a multi-agent world by name; empty if the only policy is learned by `algorithm`."""
+    mapping: dict[str, str] | str | None = None
+    """Mapping of agents to policies: policy names by pattern of agent ids, or package.module:function. null if one
+    policy acts for all agents."""
+    train: tuple[str, ...] = ()
+    """Names of the policies that are trained; empty for all."""
+    seats: dict[str, SeatSettings] = Field(default_factory=dict)
+    """Seats by name: policies of the world that are not trained, in which frozen opponents act."""
+    league: LeagueSettings | None = None
+    """Settings of the self-play league: how the pool of past policies grows and is rated; null without seats."""
+
+    @property
+    def settings(self) -> dict[Location, AlgorithmConfig]:
+        """Algorithm settings by location in the entry."""
+        if not self.policies:
+            return {("config",): self.config}
+        return {("policies", name, "config"): policy.config for name, policy in self.policies.items()}
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """Names or import paths of all algorithms."""
+        return tuple(dict.fromkeys(policy.algorithm for policy in self.policies.values())) or (self.algorithm,)
+
+    @property
+    def needs_ray(self) -> bool:
+        """Whether a trial has rollout workers or learners in other processes, which Ray runs."""
+        return bool(self.config.num_workers) or any(config.num_learners for config in self.settings.values())
+
+    @property
+    def learns(self) -> Policies:
+        """Policies of the trial, with their algorithms and settings."""
+        if not self.policies:
+            return Policies.alone(algorithm_class(self.algorithm)(self.config))
+        league = self.league or LeagueSettings()
+        return Policies.of_specs(self.policies, self.config, self.mapping, self.train, self.seats, league)
+
+
+class TrialSpec(Learning):
+    """One training run: an experiment with one seed and one value for each varying setting."""
+
+    name: str
+    """Name of the trial, from its number, varying settings and seed: ``000-lr=0.001-seed=0``."""
+    index: NonNegativeInt
+    """Number of the trial within the experiment, from 0."""
+    seed: NonNegativeInt
+    """Root seed of the trial."""
+    params: dict[str, Any]
+    """Values of the settings that vary between the experiment's trials, by shortest unique name."""
+    experiment: str
+    """Name of the experiment."""
+    stop: StopConfig
+    """Stop criteria of the trial: bounds by metric, or a plateau; the trial stops at the first one that is reached."""
+    checkpoint: CheckpointConfig
+    """Settings of checkpoints: when they are written, and which are kept."""
+    evaluation: EvaluationConfig | None
+    """Periodic evaluation during training; null for none."""
+    resources: ResourcesConfig
+    """Resources of the trial's own process."""
+    expect: ExpectConfig | None
+    """Expected results of the trial, which `rlrun regress` checks; null for none."""
+    configuration: NonNegativeInt = Field(default_factory=lambda data: data.get("index", 0))
+    """Number of the hyperparameter configuration; trials with equal numbers differ only in their seeds."""
+    begins: BeginsConfig | None = None
+    """Start from the end of the same seed in an earlier experiment; None for fresh weights."""
+    population: NonNegativeInt | None = None
+    """Seed of the trial's population (pbt, pb2); None outside of populations."""
+    max_restarts: NonNegativeInt = 0
+    """Maximum number of restarts after failures."""
+    output: NonEmptyText | None = None
+    """Path of the data set that receives the collected steps; null for none."""
+    loggers: LoggersConfig = LoggersConfig()
+    """Logging services that receive the results of the trial."""
+    hooks: Plugins = ()
+    """Hooks, which measure the trial and may stop it: settings by import path."""
+    trials_sharing_update: PositiveInt = 1
+    """Number of the experiment's trials that share one compiled update, this trial included. They differ only in seeds
+    and scheduled settings; `compile: auto` takes this number into account."""
+    update_executor: UpdateExecutor | None = None
+    """Executor of updates, chosen for all machines of the run when it starts; null before."""
+
+    @property
+    def judged_by(self) -> str:
+        """Metric that ranks this trial among others, and the trial's checkpoints."""
+        return judged_by(self.model_dump(include={"checkpoint", "evaluation", "train", "policies", "seats"}))
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Restores a trial from `to_data()`; the algorithm determines the config class.
+
+        Raises:
+            SpecError: The data is not valid.
+            UsageError: There is no such algorithm.
+        """
+        if not data.get("policies"):
+            config = algorithm_class(str(data["algorithm"])).Config.parse(data["config"], path="config")
+            return cls.parse({**data, "config": config})
+        policies = {
+            name: PolicySpec.from_data(policy, path=f"policies.{name}") for name, policy in data["policies"].items()
+        }
+        sampling = WorldSamplingSettings.parse(data["config"], path="config")
+        return cls.parse({**data, "config": sampling, "policies": policies})
+
+    def with_learning(self, learns: Policies) -> Self:
+        """Copy of this trial with other policies and settings.
+
+        Raises:
+            SpecError: The policies or settings are not valid.
+            UsageError: There is no such algorithm.
+        """
+        return self.from_data({**self.to_data(), **learns.to_data()})
+
+
+class Experiment(RunSettings, Learning):
+    """A validated entry of a spec file; it expands into trials."""
+
+    name: NonEmptyText
+    """Name of the experiment in the spec file."""
+    template: dict[str, Any]
+    """The keys ``env``, ``config``, ``policies``, ``mapping``, ``train``, ``seats`` and ``league`` as written, with
+    search spaces. In the other fields, search spaces are replaced by their first values."""
+    origin: str = ""
+    """Source of the experiment for messages: a file, or the defaults that were used."""
+    auto: tuple[str, ...] = ()
+    """Names of the settings that are measured before the run; until then they have their defaults."""
+
+    @model_validator(mode="after")
+    def _collects_what_it_writes(self) -> Self:
+        for algorithm in self.algorithms if self.output is not None else ():
+            found = algorithm_class(algorithm)
+            steps_env = found.clock_unit == "env_steps" and not self.learns.data_alone
+            if found.worker_factory != ROLLOUT_WORKER or not steps_env:
+                raise ValueError(f"output: {algorithm} collects no env steps that could be recorded; leave it out")
+        return self
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about settings that are valid, and hardly meant."""
+        found = [self._never_learns(), self._judged_before_evaluation()]
+        return [f"{self.name}: {warning}" for warning in found if warning]
+
+    def _never_learns(self) -> str:
+        """Warning that the run ends before learning starts, "" if it does not.
+
+        In a world of many agents, where a policy stores a step for each of its agents, it is always "".
+        """
+        stop, starts = self.stop.bounds.get("env_steps"), self.config.to_data().get("learning_starts", 0)
+        if stop is None or self.env.has_many_agents or stop > starts:
+            return ""
+        return (
+            f"nothing is learned, since the run stops at {stop:,.0f} env steps, and learning starts after "
+            f"{starts:,}: set stop.env_steps above config.learning_starts"
+        )
+
+    def _judged_before_evaluation(self) -> str:
+        """Warning that the scheduler may stop trials before their first evaluation, "" if it cannot."""
+        scheduler = None if self.scheduler is None else self.scheduler.settings
+        if self.evaluation is None or not isinstance(scheduler, AshaConfig | HyperBandConfig | MedianConfig):
+            return ""
+        of_iteration = self._steps_of_iteration(scheduler.time_attr)
+        if of_iteration is None:
+            return ""
+        bounds = self.stop.bounds
+        first = scheduler.first_time(bounds) if isinstance(scheduler, MedianConfig) else scheduler.first_rung(bounds)
+        evaluated = self.evaluation.every * of_iteration
+        if first >= evaluated:
+            return ""
+        return (
+            f"the scheduler may stop trials at {first:,.0f} {scheduler.time_attr}, before their first evaluation at "
+            f"{evaluated:,}: lower evaluation.every, or raise grace_period"
+        )
+
+    def _steps_of_iteration(self, counter: str) -> int | None:
+        """Steps of an iteration in a scheduler's unit, None for seconds and for an unknown number."""
+        learns = self.learns
+        if counter == "iteration":
+            return 1
+        if learns.data_alone:
+            return learns.steps_per_iteration if counter == "sgd_steps" else None
+        if counter != "env_steps":
+            return None
+        per_update = max(algorithm.config.env_steps_per_update for algorithm in learns.sampling_together().values())
+        return env_steps_at_stop(1, per_update, learns.sampling.min_env_steps_per_iteration)
+
+    @property
+    def num_configurations(self) -> int:
+        """Number of configurations, each of which runs with every seed; for populations, the population size."""
+        return self.configurations_in(self.spaces())
+
+    @property
+    def num_trials(self) -> int:
+        """Total number of trials."""
+        return self.num_configurations * len(self.seeds)
+
+    def spaces(self) -> dict[Location, SearchSpace]:
+        """Search spaces by location in the entry, such as ``("config", "lr")``."""
+        return find_spaces(self.template)[0]
+
+    def mutated(self) -> dict[Location, SearchSpace]:
+        """Search spaces of the mutated settings of a population (pbt, pb2), by location in the entry."""
+        spaces = {} if self.population is None else self.population.spaces
+        return {setting_location(path): space for path, space in spaces.items()}
+
+    def with_measured(self, num_workers: int, num_envs_per_worker: int) -> Self:
+        """Copy of this experiment with measured numbers of workers and envs."""
+        numbers = {"num_workers": num_workers, "num_envs_per_worker": num_envs_per_worker}
+        measured = {name: numbers[name] for name in self.auto}
+        template = {**self.template, "config": {**self.template["config"], **measured}}
+        return self.replace(auto=(), config=self.config.replace(**measured), template=template)
+
+    def param_names(self) -> dict[Location, str]:
+        """Short names of the varying settings, by location; keys of `params` in trials."""
+        return short_names(dict.fromkeys([*self.spaces(), *self.mutated()]))
+
+    def plan(self) -> Iterator[PlannedTrial]:
+        """Planned trials without their configs; none if a searcher suggests them."""
+        configurations = [] if self.searches else expand(self.spaces(), self.num_samples, self.seeds[0])
+        if mutated := self.mutated():
+            return planned_members(self.template, configurations, mutated, self.seeds)
+        return planned_trials(configurations, self.seeds)
+
+    def trials(self) -> list[TrialSpec]:
+        """Creates the experiment's trials; none if a searcher suggests them.
+
+        The trials are the product of samples, grid points and seeds. With a population-based scheduler there is a
+        population for each seed, with one member for each sample and grid point.
+
+        Raises:
+            SpecError: A sampled value is not valid for its field.
+        """
+        return list(self._planned_trials())
+
+    def _planned_trials(self) -> Iterator[TrialSpec]:
+        names, total, sharing = self.param_names(), self.num_trials, self._trials_by_update()
+        of: Mapping[Location, Any] | None = None
+        for planned in self.plan():
+            if of is not planned.values:  # the seeds of a configuration share it
+                of, varied = planned.values, self._varied(planned.values, names)
+            yield self._trial(planned, varied, total, sharing[self._update_of(planned.values)])
+
+    def first_trial(self) -> TrialSpec:
+        """First trial; if a searcher suggests the trials, an example with sampled values.
+
+        Raises:
+            SpecError: No sampled value is valid for its field.
+        """
+        if not self.searches:
+            return next(self._planned_trials())
+        mistake: SpecError | None = None
+        for number, values in enumerate(expand(self.spaces(), self.num_samples, self.seeds[0])):
+            try:
+                return self.trial(values, index=number * len(self.seeds), configuration=number, seed=self.seeds[0])
+            except SpecError as error:
+                mistake = error
+        assert mistake is not None, "there is at least one sample"
+        raise mistake
+
+    def trial(self, values: Mapping[Location, Any], *, index: int, configuration: int, seed: int) -> TrialSpec:
+        """Creates a trial from values of the varying settings and a seed.
+
+        Args:
+            values: Values of the varying settings, by location in the entry.
+            index: The trial's number within the experiment.
+            configuration: Number of the configuration with these values.
+            seed: One of the experiment's seeds. A member of a population has a seed derived from it.
+
+        Raises:
+            SpecError: A value is not valid for its field.
+        """
+        planned, total = PlannedTrial(index, configuration, seed, dict(values)), self.num_trials
+        sharing = len(self.seeds) if self._update_of(values) else total  # a searcher's choices are not known
+        return self._trial(planned, self._varied(values, self.param_names()), total, sharing)
+
+    def _trials_by_update(self) -> Counter[str]:
+        """Number of trials that share each compiled update, by the key from `_update_of`."""
+        return Counter(self._update_of(planned.values) for planned in self.plan())
+
+    def _update_of(self, values: Mapping[Location, Any]) -> str:
+        """Key of a configuration's compiled update: the values of all varying settings except scheduled ones."""
+        scheduled = [(*place, name) for place, config in self.settings.items() for name in config.scheduled_fields()]
+        return ", ".join(
+            f"{location}: {value}"
+            for location, value in values.items()
+            if not any(location[: len(place)] == place for place in scheduled)
+        )
+
+    def _varied(self, values: Mapping[Location, Any], names: Mapping[Location, str]) -> dict[str, Any]:
+        """Fields of a trial that depend on the configuration."""
+        data = filled(self.template, values)
+        return {"params": {name: value_at(data, location) for location, name in names.items()}, **self._learning(data)}
+
+    def _learning(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields of `Learning` (algorithms, policies, env) for a configuration."""
+        settings = type(self.config).parse(data["config"], path=f"{self.name}.config")
+        env = EnvConfig.parse(data["env"], path=f"{self.name}.env")
+        policies = {
+            name: policy.replace(
+                config=type(policy.config).parse(
+                    data["policies"][name].get("config") or {}, path=f"{self.name}.policies.{name}.config"
+                )
+            )
+            for name, policy in self.policies.items()
+        }
+        seats = {name: SeatSettings.parse(data["seats"][name], path=f"{self.name}.seats.{name}") for name in self.seats}
+        league = LeagueSettings.parse(data.get("league", {}), path=f"{self.name}.league") if seats else None
+        rest = {"algorithm": self.algorithm, "mapping": self.mapping, "train": self.train}
+        return {"env": env, "config": settings, "policies": policies, "seats": seats, "league": league, **rest}
+
+    def _trial(self, planned: PlannedTrial, varied: Mapping[str, Any], total: int, sharing: int) -> TrialSpec:
+        index, member, seed = planned.index, planned.configuration, planned.seed
+        is_member = self.population is not None
+        shared = RunSettings.model_fields.keys() & TrialSpec.model_fields.keys() - {"output"}
+        name = (
+            member_name(index, total, seed, member) if is_member else trial_name(index, total, varied["params"], seed)
+        )
+        if self.begins is not None and isinstance(varied["config"], DataSettings):
+            places = {path: _own_set(path, name, total) for path in self.begins.recorded}
+            varied = {**varied, "config": varied["config"].reading(places)}
+        return TrialSpec(
+            name=name,
+            output=self.output and _own_set(self.output, name, total),
+            index=index,
+            seed=member_seed(seed, member) if is_member else seed,
+            experiment=self.name,
+            **varied,
+            **{name: getattr(self, name) for name in shared},
+            configuration=planned.configuration,
+            population=seed if is_member else None,
+            max_restarts=self.failure.max_restarts,
+            trials_sharing_update=sharing,
+        )
+
+    @override
+    def to_data(self) -> dict[str, Any]:
+        """Serializes this experiment to an entry of a spec file."""
+        settings = {name: value for name, value in super().to_data().items() if name in RunSettings.model_fields}
+        algorithm = {} if self.policies else {"algorithm": self.algorithm}
+        config = {"config": {**self.template["config"], **dict.fromkeys(self.auto, AUTO)}} if self.auto else {}
+        return {**algorithm, **self.template, **config, **settings}
+
+
+def _own_set(path: str, trial: str, total: int) -> str:
+    """Path of a trial's own data set, in the folder that all trials name; a single trial's is the folder itself."""
+    return str(Path(path, trial if total > 1 else "").absolute())
+
+
+def setting_location(path: str) -> Location:
+    """Location in the entry of a setting that a population mutates: below `config` or `policies`.
+
+    Examples:
+        >>> setting_location("replay.alpha"), setting_location("policies.prey.config.lr")
+        (('config', 'replay', 'alpha'), ('policies', 'prey', 'config', 'lr'))
+    """
+    steps = tuple(path.split("."))
+    return steps if steps[0] == "policies" else ("config", *steps)

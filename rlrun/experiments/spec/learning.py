@@ -1,0 +1,526 @@
+"""Validation of the learning part of an entry: an algorithm or the policies of a multi-agent world, with settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any
+
+from pydantic import BaseModel, create_model
+
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.algorithm_config import SAMPLING, AlgorithmConfig, WorldSamplingSettings
+from rlrun.engine.envs.env_config import names_world
+from rlrun.engine.envs.presets import with_preset
+from rlrun.engine.envs.without_env import without_env
+from rlrun.engine.flow.clock import ClockUnit
+from rlrun.engine.messages.errors import SpecError, UsageError, did_you_mean
+from rlrun.engine.messages.explain import Location, Mistake, annotation_at, dotted, is_model, shown, unknown_name
+from rlrun.engine.messages.foreign_names import ours_for, setting_for, unknown_key
+from rlrun.engine.settings.config import ConfigModel, fixed, is_config
+from rlrun.engine.settings.registry import (
+    UserCodeError,
+    algorithm_class,
+    algorithm_names,
+    known_algorithm,
+    load_object,
+    meant_algorithm,
+)
+from rlrun.engine.training.assemble.env_of_data import check_input
+from rlrun.engine.training.assemble.own_operators import own_operator_class
+from rlrun.engine.training.assemble.policies import Policies, clock_unit_of
+from rlrun.engine.training.assemble.policy_spec import PolicySpec
+from rlrun.engine.worlds.mapping import PolicyMapping
+from rlrun.experiments.spec.experiment import RunSettings
+from rlrun.experiments.spec.machines import MACHINE_KEYS
+from rlrun.experiments.spec.run_length import with_run_length
+from rlrun.experiments.spec.search_space import SearchSpace, find_spaces, is_search_space
+from rlrun.experiments.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
+from rlrun.experiments.spec.section import Section, check_section, refusals
+from rlrun.experiments.spec.stages import STAGES
+
+LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", *SEAT_KEYS, "config")
+"""Top-level keys of a spec entry that define algorithms, policies and env."""
+ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields, *MACHINE_KEYS, STAGES)
+"""All keys of an entry in a spec file."""
+POLICY_KEYS = tuple(PolicySpec.model_fields)
+"""All keys of a policy in a multi-agent entry."""
+
+MANY_OTHERS = 3
+"""Maximum number of algorithms that an error message lists for a misplaced setting."""
+
+_SHARED = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
+
+
+@dataclass(frozen=True)
+class CheckedLearning:
+    """Result of validating the algorithms, policies and env of a spec entry.
+
+    Attributes:
+        entry: The entry, with presets and the run's length filled in.
+        mistakes: Mistakes, with locations in the entry.
+        algorithm: Display name of the algorithms.
+        parts: The settings, with their locations.
+        policies: The policies of a world; empty if one algorithm learns all.
+        seats: Opponent seats of the policies, and the league.
+        learns: The policies, with default settings in place of wrong ones; None if an algorithm is not known.
+        candidates: Algorithms that an unknown name may refer to.
+    """
+
+    entry: Mapping[str, Any]
+    mistakes: list[Mistake]
+    algorithm: str = ""
+    parts: tuple[Section[AlgorithmConfig], ...] = ()
+    policies: dict[str, PolicySpec] = field(default_factory=dict)
+    seats: CheckedSeats = field(default_factory=CheckedSeats)
+    learns: Policies | None = None
+    candidates: tuple[type[Algorithm[Any]], ...] = ()
+
+    @property
+    def spaces(self) -> dict[Location, SearchSpace]:
+        """Search spaces of all settings, by location in the entry."""
+        return {where: space for section in self._sections for where, space in section.spaces.items()}
+
+    @property
+    def models(self) -> dict[Location, type[ConfigModel]]:
+        """Config classes of all settings, by location in the entry."""
+        return {section.location: section.model for section in self._sections}
+
+    @property
+    def _sections(self) -> tuple[Section[ConfigModel], ...]:
+        return (*self.parts, *self.seats.sections)
+
+
+def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
+    """Validates a spec entry's algorithm and config, or the policies, mapping, train and seats of a multi-agent entry.
+
+    Raises:
+        UserCodeError: A user's module raises while it is imported.
+    """
+    return _check_policies(entry) if "policies" in entry else _check_alone(entry)
+
+
+def holder_of(key: str, model: type[BaseModel], path: str) -> str:
+    """Path of the nested config with a field of the given name, "" if no config below the model has one."""
+    if key in model.model_fields:
+        return path
+    for name, field_info in model.model_fields.items():
+        below = field_info.annotation
+        holder = holder_of(key, below, f"{path}.{name}") if is_model(below) else ""
+        if holder:
+            return holder
+    return ""
+
+
+def place_of(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
+    """Message with the correct path of a misplaced key, named as in rlrun or another library; "" for unknown keys.
+
+    Args:
+        key: The key.
+        models: The config class that may have the key; several if the algorithm is not known.
+        path: The config's path.
+    """
+    if any(key in model.model_fields for model in models):
+        return f"'{key}' belongs under {path}"
+    if answer := _foreign(key, models, path):
+        return answer
+    holder = _first_holder(key, models, path)
+    return f"'{key}' belongs under {holder}" if holder else ""
+
+
+def paths_of(key: str) -> list[str]:
+    """Possible paths of a setting in a spec entry, for a name as in rlrun or another library.
+
+    Args:
+        key: The name.
+    """
+    if key in ("algorithm", "env", *RunSettings.model_fields):
+        return [key]
+    configs = [algorithm.Config for algorithm in _installed().values()]
+    if any(key in config.model_fields for config in configs):
+        return [f"config.{key}"]
+    found = dict.fromkeys(ours for config in configs if (ours := setting_for(key, config.has_setting)))
+    return list(dict.fromkeys(ours.name if ours.of_experiment else f"config.{ours.name}" for ours in found))
+
+
+def _foreign(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
+    return ours_for(key, [model.has_setting for model in models], {*ENTRY_KEYS, *_names(models)}, path)
+
+
+def _first_holder(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
+    return next(filter(None, (holder_of(key, model, path) for model in models)), "")
+
+
+def _names(models: Sequence[type[ConfigModel]]) -> list[str]:
+    return list(dict.fromkeys(name for model in models for name in model.model_fields))
+
+
+# One algorithm.
+
+
+def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
+    algorithm, mistakes = _check_algorithm(entry)
+    mistakes += [
+        Mistake((key,), f"'{key}' is for several policies: add policies, or leave it out", at_key=True)
+        for key in ("mapping", "train", *SEAT_KEYS)
+        if key in entry
+    ]
+    if algorithm is None:
+        candidates = _candidates(entry.get("algorithm"))
+        models = [candidate.Config for candidate in candidates]
+        mistakes += _check_without_algorithm(_stated(entry, "config"), AlgorithmConfig, models, ("config",))
+        return CheckedLearning(entry, mistakes, candidates=candidates)
+    name, model = known_algorithm(entry["algorithm"]), algorithm.Config
+    written = _stated(entry, "config")
+    wrong = _varies_too_much(entry.get("env"), written)
+    mistakes += wrong
+    if not wrong:
+        with_env, written = with_preset(entry.get("env"), written, model)
+        entry = {**entry, "env": with_env} if "env" in entry else entry
+    written, wrong = with_run_length(written, entry.get("stop"), _clock_unit(algorithm, written))
+    mistakes += wrong
+    config = _with_operators(check_section(model, written, ("config",), algorithm=name))
+    mistakes += [_with_place(mistake, name, [model]) for mistake in config.mistakes]
+    learns = Policies.alone(algorithm(config.value or model()))
+    in_place_of_env, wrong = _check_input(config.value, entry)
+    mistakes += wrong
+    entry = {**in_place_of_env, **entry, "config": written}
+    return CheckedLearning(entry, mistakes, name, (config,), learns=learns)
+
+
+def _with_operators(config: Section[AlgorithmConfig]) -> Section[AlgorithmConfig]:
+    """Checks the operators of `before_learning`; settings with a wrong one have no value."""
+    mistakes = []
+    for number, operator in enumerate(() if config.value is None else config.value.before_learning):
+        for path, settings in operator.items():
+            where: Location = (*config.location, "before_learning", number)
+            mistakes += refusals(where, partial(own_operator_class, path, settings))
+    return replace(config, value=None, mistakes=[*config.mistakes, *mistakes]) if mistakes else config
+
+
+def _clock_unit(algorithm: type[Algorithm[Any]], written: Any) -> ClockUnit:
+    """Unit of the schedules of settings as written, which may be wrong."""
+    named = written.get("input") if isinstance(written, Mapping) and "input" in algorithm.Config.model_fields else None
+    try:
+        return clock_unit_of(algorithm(input=named)) if named else algorithm.clock_unit
+    except SpecError:
+        return algorithm.clock_unit
+
+
+def _check_input(
+    config: AlgorithmConfig | None, entry: Mapping[str, Any], where: Location = ("config",)
+) -> tuple[dict[str, Any], list[Mistake]]:
+    """Opens the data sets of settings; returns the config in the place of a missing env, and what is wrong.
+
+    Those that an earlier stage records are not there yet.
+
+    Raises:
+        DataSetError: A data set cannot be read.
+    """
+    begins = entry.get("begins")
+    to_come = begins.get("recorded", ()) if isinstance(begins, Mapping) else ()
+    try:
+        spaces = check_input(config, to_come)
+    except UsageError as error:
+        return {}, [Mistake((*where, "input"), str(error))]
+    return ({} if spaces is None else {"env": without_env(spaces).to_data()}), []
+
+
+def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:
+    name = data.get("algorithm")
+    if "algorithm" not in data:
+        return None, [Mistake(("algorithm",), f"is missing: add one of {', '.join(algorithm_names())}")]
+    if is_search_space(name):
+        return None, [Mistake(("algorithm",), "an experiment has one algorithm: write an experiment for each")]
+    if not isinstance(name, str):
+        return None, [Mistake(("algorithm",), f"must be the name of an algorithm, not {shown(name)}")]
+    try:
+        found = algorithm_class(name)
+    except UsageError as error:
+        return None, [Mistake(("algorithm",), str(error))]
+    if not issubclass(found, Algorithm):
+        return None, [
+            Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.engine.algorithm.Algorithm")
+        ]
+    settings = next((vars(base)["Config"] for base in found.__mro__ if "Config" in vars(base)), None)
+    if not (isinstance(settings, type) and issubclass(settings, AlgorithmConfig)):
+        what = "there is none" if settings is None else f"it is {shown(settings)}"
+        message = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
+        return None, [Mistake(("algorithm",), message)]
+    family = found.policy_family
+    if ":" not in family or family.startswith("rlrun."):
+        return found, []
+    mistakes = refusals(("algorithm",), partial(load_object, family, "policy family"))
+    return (None if mistakes else found), mistakes
+
+
+def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
+    """Mistakes for search spaces whose values are presets, or whole sections in which a preset sets keys."""
+    spaces = find_spaces({"env": env, "config": config})[0]
+    mistakes = []
+    for where, space in spaces.items():
+        envs = [value for _, value in space.probes()] if where == ("env",) else []
+        if where == ("env", "preset") or any(isinstance(value, Mapping) and "preset" in value for value in envs):
+            message = "a preset sets config too, so it cannot vary: write an experiment for each"
+            mistakes.append(Mistake(where, message))
+    if isinstance(env, Mapping) and env.get("preset") is not None:
+        sections = [where for where in spaces if where in {("config",), ("config", "model"), ("config", "replay")}]
+        message = f"preset {env['preset']} sets keys of {{}}: vary these one by one"
+        mistakes += [Mistake(where, message.format(where[-1])) for where in sections if not mistakes]
+    return mistakes
+
+
+def _candidates(name: Any) -> tuple[type[Algorithm[Any]], ...]:
+    """Candidate algorithms for an unknown name: the one with the most similar name, or all installed ones.
+
+    A wrong import path has no candidates, since it refers to the user's own algorithm.
+    """
+    if isinstance(name, str) and ":" in name:
+        return ()
+    meant = meant_algorithm(name) if isinstance(name, str) else ""
+    return (_installed()[meant],) if meant else tuple(_installed().values())
+
+
+def _installed() -> dict[str, type[Algorithm[Any]]]:
+    """Installed algorithms by name, without plugins whose import fails."""
+    found = {}
+    for name in algorithm_names():
+        try:
+            algorithm, _ = _check_algorithm({"algorithm": name})
+        except UserCodeError:  # the spec does not name it
+            continue
+        if algorithm is not None:
+            found[name] = algorithm
+    return found
+
+
+def _check_without_algorithm(
+    written: Any, shared: type[AlgorithmConfig], models: Sequence[type[AlgorithmConfig]], where: Location
+) -> list[Mistake]:
+    """Validates the settings of an unknown algorithm: values of shared settings, and names of the others.
+
+    Args:
+        written: The settings.
+        shared: Config class with the settings that all algorithms share.
+        models: Config classes of the candidate algorithms.
+        where: Location of the settings in the entry.
+    """
+    found = []
+    for mistake in check_section(shared, written, where).mistakes:
+        below = mistake.location[len(where) :]
+        is_setting = mistake.at_key and bool(below) and is_config(annotation_at(shared, below[:-1]))
+        if not is_setting or below[-1] in shared.refused:
+            found.append(mistake)
+        elif models and not any(model.has_setting(dotted(below)) for model in models):
+            found.append(_with_place(mistake, "", models, dotted(where)))
+    return found
+
+
+def _with_place(mistake: Mistake, name: str, models: Sequence[type[AlgorithmConfig]], path: str = "config") -> Mistake:
+    """Adds the algorithm's name, or the correct path of the key, to the message on an unknown key.
+
+    Args:
+        mistake: The mistake.
+        name: The algorithm; "" if it is not known.
+        models: The config class; several if the algorithm is not known.
+        path: The config's path.
+    """
+    key, message = mistake.location[-1], mistake.message
+    if not mistake.at_key or not isinstance(key, str):
+        return mistake
+    in_section = dotted(mistake.location[:-1]) != path
+    if (name or in_section) and not message.startswith("unknown key"):
+        return replace(mistake, message=message.replace(" here", f" in {name}", 1) if name else message)
+    if key in ENTRY_KEYS:
+        return replace(mistake, message=f"'{key}' belongs next to config, not in it")
+    if answer := _foreign(key, models, path if in_section else ""):
+        return replace(mistake, message=answer.replace(" here", f" in {name}", 1) if name and in_section else answer)
+    if holder := _first_holder(key, models, path):
+        return replace(mistake, message=f"'{key}' belongs under {holder}")
+    if in_section:
+        return mistake
+    if not name:
+        return replace(mistake, message=unknown_key(key, _names(models)))
+    if others := [other for other, found in _installed().items() if key in found.Config.model_fields]:
+        whose = ", ".join(others[:MANY_OTHERS]) + (" and others" if len(others) > MANY_OTHERS else "")
+        return replace(mistake, message=f"there is no '{key}' in {name}: it is a setting of {whose}")
+    return mistake if ";" in message else replace(mistake, message=f"{message}; see `rlrun config {name}`")
+
+
+# Several policies.
+
+
+def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
+    policies = entry["policies"]
+    mistakes = []
+    if "algorithm" in entry:
+        message = "each policy has an algorithm of its own: leave out algorithm, or policies"
+        mistakes.append(Mistake(("algorithm",), message, at_key=True))
+    if not isinstance(policies, Mapping) or not policies or is_search_space(policies):
+        message = f"must be a mapping of names to policies, each with an algorithm, not {shown(policies)}"
+        return CheckedLearning(entry, [*mistakes, Mistake(("policies",), message)])
+    if "env" in entry and not names_world(entry["env"]):
+        world = "a world of many agents, such as env: {world: package.module:factory} or env: {pettingzoo: MODULE}"
+        mistakes.append(Mistake(("env",), f"policies act in {world}, and this env has one agent"))
+    checked = {}
+    for name, policy in policies.items():
+        one = _check_policy(name, policy, entry, len(_trained(entry, list(policies))))
+        mistakes += one.mistakes
+        checked[name] = one
+    entry = {**entry, "policies": {name: one.entry for name, one in checked.items()}}
+    settings = {name: one.part.model for name, one in checked.items() if one.part is not None}
+    sampling, wrong = _check_sampling(entry, settings)
+    entry = {**entry, "config": sampling.data}
+    if "league" in entry:
+        entry = {**entry, "league": _stated(entry, "league")}
+    seats = check_seats(entry, list(policies), _trained(entry, list(policies)))
+    mistakes += [*wrong, *_role_mistakes(entry, list(policies), list(seats.seats)), *seats.mistakes]
+    parts = tuple(one.part for one in checked.values() if one.part is not None)
+    specs = {name: one.spec for name, one in checked.items() if one.spec is not None}
+    title = " + ".join(dict.fromkeys(spec.algorithm for spec in specs.values()))
+    learns = None
+    if len(specs) == len(checked):
+        learns = Policies.of_specs(specs, WorldSamplingSettings(), None, (), seats.seats, seats.league)
+        mistakes += refusals(("policies",), learns.check_input)
+    return CheckedLearning(entry, mistakes, title, (sampling, *parts), specs, seats, learns)
+
+
+@dataclass(frozen=True)
+class _CheckedPolicy:
+    """Result of validating one policy of a multi-agent entry.
+
+    Attributes:
+        entry: The policy as written, with the run's length filled in.
+        mistakes: Mistakes, with locations in the experiment's entry.
+        part: Settings of the policy; None if its algorithm is not known.
+        spec: The policy, with default settings if they are wrong; None if its algorithm is not known.
+    """
+
+    entry: Any
+    mistakes: list[Mistake]
+    part: Section[AlgorithmConfig] | None = None
+    spec: PolicySpec | None = None
+
+
+def _check_policy(name: Any, policy: Any, entry: Mapping[str, Any], num_trained: int) -> _CheckedPolicy:
+    place: Location = ("policies", name)
+    if not NAME_PATTERN.fullmatch(str(name)):
+        message = f"the policy's name '{name}' must be of letters, digits and _- (metrics are named after it)"
+        return _CheckedPolicy(policy, [Mistake(place, message, at_key=True)])
+    if not isinstance(policy, Mapping):
+        message = f"must be a mapping with algorithm, config and slots, not {shown(policy)}"
+        return _CheckedPolicy(policy, [Mistake(place, message)])
+    algorithm, mistakes = _check_algorithm(policy)
+    models = [each.Config for each in (_candidates(policy.get("algorithm")) if algorithm is None else (algorithm,))]
+    mistakes += _slots_mistakes(policy)
+    mistakes = [replace(mistake, location=(*place, *mistake.location)) for mistake in mistakes]
+    for key in policy:
+        if key not in POLICY_KEYS:
+            if key in SAMPLING:
+                message = f"'{key}' belongs under the experiment's `config`: {_SHARED.partition(',')[0]}"
+            else:
+                message = place_of(key, models, f"policies.{name}.config") or unknown_key(key, POLICY_KEYS)
+            mistakes.append(Mistake((*place, key), message, at_key=True))
+    where: Location = (*place, "config")
+    if algorithm is None:
+        own, shared = [_without_sampling(model) for model in models], _without_sampling(AlgorithmConfig)
+        return _CheckedPolicy(
+            policy, mistakes + _check_without_algorithm(_stated(policy, "config"), shared, own, where)
+        )
+    written = _stated(policy, "config")
+    unit = _clock_unit(algorithm, written)
+    written, wrong = with_run_length(written, _own_stop(entry.get("stop"), unit, num_trained), unit, where)
+    mistakes += wrong
+    model = _without_sampling(algorithm.Config)
+    called = known_algorithm(policy["algorithm"])
+    config = _with_operators(check_section(model, written, where, algorithm=called))
+    mistakes += [_with_place(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
+    mistakes += _check_input(config.value, entry, where)[1]
+    settings = algorithm.Config() if config.value is None else algorithm.Config.parse(config.value.to_data())
+    slots = policy.get("slots") if not _slots_mistakes(policy) else None
+    spec = PolicySpec(algorithm=called, config=settings, slots=slots)
+    return _CheckedPolicy({**policy, "config": written}, mistakes, config, spec)
+
+
+def _own_stop(stop: Any, unit: ClockUnit, num_trained: int) -> Any:
+    """Stop criteria in steps of one policy: the SGD steps of a run are those of all its policies."""
+    if unit != "sgd_steps" or not isinstance(stop, Mapping) or not isinstance(stop.get(unit), int):
+        return stop
+    return {**stop, unit: stop[unit] // num_trained}
+
+
+def _slots_mistakes(policy: Mapping[str, Any]) -> list[Mistake]:
+    slots = policy.get("slots")
+    is_number = isinstance(slots, int) and not isinstance(slots, bool) and slots > 0
+    if slots is None or is_number:
+        return []
+    return [Mistake(("slots",), f"must be a whole number > 0 or null, not {shown(slots)}")]
+
+
+def _check_sampling(
+    entry: Mapping[str, Any], models: Mapping[str, type[AlgorithmConfig]]
+) -> tuple[Section[WorldSamplingSettings], list[Mistake]]:
+    """Validates the settings of sampling; for a setting of learning, the message lists the policies that accept it."""
+    section = check_section(WorldSamplingSettings, _stated(entry, "config"), ("config",))
+    mistakes = []
+    for mistake in section.mistakes:
+        key = mistake.location[-1]
+        places = [holder_of(str(key), model, f"policies.{name}.config") for name, model in models.items()]
+        if mistake.at_key and len(mistake.location) == 2 and any(places):
+            whose = " or ".join(place for place in places if place)
+            mistake = replace(mistake, message=f"'{key}' is of a policy: it belongs under {whose}")
+        elif mistake.at_key and key in ENTRY_KEYS:
+            mistake = replace(mistake, message=f"'{key}' belongs next to config, not in it")
+        mistakes.append(mistake)
+    return section, mistakes
+
+
+def _trained(entry: Mapping[str, Any], policies: list[str]) -> list[str]:
+    """Names of the policies to train; all policies if the entry lists no existing one."""
+    train = entry.get("train")
+    named = [name for name in policies if name in train] if isinstance(train, list | tuple) else []
+    return named or policies
+
+
+def _role_mistakes(entry: Mapping[str, Any], names: list[str], seats: list[str]) -> list[Mistake]:
+    """Mistakes in `mapping` (agents to policies) and `train` (policies that learn)."""
+    mistakes = []
+    train = entry.get("train")
+    if train is not None and (not isinstance(train, list | tuple) or not train or is_search_space(train)):
+        mistakes.append(Mistake(("train",), f"must be a list of policies, not {shown(train)}: left out it is all"))
+    else:
+        for index, name in enumerate(train or ()):
+            if name not in names:
+                message = unknown_name(name, names, "must name a policy: there is no")
+                mistakes.append(Mistake(("train", index), message))
+    mapping, names = entry.get("mapping"), [*names, *seats]
+    if isinstance(mapping, Mapping) and not is_search_space(mapping):
+        for pattern, name in mapping.items():
+            if name not in names:
+                hint = did_you_mean(name, names) if isinstance(name, str) else ""
+                message = f"names no policy but {shown(name)}{hint or '; there are ' + ', '.join(names)}"
+                mistakes.append(Mistake(("mapping", pattern), message))
+        if not mapping:
+            mistakes.append(Mistake(("mapping",), "maps no agent: add a pattern, for instance '*'"))
+    elif mapping is not None and not isinstance(mapping, str):
+        message = f"must be patterns of agent ids with their policies, or package.module:function, not {shown(mapping)}"
+        mistakes.append(Mistake(("mapping",), message))
+    else:
+        where: Location = ("mapping",) if mapping is not None else ("policies",)
+        mistakes += refusals(where, partial(PolicyMapping, names, mapping))
+    return mistakes
+
+
+@cache
+def _without_sampling(model: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
+    """Variant of an algorithm's config class that fixes the settings of sampling."""
+    usual = model()
+    values = {name: getattr(usual, name) for name in SAMPLING if name in model.model_fields}
+    own = create_model(model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__)
+    return fixed(_SHARED, **values)(own)
+
+
+def _stated(data: Mapping[str, Any], key: str) -> Any:
+    """Section of a spec entry as written; {} if null, as when all lines are commented out."""
+    return {} if data.get(key) is None else data[key]

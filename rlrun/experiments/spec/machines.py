@@ -1,0 +1,91 @@
+"""Machines of an experiment: settings of distribution by machine, apart from those of the algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlrun.engine.messages.explain import Location, Mistake, shown, unknown_name
+
+MACHINE_KEYS = ("machine", "machines")
+"""Keys of an entry: the machine that is chosen, and the settings of each."""
+
+SETTINGS = (
+    "num_workers",
+    "num_envs_per_worker",
+    "num_cpus_per_worker",
+    "num_learners",
+    "num_parameter_servers",
+    "num_gpus",
+    "torch_threads",
+    "worker_timeout_s",
+    "max_worker_restarts",
+    "min_share_of_fragments",
+)
+"""Settings that a machine may have, which take the place of those in `config`."""
+
+
+@dataclass(frozen=True)
+class OnMachine:
+    """Entry of a spec with the settings of its machine in `config`.
+
+    Attributes:
+        entry: The entry, without the keys of machines.
+        mistakes: Mistakes in these keys.
+        machine: Name of the machine, "" for none.
+        settings: Names of its settings.
+    """
+
+    entry: Mapping[str, Any]
+    mistakes: list[Mistake]
+    machine: str = ""
+    settings: tuple[str, ...] = ()
+
+    def as_written(self, mistakes: Sequence[Mistake]) -> list[Mistake]:
+        """Moves mistakes in the machine's settings from `config` to the place where they are written."""
+        own: Location = ("machines", self.machine)
+        return [
+            replace(mistake, location=(*own, *mistake.location[1:]))
+            if mistake.location[:1] == ("config",) and mistake.location[1:2] in [(name,) for name in self.settings]
+            else mistake
+            for mistake in mistakes
+        ]
+
+
+def on_machine(data: Mapping[str, Any]) -> OnMachine:
+    """Puts the settings of the entry's `machine` into its `config`.
+
+    Args:
+        data: The entry as written.
+
+    Examples:
+        >>> on_machine({"machine": "pc", "machines": {"pc": {"num_workers": 3}}, "config": {"lr": 0.1}}).entry
+        {'config': {'lr': 0.1, 'num_workers': 3}}
+    """
+    entry = {key: value for key, value in data.items() if key not in MACHINE_KEYS}
+    machines, name = data.get("machines", {}), data.get("machine")
+    if not isinstance(machines, Mapping):
+        wrong = f"must be settings by name of a machine, not {shown(machines)}"
+        return OnMachine(entry, [Mistake(("machines",), wrong)])
+    mistakes = [mistake for machine, own in machines.items() for mistake in _mistakes_in(str(machine), own)]
+    if name is not None and name not in machines:
+        known = f"add machines: {{{name}: {{num_workers: 4}}}}" if not machines else ""
+        message = unknown_name(str(name), [*map(str, machines)], "there is no machine") if machines else known
+        mistakes.append(Mistake(("machine",), message))
+    config = {} if data.get("config") is None else data["config"]
+    if name is None or mistakes or not isinstance(config, Mapping):
+        return OnMachine(entry, mistakes)
+    settings = machines[name]
+    return OnMachine({**entry, "config": {**config, **settings}}, [], str(name), tuple(settings))
+
+
+def _mistakes_in(machine: str, settings: Any) -> list[Mistake]:
+    where: Location = ("machines", machine)
+    if not isinstance(settings, Mapping):
+        return [Mistake(where, f"must be a mapping of settings such as num_workers, not {shown(settings)}")]
+    return [
+        Mistake((*where, name), unknown_name(str(name), SETTINGS, "no setting of a machine:"), at_key=True)
+        for name in settings
+        if name not in SETTINGS
+    ]

@@ -1,0 +1,101 @@
+"""Stages: a chain of experiments per seed, each of which begins where the one before ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
+
+from rlrun.engine.messages.explain import Location, Mistake, shown
+from rlrun.engine.settings.config import ConfigModel, NonEmptyText
+
+STAGES = "stages"
+"""Key of an entry that stands for several experiments, its stages."""
+
+
+class BeginsConfig(ConfigModel):
+    """Start of each seed of an experiment from the end of the same seed in an earlier one."""
+
+    after: NonEmptyText
+    """Name of the experiment, earlier in the same run, whose final weights and filters each seed begins with."""
+    weights: bool = True
+    """Whether the weights and filters are taken over; false for a stage that only comes after the one before, such as
+    one that learns from what that one recorded."""
+    optimizers: bool = False
+    """Whether the state of the optimizers is taken over too, between stages of one algorithm."""
+    filters: Literal["frozen", "running"] = "frozen"
+    """Whether the moments by which observations are normalised stay as they are, or continue with what is collected."""
+    recorded: tuple[NonEmptyText, ...] = ()
+    """Data sets (`output`) of earlier stages, of which each seed reads its own as `input`; `stages` writes it."""
+
+    @model_validator(mode="after")
+    def _optimizers_need_weights(self) -> Self:
+        if self.optimizers and not self.weights:
+            raise ValueError("optimizers: the state of the optimizers belongs to the weights, which are not taken over")
+        return self
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Entry of one experiment, as written or as a stage of an entry.
+
+    Attributes:
+        name: Name of the experiment; `entry.stage` for a stage.
+        data: The entry as `check_entry` takes it.
+        within: Location of the stage in the entry; () for an entry without stages.
+        shared: Keys that the stage takes from the entry around it.
+    """
+
+    name: str
+    data: Any
+    within: Location = ()
+    shared: frozenset[str] = frozenset()
+
+    def location(self, inside: Location) -> Location:
+        """Location in the written entry of a location in `data`."""
+        return inside if inside and inside[0] in self.shared else (*self.within, *inside)
+
+
+def stages_of(name: str, entry: Any) -> tuple[list[Stage], list[Mistake]]:
+    """Expands an entry of a spec file to experiments: itself, or its stages in order.
+
+    A stage has the keys of the entry around it, except those that it writes itself. Each stage but the first begins
+    after the one before.
+
+    Args:
+        name: Name of the entry.
+        entry: The entry.
+
+    Returns:
+        The experiments, and mistakes with locations in the entry.
+    """
+    if not isinstance(entry, Mapping) or STAGES not in entry:
+        return [Stage(name, entry)], []
+    written = entry[STAGES]
+    if not isinstance(written, Mapping) or not written:
+        what = f"must be a mapping of names to stages, in their order, not {shown(written)}"
+        return [], [Mistake((STAGES,), what)]
+    if wrong := [
+        Mistake((STAGES, key), "must be a mapping") for key in written if not isinstance(written[key], Mapping)
+    ]:
+        return [], wrong
+    if "output" in entry:
+        what = "stages cannot write one data set together: write it in the stage whose steps are to be recorded"
+        return [], [Mistake(("output",), what)]
+    return list(_chained(name, entry, written)), []
+
+
+def _chained(name: str, entry: Mapping[str, Any], written: Mapping[str, Mapping[str, Any]]) -> Iterator[Stage]:
+    before, outputs = None, []
+    for key, own in written.items():
+        shared = {outer: value for outer, value in entry.items() if outer != STAGES and outer not in own}
+        data = {**shared, **own}
+        if before is not None:
+            begins = own.get("begins", {})
+            recorded = {"recorded": outputs.copy()} if outputs else {}
+            data["begins"] = {"after": before, **recorded, **begins} if isinstance(begins, Mapping) else begins
+        outputs += [own["output"]] if "output" in own else []
+        before = f"{name}.{key}"
+        yield Stage(before, data, (STAGES, key), frozenset(shared))

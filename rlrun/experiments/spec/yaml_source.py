@@ -1,0 +1,187 @@
+"""Safe parsing of YAML files with source positions.
+
+The rules are YAML 1.2's (``1e-4`` is a number, ``on`` is a text), with digits that may be grouped by underscores
+(``150_000``). The data consists of mappings, lists, texts, numbers, booleans and null only, and the line and column of
+every value are known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlrun.engine.messages.errors import Problem, SpecError
+from rlrun.engine.messages.explain import Location
+from rlrun.experiments.spec.yaml_nodes import Composer, NodeReader, Place
+
+MAX_BYTES = 512 * 1024
+"""Maximum size of a file."""
+_PLAIN_WORDS = [  # beginnings of PyYAML's messages, and explanations for authors of specs
+    (
+        "mapping values are not allowed",
+        "':' is not allowed here: check the indentation and the ':' before it, or quote the text",
+    ),
+    ("could not find expected ':'", "a ':' is missing after a key here or on the line above"),
+    ("expected <block end>", "this line is indented differently from those above, or a ':' is missing"),
+    ("expected ',' or ']', but got '<", "a [ is not closed"),
+    ("expected ',' or '}', but got '<", "a { is not closed"),
+    ("expected the node content", "a value is missing before this"),
+    ("found character '\\t'", "a tab: indent with spaces"),
+    ("found character", "a text that begins with this character must be quoted"),
+    ("found unexpected end of stream", "a quote is not closed"),
+    ("second occurrence", "an anchor (&) of this name appears twice"),
+]
+
+
+@dataclass
+class Document:
+    """Parsed YAML file with the source position of each key and value.
+
+    Attributes:
+        data: Mappings, lists and scalars.
+        file: The file, as named by the user.
+        values: Source positions of values by location in the data.
+        keys: Source positions of mapping keys, by location of the values.
+        problems: Problems of the file beyond its syntax (duplicate keys, tags); the data is without these parts.
+    """
+
+    data: Any
+    file: str = ""
+    values: dict[Location, Place] = field(default_factory=dict)
+    keys: dict[Location, Place] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def place(self, location: Location, *, at_key: bool = False) -> Place:
+        """Source position of a value or of its key.
+
+        A value that is not in the file has the position of its parent: a bare value in place of a mapping
+        (``env: CartPole-v1`` for its id), or the key of the mapping where it is missing.
+        """
+        places = (self.keys, self.values) if at_key else (self.values, self.keys)
+        for known in places:
+            if location in known:
+                return known[location]
+        if not location:
+            return Place(self.file)
+        return self.place(location[:-1], at_key=isinstance(self._written(location[:-1]), dict | list))
+
+    def _written(self, location: Location) -> Any:
+        """Value at a location of the data, None if missing."""
+        value = self.data
+        for step in location:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+    def put(self, location: Location, value: Any, place: Place) -> None:
+        """Sets the value at a location with an existing parent, and discards the former value's source positions."""
+        container = self.data
+        for step in location[:-1]:
+            container = container[step]
+        container[location[-1]] = value
+        for known in (self.values, self.keys):
+            for old in [old for old in known if old[: len(location)] == location]:
+                del known[old]
+        self.values[location] = self.keys[location] = place
+
+
+def read_document(path: Path) -> Document:
+    """Parses a YAML file into a `Document`.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        SpecError: The file is unreadable, no UTF-8 text, no YAML, nested too deeply, or too large.
+    """
+    file = str(path)
+    try:
+        with path.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise  # the caller can suggest other names
+    except IsADirectoryError:
+        raise SpecError([Problem("", "is a folder that holds no .yaml file itself", file)]) from None
+    except OSError as error:
+        raise SpecError([Problem("", f"cannot be read: {error.strerror}", file)]) from None
+    if len(content) > MAX_BYTES:
+        raise SpecError([Problem("", f"is larger than {MAX_BYTES // 1024} KiB; no spec is", file)])
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        message = f"is not UTF-8 text (byte 0x{content[error.start]:02x})"
+        raise SpecError([Problem("", message, file, line, column)]) from None
+    return parse_document(text, file)
+
+
+def parse_document(text: str, file: str = "<text>") -> Document:
+    """Parses YAML text into a `Document`.
+
+    Args:
+        text: The YAML.
+        file: Name of the file in messages.
+
+    Raises:
+        SpecError: The text is no YAML, nested too deeply, or too large. Lesser problems stay in the document and are
+            reported together with those of the spec.
+    """
+    bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if bad:
+        line, column = text.count("\n", 0, bad.start()) + 1, bad.start() - text.rfind("\n", 0, bad.start())
+        raise SpecError([Problem("", f"the character {bad.group()!a} is not allowed in YAML", file, line, column)])
+    composer = Composer(text, file)
+    try:
+        node = composer.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        raise SpecError([_syntax_problem(error, file)]) from None
+    except (ValueError, OverflowError):  # chr() inside PyYAML
+        message = "YAML syntax: an escape (\\U...) that is no character"
+        raise SpecError([Problem("", message, file, composer.line + 1, composer.column + 1)]) from None
+    finally:
+        composer.dispose()
+    if node is None:
+        raise SpecError([Problem("", "is empty", file)])
+    reader = NodeReader(file)
+    data = reader.value(node, ())
+    return Document(data, file, reader.values, reader.keys, reader.problems)
+
+
+def parse_value(text: str, what: str) -> Any:
+    """Parses one value as YAML, such as the right side of ``--set``.
+
+    Args:
+        text: The YAML; empty means null.
+        what: Name of the value in messages.
+
+    Raises:
+        SpecError: The text is no YAML.
+    """
+    if not text.strip():
+        return None
+    try:
+        document = parse_document(text, what)
+    except SpecError as error:
+        problems = list(error.problems)
+    else:
+        problems = document.problems
+    if problems:  # line and column would mislead: it is a text on a command line
+        raise SpecError([replace(problem, line=0, column=0) for problem in problems])
+    return document.data
+
+
+def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
+    """Converts a PyYAML syntax error to a one-line problem, at the later of the error's two positions."""
+    problem, mark = error.problem or "", error.problem_mark or error.context_mark
+    if "expected a single document" in (error.context or ""):
+        message = "a second document begins (---): a spec is one document; put each experiment under its own name"
+    elif problem.startswith("found undefined alias"):
+        message = f"the alias *{problem.rpartition(' ')[2].strip(chr(39))} names no anchor (&) above it"
+    else:
+        plain = next((words for beginning, words in _PLAIN_WORDS if problem.startswith(beginning)), problem)
+        message = f"YAML syntax: {plain}"
+    return Problem("", message, file, mark.line + 1, mark.column + 1) if mark else Problem("", message, file)

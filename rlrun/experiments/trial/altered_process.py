@@ -1,0 +1,67 @@
+"""Detection of required process state or files that code outside rlrun has changed."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlrun.engine.messages.errors import TrainingFailed
+
+_TICK_S = 0.001
+"""Seconds within which each of Python's clocks must advance."""
+
+
+def failure_of_altered_process(error: Exception, directory: Path | None = None) -> TrainingFailed | None:
+    """Failure that lists altered process state or files found after an exception; None if there are none.
+
+    Args:
+        error: The exception, raised in rlrun or in a library that it uses.
+        directory: The trial's directory, if there is one.
+    """
+    found = [*_altered(), *(() if directory is None else _removed(error, directory))]
+    if not found:
+        return None
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    return TrainingFailed(
+        f"code outside rlrun, such as the env's, has changed what rlrun works with: {'; '.join(found)}. "
+        f"What failed then:\n{trace}"
+    )
+
+
+def demand_passed(seconds: float) -> None:
+    """Checks that an iteration that is timed took any time at all.
+
+    Args:
+        seconds: Duration of the iteration by `time.perf_counter`.
+
+    Raises:
+        TrainingFailed: It took none.
+    """
+    if not seconds:
+        raise TrainingFailed(
+            "code outside rlrun, such as the env's, has stopped Python's clock: time.perf_counter() does not advance. "
+            "Nothing can be timed."
+        )
+
+
+def _altered() -> Iterator[str]:
+    torch = sys.modules.get("torch")
+    if torch is not None and not torch.is_grad_enabled():
+        yield "torch records no gradients (torch.set_grad_enabled(False), or torch.inference_mode() that was not left)"
+    for name in ("stdout", "stderr"):
+        if vars(sys)[name] is None:
+            yield f"sys.{name} is None"
+    before = time.perf_counter()
+    time.sleep(_TICK_S)
+    if time.perf_counter() <= before:
+        yield "time.perf_counter() does not advance"
+
+
+def _removed(error: Exception, directory: Path) -> Iterator[str]:
+    if isinstance(error, FileNotFoundError) and isinstance(error.filename, str | Path):
+        path = Path(error.filename)
+        if path.is_relative_to(directory):
+            yield f"{path} was removed while it was written"

@@ -1,0 +1,229 @@
+"""Integrity checks of a trial's result rows against trial.json and checkpoints, and truncation of rows at a resume."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlrun.engine.checkpoint.durable import write_file
+from rlrun.experiments.trial.results import (
+    RESULT_FILE,
+    RETURN,
+    Row,
+    best_value,
+    json_line,
+    json_row,
+    lines_of,
+    make_csv,
+    row_in,
+)
+from rlrun.experiments.trial.trial_directory import TrialRecord
+
+DAMAGED_FILE = "result.json.damaged"
+"""Backup of result.json from before damaged rows were removed or restored."""
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """Changes to the result files when a trial is restored from a checkpoint.
+
+    Attributes:
+        rows_cut: Rows of later iterations that were removed.
+        damage: Damage and repair of the earlier rows, one sentence each.
+    """
+
+    rows_cut: int = 0
+    damage: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckedResults:
+    """Result rows of a trial, checked against trial.json and checkpoints.
+
+    Attributes:
+        rows: The rows by ascending iteration; altered or missing ones are taken from checkpoints where possible.
+        damage: Damage found, one sentence each.
+        names: Names of all metrics in the rows.
+        size: Bytes of result.json up to the end of the last requested row.
+    """
+
+    rows: tuple[Row, ...]
+    damage: tuple[str, ...]
+    names: tuple[str, ...]
+    size: int
+
+
+def check_results(
+    directory: Path,
+    last_iteration: int,
+    *,
+    known: Mapping[int, Mapping[str, Any]] | None = None,
+    record: TrialRecord | None = None,
+    metrics: Collection[str] | None = None,
+) -> CheckedResults:
+    """Loads and validates the result rows of a trial: finds damaged, altered, duplicated or missing rows.
+
+    An incomplete last row, left by a kill or power cut, does not count as damage.
+
+    Args:
+        directory: The trial's directory.
+        last_iteration: The last iteration whose row must exist.
+        known: Results by iteration from the trial's checkpoints.
+        record: The content of trial.json; None if trial.json is untrusted.
+        metrics: Metrics to return in addition to the iteration; None for all.
+    """
+    file = directory / RESULT_FILE
+    checkpointed = {iteration: json_row(row) for iteration, row in (known or {}).items() if iteration <= last_iteration}
+    best = None if record is None or record.best_return is None else (record.iteration, record.best_return)
+    rows: dict[int, Row] = {}
+    names: dict[str, None] = {}
+    broken, above, altered, doubled = [], [], [], []
+    last_whole = newest = size = offset = 0
+    for number, line in enumerate(lines_of(directory), start=1):
+        offset += len(line)
+        row = row_in(line)
+        if row is None or type(row.get("iteration")) is not int:
+            broken.append(number)
+            continue
+        last_whole, iteration = number, row["iteration"]
+        if iteration <= newest:
+            doubled.append(number)
+        newest = max(newest, iteration)
+        if iteration <= last_iteration:
+            size = offset
+        expected, value = checkpointed.get(iteration), best_value([row], RETURN)
+        if expected is not None and (different := _differences(row, expected)):
+            row = expected
+            altered.append(f"{file}:{number}: {', '.join(different)} differs from its checkpoint")
+        elif best is not None and iteration <= best[0] and value is not None and value > best[1]:
+            row = {**row, RETURN: None}
+            above.append((number, value))
+        if not row.keys() <= names.keys():
+            names |= dict.fromkeys(row)
+        rows[iteration] = _reduced(row, metrics)
+    damage = []
+    if within := _ranges([number for number in broken if number < last_whole]):
+        damage.append(f"{file}:{within}: is damaged")
+    if doubled:
+        damage.append(f"{file}:{_ranges(doubled)}: is duplicated or out of order")
+    damage += altered
+    if best is not None and above:
+        lines, highest = _ranges([number for number, _ in above]), max(value for _, value in above)
+        damage.append(
+            f"{file}:{lines}: {RETURN} {highest:g} is above {best[1]:g}, the best in trial.json: it is ignored"
+        )
+    taken = sorted(checkpointed.keys() - rows.keys())
+    rows |= {iteration: _reduced(checkpointed[iteration], metrics) for iteration in taken}
+    if lost := _gaps(sorted(rows), last_iteration):
+        damage.append(f"{file}: the rows of iterations {lost} are missing, and in no checkpoint")
+    if taken:
+        damage.append(f"{file}: the rows of iterations {_ranges(taken)} are missing, and taken from checkpoints")
+    if rows and not damage and record is not None and record.iteration <= last_iteration and _is_altered(file, record):
+        damage.append(f"{file}: a row up to iteration {record.iteration} was altered: trial.json has another sha256")
+    return CheckedResults(tuple(rows[iteration] for iteration in sorted(rows)), tuple(damage), tuple(names), size)
+
+
+def truncate_results(
+    directory: Path,
+    after_iteration: int,
+    *,
+    known: Mapping[int, Mapping[str, Any]] | None = None,
+    record: TrialRecord | None = None,
+) -> Truncation:
+    """Truncates result.json after an iteration and rewrites progress.csv from it, each file atomically.
+
+    Rows that are damaged, altered or missing are reported, and restored from checkpoints where possible; a copy of the
+    former file is kept. Event files are not truncated; the next event file makes TensorBoard ignore the removed steps.
+
+    Args:
+        directory: The trial's directory.
+        after_iteration: The last iteration to keep.
+        known: See `check_results`.
+        record: See `check_results`.
+    """
+    file = directory / RESULT_FILE
+    checked = check_results(directory, after_iteration, known=known, record=record, metrics=())
+    rows_cut = sum(row["iteration"] > after_iteration for row in checked.rows)
+    if checked.damage:
+        return Truncation(rows_cut, _mend(directory, after_iteration, known, record))
+    if file.exists():
+        if file.stat().st_size > checked.size:
+            with file.open("rb") as whole:
+                write_file(file, whole.read(checked.size))
+        make_csv(directory)  # a kill or power cut may have left it without its last rows, or with zeros in their place
+    return Truncation(rows_cut)
+
+
+def _mend(
+    directory: Path,
+    after_iteration: int,
+    known: Mapping[int, Mapping[str, Any]] | None,
+    record: TrialRecord | None,
+) -> tuple[str, ...]:
+    """Repairs damaged rows up to an iteration, and keeps a backup of the former result.json.
+
+    Returns:
+        Damage and repair, one sentence each.
+    """
+    file = directory / RESULT_FILE
+    checked = check_results(directory, after_iteration, known=known, record=record)
+    kept = [row for row in checked.rows if row["iteration"] <= after_iteration]
+    damage = [*checked.damage, *(["results of checkpoints are restored"] if known else [])]
+    if file.exists():
+        write_file(directory / DAMAGED_FILE, file.read_bytes())
+        damage.append(f"the former file is kept as {directory / DAMAGED_FILE}")
+    if kept or file.exists():
+        write_file(file, b"".join(map(json_line, kept)))
+        make_csv(directory)
+    return tuple(damage)
+
+
+def _is_altered(file: Path, record: TrialRecord) -> bool:
+    """Whether the first rows fail the digest check against trial.json."""
+    with file.open("rb") as rows:
+        digest = hashlib.sha256(rows.read(record.results_bytes)).hexdigest()
+    return record.results_sha256 not in ("", digest)
+
+
+def _reduced(row: Row, metrics: Collection[str] | None) -> Row:
+    """Projection of a row to the iteration and the given metrics."""
+    if metrics is None:
+        return row
+    return {"iteration": row["iteration"], **{name: row[name] for name in metrics if name in row}}
+
+
+def _gaps(present: Sequence[int], last: int) -> str:
+    """Numbers from 1 to `last` that are missing in an ascending sequence, as text ranges.
+
+    Examples:
+        >>> _gaps([1, 4, 9], 7)
+        '2 to 3, 5 to 7'
+    """
+    edges = [0, *(number for number in present if 0 < number <= last), last + 1]
+    gaps = [(before + 1, after - 1) for before, after in itertools.pairwise(edges) if after - before > 1]
+    return ", ".join(f"{first} to {end}" if first < end else f"{first}" for first, end in gaps)
+
+
+def _differences(row: Row, checkpointed: Row) -> list[str]:
+    """Names of the metrics in which a row differs from the result in a checkpoint."""
+    return [name for name, value in checkpointed.items() if row.get(name) != value]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Formats an ascending sequence of numbers as text ranges.
+
+    Examples:
+        >>> _ranges([1, 2, 3, 7])
+        '1 to 3, 7'
+    """
+    groups: list[list[int]] = []
+    for number in numbers:
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return ", ".join(f"{group[0]} to {group[-1]}" if len(group) > 1 else f"{group[0]}" for group in groups)

@@ -1,0 +1,56 @@
+"""Weights & Biases logger: a run for each trial, grouped by rlrun's runs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.spec.loggers import WandbConfig
+from rlrun.experiments.trial.trial_directory import TrialStatus
+
+EXIT_CODES: dict[TrialStatus, int] = {"ERROR": 1, "INTERRUPTED": 255}
+"""Exit code of a wandb run by trial status; wandb shows 1 as failed, 255 as killed, and 0 as finished."""
+
+
+class WandbLogger:
+    """Weights & Biases logger; its files, also those for `wandb sync`, are in the trial's directory."""
+
+    def __init__(self, config: WandbConfig) -> None:
+        self._config = config
+
+    def start(self, trial: TrialSpec, directory: Path, known_as: str | None) -> str:
+        """Starts or continues the trial's wandb run."""
+        import wandb
+
+        config = self._config
+        identity = known_as or uuid.uuid4().hex[:12]
+        self._run = wandb.init(
+            project=config.project or trial.experiment,
+            entity=config.entity,
+            group=directory.absolute().parent.name,
+            name=trial.name,
+            tags=list(config.tags) or None,
+            config={name: value for name, value in trial.to_data().items() if name != "loggers"},
+            mode=config.mode,
+            dir=directory,
+            id=identity,
+            resume="allow",
+            allow_val_change=True,  # settings change in a population
+            reinit="create_new",
+            # Output, machine and folder of the process are not specific to the trial.
+            settings=wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True),
+        )
+        self._run.define_metric("*", step_metric="env_steps")
+        return identity
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        """Logs a row at its iteration; wandb ignores a row that it already has, as after a resume."""
+        numbers = {name: value for name, value in row.items() if value is not None}
+        self._run.log(numbers, step=int(row["iteration"]))
+
+    def finish(self, status: TrialStatus) -> None:
+        """Uploads the remaining results, and ends the wandb run."""
+        self._run.finish(exit_code=EXIT_CODES.get(status, 0))

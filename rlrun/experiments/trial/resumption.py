@@ -1,0 +1,90 @@
+"""Report on resuming a trial after an interrupt, kill or pause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlrun.engine.checkpoint.store import SkippedCheckpoint
+from rlrun.engine.envs.step_marks import SteppedEnv
+
+_IN_TRAINING = (
+    "with `num_workers: 1` an env that crashes (a segmentation fault) ends only its worker, which is restarted up to "
+    "`max_worker_restarts` times"
+)
+_IN_EVALUATION = "evaluations run in the trial's own process, whatever `num_workers` is"
+
+
+def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -> str:
+    """Message on a trial's process that ended without an exception; faulthandler's traceback is on its stderr.
+
+    Args:
+        who: Subject and verb of the message.
+        stepped: The env that the process was stepping at its end, if known.
+        steps_envs: Whether the trial's own process steps the training envs.
+
+    Returns:
+        The message, "" if no env can be the cause.
+    """
+    if stepped is not None:
+        return f"{who} in {stepped}; {_IN_TRAINING if stepped.in_training else _IN_EVALUATION}"
+    return f"{who}; {_IN_TRAINING}" if steps_envs else ""
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Result of resuming a trial.
+
+    Attributes:
+        checkpoint: The restored checkpoint; None if there was none yet and the trial restarted.
+        iteration: The iteration of the checkpoint.
+        skipped: Newer checkpoints that could not be used.
+        rows_cut: Number of removed result rows of later iterations, which are recomputed.
+        env_slots_restarted: Number of envs that had to begin a new episode.
+        other_executor: Whether updates are computed in another way: without a compiler, as the user allowed.
+        other_kernels: Whether the kernels of updates, the processor or the BLAS differ from those before.
+        crash: Message on the previous process if it ended without an exception and envs may be the cause, else "".
+        unsaved: Parts of the state missing in the checkpoint, one clause each.
+        damage: Damage and repair of the results so far, one sentence each.
+    """
+
+    checkpoint: Path | None
+    iteration: int = 0
+    skipped: tuple[SkippedCheckpoint, ...] = ()
+    rows_cut: int = 0
+    env_slots_restarted: int = 0
+    other_executor: bool = False
+    other_kernels: bool = False
+    crash: str = ""
+    unsaved: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the resumed trial is bit-for-bit identical to an uninterrupted one."""
+        return not (self.env_slots_restarted or self.other_executor or self.other_kernels or self.unsaved)
+
+    @property
+    def message(self) -> str:
+        """Message to the user on the resumption, with lines for a crash, skipped checkpoints and damage."""
+        crash = [self.crash] if self.crash else []
+        if self.checkpoint is None:
+            return "\n".join(["no checkpoint had been written yet: begins again", *crash, *self.damage])
+        reasons = []
+        if self.env_slots_restarted:
+            reasons.append(f"{self.env_slots_restarted} envs could not be restored and begin a new episode")
+        if self.other_executor:
+            reasons.append("updates are computed in another way than before")
+        if self.other_kernels:
+            reasons.append("the kernels of updates, the processor or its BLAS are others than before")
+        reasons += self.unsaved
+        inexact = f"; not exactly, because {' and '.join(reasons)}" if reasons else ""
+        skipped = [f"skipped {checkpoint.reason}" for checkpoint in self.skipped]
+        return "\n".join(
+            [
+                f"continues after iteration {self.iteration}, from {self.checkpoint}{inexact}",
+                *crash,
+                *skipped,
+                *self.damage,
+            ]
+        )

@@ -1,0 +1,128 @@
+"""Asynchronous checkpointing of a running trial: schedule of checkpoints and a background writer.
+
+The files are written under a temporary name before the trial continues. A thread then flushes them to the disk, renames
+them and removes older checkpoints, while the next iteration runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from rlrun.engine.checkpoint.format import Content
+from rlrun.engine.checkpoint.store import CheckpointStore
+from rlrun.experiments.spec.experiment import CheckpointConfig
+from rlrun.experiments.trial.exploit import GENERATION
+from rlrun.experiments.trial.results import Row
+from rlrun.experiments.trial.trial_evaluation import EVALUATION
+
+
+class TrialCheckpoints:
+    """Asynchronous writer of a trial's checkpoints: one at a time and at most one per iteration.
+
+    Attributes:
+        store: The checkpoint store; not to be used between `begin` and `wait`.
+        newest: The newest complete checkpoint, None before the first.
+    """
+
+    def __init__(self, directory: Path, config: CheckpointConfig) -> None:
+        """Opens the checkpoint store of a trial; the directory may not exist yet.
+
+        Args:
+            directory: Directory of the trial's checkpoints.
+            config: When checkpoints are written, and which are kept.
+        """
+        self.store = CheckpointStore(directory, config.keep, config.best)
+        self.newest: Path | None = None
+        self._config = config
+        self._iteration = -1
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        self._being_saved: Future[Path] | None = None
+
+    def note(self, path: Path, iteration: int) -> None:
+        """Records the restored checkpoint of a resumed trial, and the iteration of that checkpoint."""
+        self.newest, self._iteration = path, iteration
+
+    def begin(
+        self,
+        iteration: int,
+        content: Callable[[], Content],
+        generation: int,
+        result: Row,
+        *,
+        before: Callable[[], None],
+        after: Callable[[], None],
+    ) -> None:
+        """Starts an asynchronous checkpoint after the previous one is complete; no effect if the iteration has one.
+
+        Args:
+            iteration: The last completed iteration.
+            content: Function that returns the content, which may change once this method returns.
+            generation: The last population generation (PBT) that the trial has carried out.
+            result: The result of the iteration.
+            before: Callback of the thread before the checkpoint is renamed.
+            after: Callback of the thread after the checkpoint is renamed.
+
+        Raises:
+            OutOfResources: The disk is full, for this checkpoint or the one before it.
+        """
+        self.wait()
+        if self._iteration == iteration:
+            return
+        made = content()
+        made = replace(made, manifest={**made.manifest, GENERATION: generation})
+        staged = self.store.stage(iteration, made, result)
+
+        def commit() -> Path:
+            before()
+            path = self.store.commit(staged)
+            after()
+            return path
+
+        self._iteration = iteration
+        self._being_saved = self._thread.submit(commit)
+
+    def wait(self) -> None:
+        """Blocks until the last checkpoint is complete.
+
+        Raises:
+            OutOfResources: The disk is full. The error is raised once, and the iteration has no checkpoint.
+        """
+        self.settle()
+        being_saved, self._being_saved = self._being_saved, None
+        if being_saved is not None:
+            if being_saved.exception() is not None:
+                self._iteration = -1
+            self.newest = being_saved.result()
+
+    def settle(self) -> None:
+        """Blocks until no checkpoint is being written; errors are deferred to the next `wait`."""
+        if self._being_saved is not None:
+            futures.wait([self._being_saved])
+
+    def close(self) -> None:
+        """Blocks until no checkpoint is being written, and terminates the thread."""
+        self._thread.shutdown()
+
+    def is_due(self, row: Row, *, is_last: bool) -> bool:
+        """Whether a checkpoint is due after an iteration.
+
+        Args:
+            row: The result of the iteration.
+            is_last: Whether the iteration is the trial's last.
+        """
+        config = self._config
+        if is_last and config.at_end:
+            return True
+        if config.every is not None and row["iteration"] % config.every == 0:
+            return True
+        # An evaluation is of the weights of its iteration, so a checkpoint with the best one is written at once.
+        score = row.get(config.best) if config.best and config.best.startswith(EVALUATION) else None
+        if score is None:
+            return False
+        self.settle()
+        best = self.store.best_score()
+        return best is None or score > best

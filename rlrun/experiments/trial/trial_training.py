@@ -1,0 +1,96 @@
+"""Construction of a trial's training, and reconstruction with other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from rlrun.engine.training.assemble.learner_factory import common_update_executor, continued_executor, silent
+from rlrun.engine.training.assemble.policies import clock_unit_of
+from rlrun.engine.training.results.run_output import begin_output
+from rlrun.engine.training.training import Training
+from rlrun.experiments.spec.experiment import TrialSpec, actions_of
+
+
+def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent, *, eager: bool = False) -> Training:
+    """Builds the training of a trial, without starting processes or envs.
+
+    Args:
+        trial: The trial.
+        announce: Callback with a message before a slow operation.
+        eager: Whether updates may run without a compiler where there is none any more.
+
+    Raises:
+        CompilerMissing: The trial's updates need a compiler, this machine has none, and `eager` is False.
+    """
+    learns, steps = trial.learns, planned_env_steps(trial)
+    actions = actions_of(trial.evaluation)
+    training = Training(trial.env, learns, seed=trial.seed, actions=actions, total_env_steps=steps, announce=announce)
+    training.description = replace(training.description, hooks=trial.hooks)
+    if trial.update_executor is not None:
+        training.update_executor = continued_executor(trial.update_executor, eager=eager)
+    return training
+
+
+def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
+    """Copy of a trial with its executor of updates, which stays if it was chosen before.
+
+    Args:
+        trial: The trial.
+        why_no_kernels: Reason why the run's machines cannot use the kernels in C; "" if they can.
+
+    Raises:
+        CompilerMissing: The settings demand compiled updates, and there is no compiler.
+    """
+    if trial.update_executor is not None:
+        return trial
+    algorithms = trial.learns.algorithms.values()
+    chosen = common_update_executor(algorithms, planned_env_steps(trial), why_no_kernels)
+    return trial.replace(update_executor=chosen)
+
+
+def planned_env_steps(trial: TrialSpec) -> int | None:
+    """Planned steps, in the trial's clock, of all trials that share a trial's update; None if unknown."""
+    bound = trial.stop.bounds.get(clock_unit_of(trial.learns.first))
+    return None if bound is None else int(bound) * trial.trials_sharing_update
+
+
+def record_to(training: Training, output: Path, *, begun: str | None, from_start: bool) -> None:
+    """Has a training write its steps to a data set; call before the training starts.
+
+    Args:
+        training: The trial's training.
+        output: Folder of the data set.
+        begun: Folder of the data set that the trial has begun before; it is removed if the trial starts again.
+        from_start: Whether the trial starts without a checkpoint.
+
+    Raises:
+        UsageError: The folder is that of something else.
+    """
+    if from_start:
+        begin_output(output, is_own=begun == str(output))
+    training.description = replace(training.description, output=output)
+
+
+def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None]) -> Training:
+    """Replaces a training with one that has other settings and continues the counts of iterations and seconds.
+
+    Args:
+        training: The running training; the new one uses the former update executor.
+        trial: The trial with the new settings.
+        announce: Callback with a message before a slow operation.
+    """
+    before = training.running
+    written = None if before.output is None else before.output.state()
+    hooks = None if before.hooks is None else before.hooks.state()
+    training.close()
+    successor = training_of(trial, announce)
+    successor.description = replace(successor.description, output=training.description.output)
+    successor.update_executor = training.update_executor
+    if successor.running.output is not None and written is not None:
+        successor.running.output.load_state(written)
+    if successor.running.hooks is not None and hooks is not None:
+        successor.running.hooks.load_state(hooks)
+    successor.running.iteration, successor.running.time_total_s = before.iteration, before.time_total_s
+    return successor

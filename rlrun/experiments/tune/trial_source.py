@@ -1,0 +1,95 @@
+"""Ray Tune searcher that supplies a run's trials: those in its table, then those of rlrun's own searcher."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ray.tune.search import Searcher
+from typing_extensions import override
+
+from rlrun.experiments.cluster.resources import TrialResources
+from rlrun.experiments.runs.active_run import ActiveRun
+from rlrun.experiments.runs.events import TrialAdded
+from rlrun.experiments.search.suggestions import Suggestions
+from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.trial.exploit import Exploit
+from rlrun.experiments.trial.trial_training import with_update_executor
+from rlrun.experiments.tune.trial_config import trial_config
+
+
+class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
+    """Supplier of trials to Ray Tune, in the role of a Tune searcher.
+
+    Args:
+        run: The run.
+        suggestions: Trials suggested by the run's searcher, or None.
+        exploit_of: Function from a trial to its last exploit step (PBT), None without any.
+    """
+
+    def __init__(
+        self,
+        run: ActiveRun,
+        suggestions: Suggestions | None,
+        exploit_of: Callable[[TrialSpec], Exploit | None],
+    ) -> None:
+        super().__init__()
+        self._run = run
+        self._suggestions = suggestions
+        self._exploit_of = exploit_of
+        self._next = deque(run.trials)
+
+    @override
+    def __reduce__(self) -> tuple[type[Searcher], tuple[()]]:
+        """Pickles as a plain `Searcher`: Tune saves its searchers, but this saved state is never loaded."""
+        return (Searcher, ())
+
+    @override
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """Config of the next trial; None while other trials must end first, `FINISHED` after the last trial."""
+        if self._run.interrupts.received:
+            return str(Searcher.FINISHED)
+        if not self._next and self._suggestions is not None:
+            if self._suggestions.is_over:
+                return str(Searcher.FINISHED)
+            if self._suggestions.running() >= self._places(self._suggestions):
+                return None
+            made: list[TrialSpec] = []
+            with self._run.stopping_when_full():
+                made = self._suggestions.next_trials()
+            for trial in made:
+                trial = with_update_executor(trial, self._run.why_no_kernels)
+                self._run.trials.append(trial)
+                self._next.append(trial)
+                self._run.tell(TrialAdded(trial))
+            for text in self._suggestions.notes() if made else []:
+                self._run.note(made[0].name, text)
+        if not self._next:
+            return str(Searcher.FINISHED)
+        trial = self._next.popleft()
+        return trial_config(self._run, trial, self._exploit_of(trial))
+
+    @override
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        pass  # `Reporter` reports it to the run's searcher
+
+    @override
+    def save(self, checkpoint_path: str) -> None:
+        Path(checkpoint_path).touch()  # the run's directory holds the state
+
+    @override
+    def restore(self, checkpoint_path: str) -> None:
+        pass
+
+    def _places(self, suggestions: Suggestions) -> float:
+        """Maximum number of configurations that may run at once."""
+        if suggestions.max_concurrent is not None:
+            return suggestions.max_concurrent
+        if not self._run.trials:
+            return 1
+        needs = TrialResources.of(self._run.trials[0])
+        room = [self._run.capacity.get("CPU", 0.0) / needs.total_cpus]
+        room += [self._run.capacity.get("GPU", 0.0) / needs.total_gpus] if needs.total_gpus else []
+        return max(1.0, min(room) / len(self._run.experiment.seeds))

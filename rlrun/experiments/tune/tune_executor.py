@@ -1,0 +1,243 @@
+"""Ray Tune executor: runs each trial in an actor, as many at once as the resources allow.
+
+Tune places the trials, runs them concurrently, and restarts those whose process died. Its loggers and checkpoints are
+off, and its own state is never read back.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import pickle
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
+from ray.tune import Callback, CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner
+from ray.tune.experiment import Trial
+from typing_extensions import override
+
+from rlrun.engine.messages.errors import DiskFull, OutOfResources, RlrunError, TrainingFailed
+from rlrun.experiments.cluster.driver_files import RemoteFiles, start_driver_files
+from rlrun.experiments.cluster.ray_session import end_of_ray, has_ended
+from rlrun.experiments.cluster.trial_place import leave_token
+from rlrun.experiments.runs.active_run import ActiveRun
+from rlrun.experiments.runs.events import RunResources, TrialEvent
+from rlrun.experiments.runs.outcome import NoFaultOfATrial
+from rlrun.experiments.search.rules.population import Populations
+from rlrun.experiments.search.rules_of_run import rule_of
+from rlrun.experiments.search.suggestions import Suggestions
+from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.trial.exploit import Exploit
+from rlrun.experiments.tune.trainable import AGAIN, NOTES, ROW, AlgorithmTrainable, TrialError
+from rlrun.experiments.tune.trial_scheduler import RuleScheduler, exploit_of, trial_name
+from rlrun.experiments.tune.trial_source import TrialSource
+
+RESOURCES_EVERY_S = 3.0
+"""Seconds between two reports of the resources in use."""
+
+LOW_MEMORY = "running low on memory"
+"""Part of Ray's message about a process that was killed for lack of memory."""
+
+
+def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
+    """Runs the trials of a run under Ray Tune, on the Ray that this process has joined.
+
+    Args:
+        run: The run. After an interrupt, running trials become INTERRUPTED and trials that had not started stay
+            PENDING.
+        spans_machines: Whether trials may run on machines without access to the run's directory.
+    """
+    run.capacity = dict(ray.cluster_resources())
+    run.token = leave_token(run.directory.path)
+    if spans_machines:
+        run.disk, disk = start_driver_files(run.directory.path)
+    rule, standings = rule_of(run)
+    suggestions = Suggestions(run.experiment, run.directory) if run.experiment.searches else None
+    if suggestions is not None:
+        for standing in standings:  # the previous process may have ended before the searcher got some of them
+            suggestions.observe(*standing)
+
+    def exploit_for(trial: TrialSpec) -> Exploit | None:
+        orders = rule.orders(trial.name) if isinstance(rule, Populations) else None
+        return None if orders is None else exploit_of(trial, orders)
+
+    shutil.rmtree(run.directory.tune, ignore_errors=True)
+    run.directory.tune.mkdir()
+    tuner = Tuner(
+        AlgorithmTrainable,
+        tune_config=TuneConfig(
+            num_samples=-1,
+            search_alg=TrialSource(run, suggestions, exploit_for),
+            scheduler=RuleScheduler(run, rule, suggestions),
+            reuse_actors=True,  # the next trial of an actor starts without importing torch again
+            trial_name_creator=trial_name,
+            trial_dirname_creator=trial_name,
+        ),
+        run_config=RunConfig(
+            name="tune",
+            storage_path=str(run.directory.tune),
+            callbacks=[Reporter(run, suggestions)],
+            verbose=0,
+            checkpoint_config=CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
+            failure_config=FailureConfig(max_failures=run.experiment.failure.max_restarts),
+        ),
+    )
+    # It would warn at length that Tune's own result files, which are off, are missing.
+    logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
+    try:
+        tuner.fit()
+    except Exception as error:
+        if os.strerror(errno.ENOSPC) in str(error):  # in Tune's own files
+            run.stop_for(DiskFull(f"Ray's own files: {str(error).strip().splitlines()[-1]}"))
+        elif run.fault is None:
+            raise
+    if spans_machines:
+        ray.kill(disk)
+    shutil.rmtree(run.directory.tune, ignore_errors=True)
+    for name, reason in run.stopped.items():
+        run.directory.mark_stopped(name, reason)
+    # A failed member may be retried, and one without a checkpoint at its end may be extended.
+    is_over = run.experiment.checkpoint.at_end and not run.directory.unfinished(retry_failed=True)
+    if isinstance(rule, Populations) and is_over:
+        rule.close()
+
+
+class Reporter(Callback):  # type: ignore[misc]  # ray has no types
+    """Ray Tune callback that reports the progress of trials to the run's watcher and searcher.
+
+    Args:
+        run: The run.
+        suggestions: Trials suggested by the run's searcher, or None.
+    """
+
+    def __init__(self, run: ActiveRun, suggestions: Suggestions | None) -> None:
+        self._run = run
+        self._suggestions = suggestions
+        self._reported_at = 0.0
+
+    @override
+    def __reduce__(self) -> tuple[type[Callback], tuple[()]]:
+        """Pickles as a plain `Callback`: Tune saves its callbacks, but this saved state is never loaded."""
+        return (Callback, ())
+
+    @override
+    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        if time.monotonic() - self._reported_at >= RESOURCES_EVERY_S:
+            self._reported_at = time.monotonic()
+            if has_ended():  # a trial that waits for a place would wait for ever
+                self._run.stop_for(end_of_ray("raylet"))
+            total, free = ray.cluster_resources(), ray.available_resources()
+            cpus, gpus = (total.get(kind, 0.0) for kind in ("CPU", "GPU"))
+            used = (max(0.0, cpus - free.get("CPU", 0.0)), max(0.0, gpus - free.get("GPU", 0.0)))
+            self._run.tell(RunResources(used[0], cpus, used[1], gpus))
+
+    @override
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        if not self._run.interrupts.received:
+            self._run.tell(TrialEvent(trial_name(trial), "RUNNING"))
+
+    @override
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        for note in json.loads(result.get(NOTES, "[]")):
+            self._run.note(trial_name(trial), note)
+        if ROW in result and AGAIN not in result:
+            place = f"{result.get('hostname', '')}:{result.get('pid', '')}"
+            self._run.iterated(trial_name(trial), json.loads(result[ROW]), place=place)
+
+    @override
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._release(trial)
+        error = _error_of(trial)
+        if isinstance(error, NoFaultOfATrial):
+            self._run.failed(trial_name(trial), error)
+            return
+        allowed = self._run.experiment.failure.max_restarts
+        self._run.restarts(trial_name(trial), trial.run_metadata.num_failures, allowed, error)
+
+    @override
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._run.ended(trial_name(trial))
+        self._end(trial, failed=False)
+
+    @override
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._release(trial)
+        self._run.failed(trial_name(trial), _error_of(trial))
+        self._end(trial, failed=True)
+
+    def _end(self, trial: Trial, *, failed: bool) -> None:
+        """Reports the end of a trial to the searcher, and frees Tune's data of the trial."""
+        _forget(trial)
+        if self._suggestions is not None and not self._run.interrupts.received:
+            with self._run.stopping_when_full():
+                self._suggestions.ended(trial_name(trial), failed=failed)
+
+    def _release(self, trial: Trial) -> None:
+        """Releases a trial's claim on its directory, so that a restart need not wait for a lost process."""
+        if self._run.disk:
+            RemoteFiles(self._run.disk).release(trial_name(trial))
+
+
+def _forget(trial: Trial) -> None:
+    """Frees data that Tune keeps of an ended trial, since it adds up over many trials and is never read.
+
+    The trial's name stays in the config, for `trial_name`.
+    """
+    trial.set_config({"trial": {"name": trial_name(trial)}})
+    trial._Trial__unresolved_config = {}  # a second copy of the config, with unresolved placeholders
+    trial._default_result_or_future = None  # a call's result, which Ray keeps while there is a reference to it
+    trial.set_experiment_tag("")  # a third copy of the config, as text
+    trial.evaluated_params.clear()
+    trial.run_metadata.metric_analysis.clear()
+    trial.run_metadata.metric_n_steps.clear()
+    trial.run_metadata.last_result.clear()
+
+
+def _error_of(trial: Trial) -> Exception:
+    """Error that ended a trial: the exception in its training loop, or the death of its process."""
+    try:
+        # This process has just written the file itself, so that unpickling it is safe.
+        with open(trial.pickled_error_file, "rb") as file:
+            error = pickle.load(file)
+    except (OSError, TypeError):
+        return _error_in_text(trial)
+    cause = error.cause if isinstance(error, RayTaskError) else error
+    if isinstance(cause, TrialError):
+        return cause.failure.error(trial_name(trial))
+    if isinstance(cause, OutOfMemoryError) or LOW_MEMORY in str(cause):
+        return OutOfResources(f"{trial_name(trial)}: its process was ended because the memory is full: {cause}")
+    if isinstance(cause, RayError) and has_ended():
+        return end_of_ray("raylet")
+    if isinstance(cause, RayError):
+        return TrainingFailed(f"{trial_name(trial)}: its process died: {cause}")
+    return TrainingFailed(f"{trial_name(trial)}: {cause}")
+
+
+def _error_in_text(trial: Trial) -> Exception:
+    """Error that ended a trial, from Tune's text file, for errors that Tune has not pickled."""
+    try:
+        text = Path(trial.error_file).read_text()
+    except (OSError, TypeError):
+        return TrainingFailed(f"{trial_name(trial)} failed; the run's log has the error")
+    return error_told(trial_name(trial), text)
+
+
+def error_told(name: str, text: str) -> RlrunError:
+    """Last error in Tune's text file, which is all that exists if memory was short at a trial's start.
+
+    Args:
+        name: Name of the trial.
+        text: Each failure so far: a line with its number and time, and the exception.
+    """
+    error = text.rpartition("Failure # ")[2].partition("\n")[2].strip()
+    if LOW_MEMORY in error:
+        return OutOfResources(f"{name}: its process was ended because the memory is full: {error.splitlines()[0]}")
+    return TrainingFailed(f"{name}: {error}")

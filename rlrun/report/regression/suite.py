@@ -1,0 +1,206 @@
+"""Regression run: trains experiments, and judges whether final policies reach the targets in their specs.
+
+The final checkpoint is evaluated in 20 deterministic episodes that are the same for every trial. A policy that was good
+for a while and got worse has missed the target. A spec may choose the mean over the last evaluations instead, since
+policies of value methods fluctuate. The budget is part of the target: training ends with the iteration in which
+`within_env_steps` or `within_seconds` is used up.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rlrun.engine.messages.errors import CheckpointError, DiskFull, Interrupted, RayEnded, RlrunError, TrainingFailed
+from rlrun.engine.settings.metric import Mode
+from rlrun.engine.training.training import Training
+from rlrun.experiments.launch.checks import check_chains
+from rlrun.experiments.launch.run import run
+from rlrun.experiments.runs.events import RunEvent, RunFinished, Watcher
+from rlrun.experiments.runs.run_directory import Executor, RunDirectory
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.runs.trial_status import is_complete
+from rlrun.experiments.spec.experiment import ExpectConfig, Experiment, TrialSpec
+from rlrun.experiments.trial.results import read_results
+from rlrun.experiments.trial.user_code import exits_as_failures
+from rlrun.report.regression.chains import to_run, with_own_data
+from rlrun.report.regression.control import metrics_of
+from rlrun.report.regression.gates import Gate, gates_of
+from rlrun.report.regression.verdicts import Case, Verdict
+from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS
+
+Member = tuple[TrialResult, TrialSpec]
+"""Type of a trial's result paired with its spec."""
+
+EPISODES = 20
+"""Number of deterministic episodes in the evaluation of a checkpoint."""
+
+
+def regress(
+    experiments: Sequence[Experiment],
+    *,
+    runs_dir: Path,
+    seeds: int | None = None,
+    control: bool = False,
+    best: bool = False,
+    executor: Executor | None = None,
+    watch: Watcher = lambda event: None,
+) -> list[Verdict]:
+    """Runs experiments, and returns a verdict for each that expects something: whether it reaches its targets.
+
+    Stages that lead to one with `expect` run before it, and are not judged. Data sets that experiments record lie in
+    the folder of runs.
+
+    A failed trial is a case with its error; the others run on.
+
+    Args:
+        experiments: The experiments, each with `expect` or in a chain with one that has it.
+        runs_dir: The folder that holds the runs.
+        seeds: Number of seeds (0 to `seeds` - 1) instead of the specs' own; `passes` is scaled with it.
+        control: Freeze the policies, so that every experiment must miss (see `rlrun.report.regression.control`).
+        best: Judge the best checkpoint by `checkpoint.best` instead of the final one.
+        executor: As for `rlrun.run`.
+        watch: Called with each event of the runs.
+
+    Raises:
+        UsageError: If no experiment of a chain has `expect`, or one searches; before anything runs.
+        Interrupted: If the user interrupted.
+        DiskFull: If the disk is full, which ends all trials.
+        RayEnded: If Ray ended before all experiments had finished.
+    """
+    gates = gates_of(experiments, seeds, control=control)
+    held = to_run(experiments, gates, control=control)
+    check_chains(held)
+    runs, cut_short = _run_all(with_own_data(held, runs_dir), runs_dir, executor, watch)
+    return [_verdict(gate, runs[gate.experiment.name], cut_short, control=control, best=best) for gate in gates]
+
+
+def _run_all(
+    experiments: Sequence[Experiment], runs_dir: Path, executor: Executor | None, watch: Watcher
+) -> tuple[dict[str, list[Member]], str]:
+    """Runs all experiments in one call, so that Ray starts only once.
+
+    Specs are read as soon as a run has ended, since the directory of a run that could not start is deleted. If all
+    trials of an experiment failed, nothing is raised: each case holds its error.
+
+    Returns:
+        The trials of each experiment with their specs, by its name, and the reason why trials without an error of
+        their own did not end, or "".
+    """
+    runs: dict[str, list[Member]] = {}
+
+    def collect(event: RunEvent) -> None:
+        watch(event)
+        if isinstance(event, RunFinished):
+            directory = RunDirectory.open(event.directory)
+            runs[directory.table.experiment] = [(trial, directory.trial(trial.name)) for trial in event.trials]
+
+    try:
+        run(experiments, runs_dir=runs_dir, executor=executor, watch=collect)
+    except Interrupted as interrupted:
+        signal = str(interrupted).partition(":")[0]
+        raise Interrupted(f"{signal}: stopped before anything was judged; run it again from the start") from None
+    except DiskFull:
+        raise
+    except Exception as error:
+        if len(runs) < len(experiments):
+            raise
+        if isinstance(error, RayEnded):  # whose trials can be resumed, but are judged by this call alone
+            return runs, f"{str(error).partition('; go on with')[0]}; run it again from the start"
+    return runs, ""
+
+
+def _verdict(gate: Gate, members: list[Member], cut_short: str, *, control: bool, best: bool) -> Verdict:
+    judged = members
+    population = None if gate.experiment.scheduler is None else gate.experiment.scheduler.population
+    if population is not None:
+        judged = leaders(members, population.metric, population.mode)
+    cases = tuple(_case(gate.expect, trial, spec, cut_short, best=best) for trial, spec in judged)
+    return Verdict(gate.name, cases, gate.needed, control, floor=gate.expect.regression_floor)
+
+
+def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
+    """Best member of each population, by the population's own metric at the end, as the trial to judge.
+
+    If a member is not complete, it is chosen instead of the best one.
+
+    Args:
+        members: The members of all populations.
+        metric: Metric by which the members were compared in training, of which the last value is used.
+        mode: Whether higher or lower values of the metric are better.
+    """
+
+    def rank(member: Member) -> tuple[bool, float]:
+        value = member[0].last_result.get(metric)
+        score = -math.inf if value is None else float(value) if mode == "max" else -float(value)
+        return not is_complete(member[0].status), score
+
+    seeds = dict.fromkeys(spec.population for _, spec in members)
+    return [max((member for member in members if member[1].population == seed), key=rank) for seed in seeds]
+
+
+def _case(expect: ExpectConfig, trial: TrialResult, spec: TrialSpec, cut_short: str, *, best: bool) -> Case:
+    values: dict[str, float | None] = dict.fromkeys(expect.metrics)
+    evaluated: Mapping[str, float | None]
+    error = ""
+    try:
+        checkpoint = _checkpoint(trial, cut_short, best=best)
+        if expect.last_evaluations is not None and not best:
+            evaluated = _last_evaluations(trial, expect)
+        else:
+            evaluated = _evaluation(checkpoint, spec)
+        values = {metric: evaluated.get(metric, trial.last_result.get(metric)) for metric in expect.metrics}
+    except RlrunError as problem:
+        error = str(problem)
+    except Exception as problem:  # an env or plugin may raise anything, and the other cases still count
+        error = "".join(traceback.format_exception(problem)).rstrip()
+    in_population = spec.population is not None  # whose members' settings change while they train
+    return Case(
+        trial=trial.name,
+        seed=spec.seed if spec.population is None else spec.population,
+        configuration="" if in_population else ", ".join(f"{name}={value}" for name, value in spec.params.items()),
+        directory=trial.directory,
+        env_steps=int(trial.last_result.get(ENV_STEPS) or 0),
+        sgd_steps=int(trial.last_result.get(SGD_STEPS) or 0),
+        seconds=float(trial.last_result.get("time_total_s") or 0.0),
+        values=values,
+        expected=expect.metrics,
+        error=error,
+    )
+
+
+def _checkpoint(trial: TrialResult, cut_short: str, *, best: bool) -> Path:
+    """Checkpoint by which a trial is judged.
+
+    Raises:
+        TrainingFailed: If its training did not finish.
+        CheckpointError: If there is no such checkpoint.
+    """
+    if not is_complete(trial.status):
+        status = trial.status.lower()
+        raise TrainingFailed(trial.error or cut_short or f"its training did not finish: {status}")
+    checkpoint = trial.best_checkpoint if best else trial.checkpoint
+    if checkpoint is None:
+        raise CheckpointError(f"{trial.directory} has no {'best' if best else 'whole'} checkpoint")
+    return checkpoint
+
+
+def _evaluation(checkpoint: Path, spec: TrialSpec) -> dict[str, float]:
+    env = spec.evaluation.env if spec.evaluation is not None else None
+    # Trusted, since it was just made from a spec that the user has named.
+    with exits_as_failures(), Training.restore(checkpoint, trust=True, eager=True, for_training=False) as training:
+        return metrics_of(training.evaluate(EPISODES, env=env))
+
+
+def _last_evaluations(trial: TrialResult, expect: ExpectConfig) -> dict[str, float | None]:
+    """Mean of each metric over a trial's last evaluations; None with fewer evaluations."""
+    number = expect.last_evaluations or 1
+    means: dict[str, float | None] = {}
+    rows = read_results(trial.directory)
+    for metric in expect.metrics:
+        name = f"evaluation/{metric.removeprefix('evaluation/')}"
+        values = [row[name] for row in rows if row.get(name) is not None][-number:]
+        means[metric] = sum(values) / number if len(values) == number else None
+    return means

@@ -1,0 +1,192 @@
+"""Results of regression runs: a case for each seed, a verdict for each experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rlrun.report.plain_json import fields_of
+from rlrun.report.regression.judgement import Comparison
+from rlrun.report.statistics import interquartile_mean
+from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES, counted_metric
+
+ROOM = 0.1
+"""Tolerance below the floor without a warning, as a fraction of the distance from the target to the floor.
+
+If all published seeds reach the largest possible return, their interval has no width and the floor is that return. Any
+worse seed would then cause a warning.
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Result of one seed of one configuration.
+
+    Attributes:
+        trial: Name of the trial.
+        seed: Root seed of the trial.
+        configuration: Values of the settings that vary between configurations, as text; "" with only one configuration.
+        directory: The trial's directory.
+        env_steps: Env steps of the training.
+        seconds: Seconds of the training: the trial's ``time_total_s``.
+        values: Reached value by metric, None without a value.
+        expected: Target by metric: the smallest value that passes.
+        error: Reason why the case cannot be judged, "" if it can.
+        sgd_steps: SGD steps of the training.
+    """
+
+    trial: str
+    seed: int
+    configuration: str
+    directory: Path
+    env_steps: int
+    seconds: float
+    values: dict[str, float | None]
+    expected: dict[str, float]
+    error: str = ""
+    sgd_steps: int = 0
+
+    @property
+    def counter(self) -> str:
+        """Metric that counts the steps of the training (see `counted_metric`)."""
+        return counted_metric([fields_of(self, ENV_STEPS, SGD_STEPS)])
+
+    @property
+    def steps(self) -> int:
+        """Steps of the training that this metric counts."""
+        return self.env_steps if self.counter == ENV_STEPS else self.sgd_steps
+
+    @property
+    def reached(self) -> bool:
+        """Whether every metric has a value that reaches the target."""
+        values = [(self.values.get(metric), least) for metric, least in self.expected.items()]
+        return not self.error and all(value is not None and value >= least for value, least in values)
+
+    @property
+    def outcome(self) -> str:
+        """Outcome of the case in one word: reached, missed or failed."""
+        return "failed" if self.error else "reached" if self.reached else "missed"
+
+    @property
+    def message(self) -> str:
+        """Reached and expected values as a sentence, or the error."""
+        if self.error:
+            return self.error
+        found = [
+            f"{metric} is {'without a value' if value is None else f'{value:g}'}, expected at least {least:g}"
+            for metric, least in self.expected.items()
+            for value in (self.values.get(metric),)
+        ]
+        steps = f"{self.steps:,} {STEP_NAMES[self.counter]}"
+        return f"{'; '.join(found)} (seed {self.seed}, {steps}, {self.seconds:.1f} s of training)"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Verdict on an experiment: whether it reaches its targets; of a control, whether frozen policies miss them.
+
+    Attributes:
+        experiment: Name of the experiment.
+        cases: A case for each seed of each configuration.
+        needed: Number of seeds of each configuration that must reach the targets.
+        control: Whether the policies were frozen, so that reaching the targets shows that they are too low.
+        area: Comparison of the learning curves' areas with the baseline's, None without a baseline.
+        speed: Comparison of the env steps per second with the baseline's, None without a baseline.
+        holds_speed: Whether a worse speed fails the experiment.
+        floor: The seeds' interquartile mean causes a warning if it is well below (see `ROOM`); None for no warning.
+    """
+
+    experiment: str
+    cases: tuple[Case, ...]
+    needed: int
+    control: bool = False
+    area: Comparison | None = None
+    speed: Comparison | None = None
+    holds_speed: bool = False
+    floor: float | None = None
+
+    @property
+    def warning(self) -> str:
+        """Warning that does not fail the experiment, as a sentence; "" for none."""
+        if self.floor is None or self.control:
+            return ""
+        means = [iqm_of(cases) for cases in self._by_configuration()]
+        least = max((value for case in self.cases for value in case.expected.values()), default=self.floor)
+        bound = self.floor - ROOM * max(0.0, self.floor - least)
+        low = [mean for mean in means if mean is not None and mean < bound]
+        if not low:
+            return ""
+        room = f" by more than {ROOM:.0%} of its distance to {least:g}" if bound < self.floor else ""
+        return f"the seeds' interquartile mean is {min(low):g}, below the regression floor {self.floor:g}{room}"
+
+    @property
+    def reached(self) -> bool:
+        """Whether enough seeds of every configuration reached the targets."""
+        return all(self._enough(cases) for cases in self._by_configuration())
+
+    @property
+    def is_too_weak(self) -> bool:
+        """Whether frozen policies reach the targets, in any configuration."""
+        return self.control and any(self._enough(cases) for cases in self._by_configuration())
+
+    @property
+    def failed_cases(self) -> int:
+        """Number of cases that could not be judged, because of errors."""
+        return sum(bool(case.error) for case in self.cases)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the experiment passes; `message` has the reason if not."""
+        return not self.message
+
+    @property
+    def message(self) -> str:
+        """Reason why the experiment does not pass, as a sentence; "" if it does."""
+        if self.failed_cases:
+            return f"{self.failed_cases} of {len(self.cases)} trials failed"
+        if self.is_too_weak:
+            return f"the gate is too weak: policies that do not learn pass it ({self.summary})"
+        if not self.control and not self.reached:
+            return f"below what the spec expects ({self.summary})"
+        if self.area is not None and self.area.judgement == "worse":
+            return f"learns worse than the baseline ({self.area})"
+        if self.holds_speed and self.speed is not None and self.speed.judgement == "worse":
+            return f"slower than the baseline ({self.speed})"
+        return ""
+
+    @property
+    def summary(self) -> str:
+        """Number of seeds that reached the targets, and required number, for each configuration, as text."""
+        parts = []
+        for cases in self._by_configuration():
+            seeds = f"{len(cases)} {'frozen ' if self.control else ''}seed{'s' if len(cases) != 1 else ''}"
+            of = f" with {cases[0].configuration}" if cases[0].configuration else ""
+            enough = f"{self.needed} {'would do' if self.control else 'must'}"
+            parts.append(f"{sum(case.reached for case in cases)} of {seeds}{of} reached it, {enough}")
+        return "; ".join(parts)
+
+    def _by_configuration(self) -> list[list[Case]]:
+        names = dict.fromkeys(case.configuration for case in self.cases)
+        return [[case for case in self.cases if case.configuration == name] for name in names]
+
+    def _enough(self, cases: list[Case]) -> bool:
+        return sum(case.reached for case in cases) >= self.needed
+
+
+def iqm_of(cases: Sequence[Case]) -> float | None:
+    """Interquartile mean of a metric over all cases; None if a case has no value."""
+    values = [value for case in cases for value in case.values.values()]
+    known = [value for value in values if value is not None]
+    return float(interquartile_mean(known)) if known and len(known) == len(values) else None
+
+
+def verdict_data(verdict: Verdict) -> dict[str, Any]:
+    """Serializes a verdict to plain data for a JSON document."""
+    return {
+        **fields_of(verdict, "experiment", "passed", "control", "message", "warning"),
+        "cases": [{**asdict(case), "outcome": case.outcome} for case in verdict.cases],
+        "area": verdict.area and asdict(verdict.area),
+        "speed": verdict.speed and asdict(verdict.speed),
+    }

@@ -1,0 +1,62 @@
+"""Contents of the site: all its pages, and the sections of its sidebar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from scripts.docs_site.algorithms import add_to_algorithms
+from scripts.docs_site.api import api_pages
+from scripts.docs_site.commands import command_pages
+from scripts.docs_site.gallery import gallery_page
+from scripts.docs_site.page import Page, toctree
+from scripts.docs_site.places import Places
+from scripts.docs_site.settings import metrics_page, settings_page
+from scripts.docs_site.shown_files import file_pages, spec_pages
+from scripts.docs_site.written import LAST_SECTION, sections, written_pages
+
+REFERENCE = "Reference"
+KEYWORDS = Path(__file__).with_name("keywords.yaml")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Contents of the site.
+
+    Attributes:
+        pages: The pages by name.
+        sections: Names of pages by section of the sidebar.
+        places: Where files of the repository are on the site.
+    """
+
+    pages: dict[str, Page]
+    sections: dict[str, list[str]]
+    places: Places
+
+
+def contents() -> Contents:
+    """Gathers all pages."""
+    places = Places()
+    pages = written_pages(places)
+    found = sections(places, pages)
+    project = found.pop(LAST_SECTION, [])
+    made = {
+        **command_pages(pages),
+        **{page.name: page for page in (settings_page(), metrics_page(), gallery_page(places))},
+        **api_pages(),
+        **spec_pages(),
+        **file_pages(places),
+    }
+    if doubled := sorted(pages.keys() & made.keys()):
+        raise ValueError(f"the names of these pages are those of generated ones: {', '.join(doubled)}")
+    add_to_algorithms(pages)
+    pages |= made
+    for name, words in yaml.safe_load(KEYWORDS.read_text(encoding="utf-8")).items():
+        pages[name].keywords = words
+    found[REFERENCE] = ["gallery", "commands", "settings", "metrics", "api", "specs"]
+    found[LAST_SECTION] = [*project, "files"]
+    lists = [toctree(["guides"]), *(toctree(names, section) for section, names in found.items())]
+    pages["index"].extra[""] = "\n".join(lists)
+    return Contents(pages, found, places)

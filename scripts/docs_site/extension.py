@@ -1,0 +1,78 @@
+"""Extension of Sphinx: links of types, which annotations name without their module."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+from typing import TYPE_CHECKING, Any
+
+from scripts.docs_site.docstrings import fields
+from scripts.docs_site.page import ROOT
+
+if TYPE_CHECKING:
+    from docutils import nodes
+    from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+OTHERS = frozenset(
+    {"numpy", "np", "torch", "gymnasium", "gym", "ray", "pydantic", "pathlib", "typing", "collections", "abc", "types"}
+)
+"""Packages whose types are shown without a link, as nothing is fetched from their sites."""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Registers the extension."""
+    app.connect("missing-reference", resolved)
+    app.connect("autodoc-process-docstring", converted)
+    app.connect("html-page-context", with_small_sidebar, priority=1)  # before the theme asks for the sidebar
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def converted(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
+    """Converts a docstring in place."""
+    lines[:] = fields("\n".join(lines), what)
+
+
+def with_small_sidebar(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: object) -> None:
+    """Lets the sidebar list only the children of the page's own ancestors: a tree of all pages is most of the build."""
+    whole = context["toctree"]
+    context["toctree"] = lambda **options: whole(**{**options, "collapse": True})
+
+
+def resolved(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes.TextElement
+) -> nodes.reference | nodes.TextElement | None:
+    """Resolves a type by its last name: to its place in the reference, or to plain text if it has none there.
+
+    A name that neither rlrun nor the packages that it uses have stays unresolved, which Sphinx reports.
+    """
+    if node.get("refdomain") != "py":
+        return None
+    target = node["reftarget"].partition("[")[0]  # Sphinx 9 splits some types at their commas
+    last = target.rpartition(".")[2]
+    objects = env.domains.python_domain.objects
+    places = [name for name in objects if name.rpartition(".")[2] == last and objects[name].objtype != "method"]
+    if len(places) == 1:
+        entry = objects[places[0]]
+        from sphinx.util.nodes import make_refnode
+
+        return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, text, places[0])
+    known = target.partition(".")[0] in OTHERS or target in vars(builtins) or last in names_of_package()
+    return text if known else None
+
+
+@functools.cache
+def names_of_package() -> frozenset[str]:
+    """Returns all names that modules of rlrun define or import at their top level."""
+    found: set[str] = set()
+    for path in (ROOT / "rlrun").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                found.add(node.name)
+            elif isinstance(node, ast.ImportFrom | ast.Import):
+                found.update(alias.asname or alias.name for alias in node.names)
+            elif isinstance(node, ast.Assign):
+                found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return frozenset(found)

@@ -1,0 +1,87 @@
+"""Places: where files of the repository are on the site, and links that lead there."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path, PurePosixPath
+
+from scripts.docs_site.page import FENCED, ROOT
+
+LINK = re.compile(r"(?<=\]\()[^()\s]+(?=\))")
+IMAGES = (".svg", ".png", ".webp", ".gif")
+FOLDERS = ("examples", "benchmarks", "scripts")
+"""Folders whose README is a page."""
+
+
+class Places:
+    """Names of pages by file, and files that pages link to.
+
+    Attributes:
+        names: Name of the page of each Markdown file.
+        shown: Files and folders of the repository that pages link to, which get a page that shows them.
+        images: Pictures that pages show, by their address on the site.
+    """
+
+    def __init__(self) -> None:
+        docs = ROOT / "docs"
+        self.names = {file: file.relative_to(docs).with_suffix("").as_posix() for file in sorted(docs.rglob("*.md"))}
+        self.names |= {docs / "README.md": "guides", docs / "search.md": "searching"}  # search is Sphinx's own
+        own = {file: file.stem.lower() for file in sorted(ROOT.glob("*.md")) if file.name != "AGENTS.md"}
+        self.names |= own | {ROOT / "README.md": "index"}
+        self.names |= {ROOT / folder / "README.md": folder for folder in FOLDERS}
+        self.shown: set[Path] = set()
+        self.images: dict[str, Path] = {}
+
+    def with_links(self, text: str, file: Path) -> str:
+        """Text of a file of the repository, with links that hold on the site."""
+        parts = FENCED.split(text)
+        for number in range(0, len(parts), 2):
+            parts[number] = LINK.sub(lambda link: self.target(link[0], file), parts[number])
+        return "".join(parts)
+
+    def target(self, link: str, file: Path) -> str:
+        """A link of a file, as it is on that file's page.
+
+        Raises:
+            ValueError: If it leads nowhere.
+        """
+        if re.match(r"\w+:|#", link):
+            return link
+        path, _, heading = link.partition("#")
+        target = Path(os.path.normpath(file.parent / path))
+        if not target.exists():
+            raise ValueError(f"{file.relative_to(ROOT)}: no file {link}")
+        return relative(self._address(target, heading), self.names[file])
+
+    def _address(self, target: Path, heading: str) -> str:
+        """Address of a file on the site, with the heading."""
+        anchor = f"#{heading}" if heading else ""
+        if target in self.names:
+            return f"{self.names[target]}.md{anchor}"
+        if target.suffix in IMAGES:
+            address = f"images/{target.name}"
+            self.images[address] = target
+            return address
+        parts = target.relative_to(ROOT).parts
+        if parts[0] == "configs":
+            is_spec = len(parts) == 3 and target.suffix == ".yaml"
+            return f"specs/{parts[1]}.md" + (f"#{spec_heading(target)}" if is_spec else "")
+        self.shown.add(target)
+        return f"{file_page(target)}.md"
+
+
+def file_page(target: Path) -> str:
+    """Name of the page that shows a file or lists a folder: "files/rlrun/engine/flow/flow-py"."""
+    return f"files/{target.relative_to(ROOT).as_posix().replace('.', '-')}"
+
+
+def spec_heading(spec: Path) -> str:
+    """Anchor of a shipped spec on its folder's page."""
+    return re.sub(r"[^\w-]", "", spec.name)
+
+
+def relative(address: str, page: str) -> str:
+    """Address as seen from a page."""
+    path, found, heading = address.partition("#")
+    return PurePosixPath(os.path.relpath(path, PurePosixPath(page).parent)).as_posix() + found + heading

@@ -1,0 +1,130 @@
+"""Settings and metrics as tables, read from the config classes and from what components declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rlrun.engine.algorithm import AlgorithmConfig
+from rlrun.engine.messages.explain import describe, is_model, whole_annotation
+from rlrun.engine.settings.commented_yaml import flow_yaml
+from rlrun.engine.settings.config import ConfigModel
+from rlrun.engine.settings.metric import Metric
+from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.experiments.spec.metric_checks import reported_metrics
+from scripts.docs_site.page import Page, table
+
+Row = tuple[str, str, str]
+"""A setting's name with its section, its default, and its meaning with what it takes."""
+
+
+def setting_rows(model: type[ConfigModel], prefix: str = "", section: ConfigModel | None = None) -> Iterator[Row]:
+    """Yields the settings of a config class, and those of its sections after their section."""
+    for name, setting in model.model_fields.items():
+        required = section is None and setting.is_required()
+        value = None if required else setting.get_default(call_default_factory=True)
+        value = getattr(section, name) if section is not None else value
+        meaning = " ".join((setting.description or "").split())
+        if isinstance(value, ConfigModel):
+            yield from setting_rows(type(value), f"{prefix}{name}.", value)
+            continue
+        kind = "" if is_model(setting.annotation) else f" *{described(setting)}*"
+        yield f"{prefix}{name}", "required" if required else flow_yaml(value), meaning + kind
+
+
+def described(setting: object) -> str:
+    """Text of the values that a setting takes."""
+    return describe(whole_annotation(setting)).replace("*", "\\*")  # type: ignore[arg-type]
+
+
+def settings_table(rows: Sequence[Row]) -> str:
+    """Table of settings."""
+    return table(["setting", "default", "meaning"], [[f"`{name}`", f"`{value}`", text] for name, value, text in rows])
+
+
+COMMON = tuple(setting_rows(AlgorithmConfig))
+"""Settings that every algorithm has."""
+
+
+def own_settings(name: str) -> list[Row]:
+    """Settings of an algorithm that not all have, or that have another default or meaning there."""
+    return [row for row in setting_rows(algorithm_class(name).Config) if row not in COMMON]
+
+
+def algorithm_metrics(name: str) -> list[Metric]:
+    """Metrics that an algorithm reports."""
+    trained, _ = reported_metrics(Policies.alone(algorithm_class(name)()), in_world=False, hooks=())
+    return list(trained)
+
+
+def own_metrics(name: str) -> list[Metric]:
+    """Metrics of an algorithm that not all report."""
+    shared = {metric.name for metric in shared_metrics()}
+    return [metric for metric in algorithm_metrics(name) if metric.name not in shared]
+
+
+def shared_metrics() -> list[Metric]:
+    """Metrics that `ppo` and `dqn` both report: those of every training."""
+    names = {metric.name for metric in algorithm_metrics("dqn")}
+    return [metric for metric in algorithm_metrics("ppo") if metric.name in names]
+
+
+def metrics_table(metrics: Sequence[Metric]) -> str:
+    """Table of metrics."""
+    return table(["metric", "unit", "meaning"], [[f"`{one.name}`", one.unit, escaped(one.meaning)] for one in metrics])
+
+
+def escaped(text: str) -> str:
+    """Text whose names with placeholders are no HTML tags."""
+    return text.replace("<", "&lt;")
+
+
+def settings_page() -> Page:
+    """Page of the settings that every algorithm has, and of the other sections of an experiment."""
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.reward_streams.constraint_config import ConstraintConfig
+    from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
+    from rlrun.experiments.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
+    from rlrun.experiments.spec.stop_config import StopConfig
+    from rlrun.experiments.spec.tuning import FailureConfig
+
+    parts: dict[str, type[ConfigModel]] = {
+        "`env`": EnvConfig, "`stop`": StopConfig, "`evaluation`": EvaluationConfig, "`checkpoint`": CheckpointConfig,
+        "`resources`": ResourcesConfig, "`failure`": FailureConfig, "`expect`": ExpectConfig,
+        "`config.curiosity`": CuriosityConfig, "`config.constraint`": ConstraintConfig,
+    }  # fmt: skip
+    text = [
+        "# Settings",
+        "Every setting with its default and meaning, read from the code. [Writing a spec](yaml.md) explains how they "
+        "work together; [each algorithm's page](algorithms.md) ends with its own. `rlrun config ALGORITHM` prints "
+        "them in a terminal.",
+        "## `config`: settings of every algorithm\n",
+        settings_table(COMMON),
+    ]
+    for title, model in parts.items():
+        text += [f"## {title}\n", settings_table(list(setting_rows(model)))]
+    return Page("settings", "\n\n".join(text))
+
+
+def metrics_page() -> Page:
+    """Page of all metrics, with the algorithms that report them."""
+    shared = shared_metrics()
+    _, measured = reported_metrics(Policies.alone(algorithm_class("ppo")()), in_world=False, hooks=())
+    found: dict[Metric, list[str]] = {}
+    for name in BUILT_IN:
+        for metric in own_metrics(name):
+            found.setdefault(metric, []).append(f"`{name}`")
+    rows = [[f"`{metric.name}`", metric.unit, escaped(metric.meaning), " ".join(found[metric])] for metric in found]
+    text = [
+        "# Metrics",
+        "Everything that results report, with units and meanings, read from the code. "
+        "[Metrics of learning](learning_metrics.md) tells what they say of a run. `rlrun metrics ALGORITHM` prints "
+        "those of one algorithm.",
+        "## Of every training\n",
+        metrics_table(shared),
+        "## Of evaluations\n",
+        metrics_table(list(measured)),
+        "## Of algorithms\n",
+        table(["metric", "unit", "meaning", "of"], sorted(rows)),
+    ]
+    return Page("metrics", "\n\n".join(text))

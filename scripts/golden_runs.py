@@ -1,0 +1,429 @@
+"""Shows whether a change moves any number of training: records runs of two revisions and compares them bit for bit.
+
+    python -m scripts.golden_runs check                      # what is checked out, uncommitted changes too, with main
+    python -m scripts.golden_runs check --base HEAD --only dqn --only sac
+    python -m scripts.golden_runs record main --set full
+    python -m scripts.golden_runs compare main . --set full
+
+The runs are those of golden_runs.yaml: the small set takes a few minutes, the full one an hour (20k env steps, two
+seeds, a resume in the middle). A record of a run holds the rows of its result.json without times and a digest of its
+last parameters. A revision is what git calls one, or "." for the files as they are; its files are unpacked into a
+temporary folder, and run there by this Python. Records are kept by what `rlrun/` holds: a revision that changes
+documents or tests only is recorded already. Numbers differ between machines and between versions of torch, so that
+records of another machine are refused.
+
+A later revision may have renamed settings and results: `SETTINGS` and `RESULTS` hold their present names. Objects that
+a spec names by `module:Name` are looked up in `golden_names.yaml`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNS = Path(__file__).with_suffix(".yaml")
+STORE = Path.home() / ".cache" / "rlrun-golden"
+WORKING_TREE = "."
+
+OFF_POLICY = frozenset(
+    ("apex", "apex_ddpg", "ddpg", "dqn", "gorila", "qtopt", "r2d2", "r2d3", "sac", "td3"),
+)
+SETTINGS: tuple[tuple[frozenset[str], str, str], ...] = (
+    (OFF_POLICY, "train_batch_size", "minibatch_size"),
+    (frozenset(("r2d2", "r2d3")), "model.lstm", "model.core_width"),
+)
+"""Of which algorithms a setting is renamed, its path below `config` in golden_runs.yaml, and its new path.
+
+A revision that does not know the old one is given the new one.
+"""
+DATA = "golden-data"
+"""Data set that is recorded in the unpacked revision, for runs that name it as `input`."""
+RESULTS: Mapping[str, str] = {}
+"""Former names of results and their present ones."""
+
+Record = dict[str, Any]
+"""A run as it went: `machine`, `spec`, and `trials`, each with `seed`, `status`, `rows` and `parameters`."""
+
+
+def main() -> int:
+    """Runs the command; returns 1 if records differ or a run fails."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, default=STORE, help=f"the folder of records, by default {STORE}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    record_parser = commands.add_parser("record", help="train what is not recorded yet")
+    record_parser.add_argument("revision")
+    compare_parser = commands.add_parser("compare", help="compare two records")
+    compare_parser.add_argument("before")
+    compare_parser.add_argument("after")
+    check_parser = commands.add_parser("check", help="record both what is checked out and its base, and compare")
+    check_parser.add_argument("--base", help="by default where the branch left main; on main itself, say which")
+    for command in (record_parser, compare_parser, check_parser):
+        command.add_argument("--set", dest="which", choices=["small", "full"], default="small")
+        command.add_argument("--only", action="append", metavar="RUN", help="this run; may be said again")
+    child = commands.add_parser("train-here")  # what `record` calls in the unpacked revision
+    child.add_argument("work", type=Path)
+    asked = parser.parse_args()
+    if asked.command == "train-here":
+        return train_here(json.loads(asked.work.read_text()), asked.store)
+    runs = chosen_runs(asked.which, asked.only)
+    if asked.command == "record":
+        return record(asked.revision, runs, asked.store / asked.which)
+    if asked.command == "compare":
+        before, after = asked.before, asked.after
+    else:
+        before, after = asked.base or git("merge-base", "HEAD", "main"), WORKING_TREE
+        if code_of(tree_of(before)) == code_of(tree_of(after)):
+            sys.exit(f"{before[:12]} holds the same rlrun/ as the files here: name an earlier revision by --base")
+        failed = [record(revision, runs, asked.store / asked.which) for revision in (before, after)]
+        if any(failed):
+            return 1
+    folders = [asked.store / asked.which / code_of(tree_of(revision)) for revision in (before, after)]
+    return report_differences(folders[0], folders[1], runs)
+
+
+# --- What is trained
+
+
+def chosen_runs(which: str, names: Sequence[str] | None) -> dict[str, Record]:
+    """Returns the entries of golden_runs.yaml by name, as spec files hold them, but for `counts` and `halfway`.
+
+    Args:
+        which: The small set or the full one.
+        names: Only these, None for all.
+    """
+    import yaml
+
+    entries = yaml.safe_load(RUNS.read_text())
+    del entries["anchors"]
+    chosen = {}
+    for name, entry in entries.items():
+        clock = "sgd_steps" if "sgd_steps" in entry else "env_steps"
+        steps = entry.pop(clock)
+        if which == "small" and len(steps) == 1:
+            continue
+        if which == "full":
+            entry |= {"seeds": 2, "halfway": steps[-1] // 2}
+        evaluation = {"every": 4, "episodes": 2}
+        stop = {clock: steps[-1 if which == "full" else 0]}
+        chosen[name] = {**entry, "stop": stop, "evaluation": evaluation, "checkpoint": {"at_end": True}}
+    if unknown := set(names or ()) - set(chosen):
+        sys.exit(f"no such runs in the {which} set: {', '.join(sorted(unknown))}; there are {', '.join(chosen)}")
+    return {name: entry for name, entry in chosen.items() if not names or name in names}
+
+
+def record(revision: str, runs: Mapping[str, Record], store: Path) -> int:
+    """Trains the runs of a revision that are not recorded yet; returns 1 if one of them fails.
+
+    Args:
+        revision: What git calls one, or "." for the files as they are.
+        runs: The runs, by name.
+        store: Where the records are, below the name of the revision's code.
+    """
+    tree = tree_of(revision)
+    folder = store / code_of(tree)
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = {name: spec for name, spec in runs.items() if not is_recorded(folder / f"{name}.json", spec)}
+    print(f"{revision}: {len(missing)} of {len(runs)} runs to record in {folder}", flush=True)
+    if not missing:
+        return 0
+    with unpacked(tree) as directory:
+        work = directory / "work.json"
+        work.write_text(json.dumps(missing))
+        words = [sys.executable, str(Path(__file__).resolve()), "--store", str(folder), "train-here", str(work)]
+        environment = {**os.environ, "PYTHONPATH": str(directory), "RLRUN_RUNS": str(directory / "runs")}
+        return subprocess.run(words, cwd=directory, env=environment, check=False).returncode
+
+
+def is_recorded(path: Path, spec: Record) -> bool:
+    """Whether a run is recorded, with this spec and on this machine."""
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return False
+    return bool(found["spec"] == spec and found["machine"] == machine())
+
+
+def machine() -> str:
+    """Names what rounding depends on."""
+    cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
+    return f"{cpu.rpartition(': ')[2]}, Python {platform.python_version()}, torch {version('torch')}"
+
+
+# --- Revisions
+
+
+def git(*words: str, **environment: str) -> str:
+    """Returns what a git command prints about this repository."""
+    command = ["git", "-C", str(ROOT), *words]
+    done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.strip()
+
+
+def tree_of(revision: str) -> str:
+    """Returns the name of a revision's tree; of the files as they are, after writing them into git's objects."""
+    if revision != WORKING_TREE:
+        return git("rev-parse", "--verify", f"{revision}^{{tree}}")
+    with tempfile.TemporaryDirectory() as folder:
+        index = str(Path(folder) / "index")
+        git("read-tree", "HEAD", GIT_INDEX_FILE=index)
+        git("add", "--all", GIT_INDEX_FILE=index)
+        return git("write-tree", GIT_INDEX_FILE=index)
+
+
+def code_of(tree: str) -> str:
+    """Returns the name of what `rlrun/` holds in a tree, which is all that a run depends on."""
+    return git("rev-parse", "--verify", f"{tree}:rlrun")
+
+
+@contextmanager
+def unpacked(tree: str) -> Iterator[Path]:
+    """Unpacks a tree into a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="golden-") as folder:
+        archive = Path(folder) / "tree.tar"
+        git("archive", "--output", str(archive), tree, "rlrun", "configs")
+        subprocess.run(["tar", "-xf", str(archive), "-C", folder], check=True)
+        yield Path(folder)
+
+
+# --- In the unpacked revision
+
+
+def train_here(runs: Mapping[str, Record], store: Path) -> int:
+    """Trains the runs with the rlrun that is imported here, and records each; returns 1 if one fails."""
+    from rlrun.engine.messages.errors import Interrupted
+
+    if DATA in json.dumps(runs):
+        record_data(Path(DATA))
+    failed = []
+    for name, spec in runs.items():
+        try:
+            trials = trained(name, spec)
+        except Interrupted as interrupted:
+            print(f"  {name}: {interrupted}")
+            return interrupted.exit_code
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+            continue
+        path = store / f"{name}.json"
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps({"machine": machine(), "spec": spec, "trials": trials}, indent=1))
+        partial.replace(path)
+        print(f"  {name}: {', '.join(str(len(trial['rows'])) for trial in trials)} rows", flush=True)
+    if failed:
+        print(f"failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+def record_data(folder: Path) -> None:
+    """Records three episodes of random actions in Pendulum, which runs that name `DATA` learn from."""
+    import rlrun
+
+    entry = {"algorithm": "random", "env": "Pendulum-v1", "output": str(folder), "stop": {"env_steps": 600}}
+    rlrun.run({"data": entry}, executor="local")
+
+
+def trained(name: str, spec: Record) -> list[Record]:
+    """Trains a run, and resumes it if it is to stop halfway; returns its trials as they are recorded."""
+    import rlrun
+
+    entry = entry_here(spec)
+    ((clock, end),) = entry["stop"].items()
+    if "halfway" in spec:
+        entry["stop"] = {clock: spec["halfway"]}
+    needs_ray = any(entry.get("config", {}).get(key) for key in ("num_workers", "num_learners"))
+    executor = None if needs_ray else "local"
+    found = rlrun.run({name: entry}, executor=executor)
+    if "halfway" in spec:
+        found = rlrun.resume(found[0].directory.parent, executor=executor, extend={clock: end})
+    return [
+        {
+            "seed": trial.seed,
+            "status": trial.status,
+            "rows": [without_times(row) for row in trial.results()],
+            "parameters": parameter_digest(trial.checkpoint),
+        }
+        for trial in found
+    ]
+
+
+def entry_here(spec: Record) -> Record:
+    """Returns a run as an entry of a spec file, in the words of the rlrun that is imported here."""
+    entry = present_names({key: value for key, value in spec.items() if key not in ("counts", "halfway")})
+    for part in learning_parts(entry):
+        part["config"] = renamed_settings(part["algorithm"], part["config"], known_settings(part["algorithm"]))
+    return dict(entry)
+
+
+def learning_parts(entry: Record) -> list[Record]:
+    """Returns the parts of an entry that hold `algorithm` and `config`: each policy of a world, or the entry itself."""
+    return list(entry["policies"].values()) if "policies" in entry else [entry]
+
+
+def present_names(spec: Any) -> Any:
+    """Returns part of a spec with the objects it names called as the imported rlrun calls them."""
+    if isinstance(spec, dict):
+        return {present_names(key): present_names(value) for key, value in spec.items()}
+    if isinstance(spec, list):
+        return [present_names(value) for value in spec]
+    module, colon, name = spec.partition(":") if isinstance(spec, str) else ("", "", "")
+    is_former = module in moved_modules() and not _exists(module)
+    return f"{moved_modules()[module]}{colon}{name}" if is_former else spec
+
+
+@cache
+def moved_modules() -> Mapping[str, str]:
+    """Returns former modules of the package with the present ones."""
+    import yaml
+
+    return dict(yaml.safe_load(Path(__file__).with_name("golden_names.yaml").read_text()))
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package around it
+        return False
+
+
+@cache
+def known_settings(algorithm: str) -> dict[str, Any]:
+    """Returns the settings that the imported rlrun prints for an algorithm, with their defaults."""
+    import yaml
+    from click.testing import CliRunner
+
+    from rlrun.cli.main import cli
+
+    done = CliRunner().invoke(cli, ["config", algorithm], catch_exceptions=False)
+    return dict(yaml.safe_load(done.stdout))
+
+
+def renamed_settings(algorithm: str, config: Record, known: Record) -> Record:
+    """Returns a config in the words of a revision, which knows the settings `known`."""
+    config = json.loads(json.dumps(config))
+    for algorithms, old, new in SETTINGS:
+        (*above, last), (*new_above, new_last) = old.split("."), new.split(".")
+        section, is_known = _section(config, above), last in _section(known, above)
+        if algorithm in algorithms and last in section and not is_known:
+            value = section.pop(last)
+            target = config
+            for key in new_above:
+                target = target.setdefault(key, {})
+            target[new_last] = value
+    return dict(config)
+
+
+def _section(config: Record, path: Sequence[str]) -> Record:
+    for key in path:
+        config = config.get(key) or {}
+    return config
+
+
+def without_times(row: Record) -> Record:
+    """Returns a row of result.json without what depends on the clock, by former and present names alike."""
+    return {
+        name: value for name, value in row.items() if "time" not in name and "per_s" not in name and name[-2:] != "_s"
+    }
+
+
+def parameter_digest(checkpoint: Path) -> str:
+    """Returns a digest of the policies' parameters, in which neither their names nor their order matter."""
+    from safetensors.numpy import load_file
+
+    files = sorted((checkpoint / "policies").rglob("*.safetensors"))
+    tensors = [tensor for path in files for tensor in load_file(path).values()]
+    if not all(math.isfinite(float(abs(tensor).sum())) for tensor in tensors) or not tensors:
+        raise ValueError(f"{checkpoint}: no parameters, or none that are finite")
+    digests = sorted(hashlib.sha256(tensor.tobytes()).hexdigest() for tensor in tensors)
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+# --- Comparing
+
+
+def report_differences(before: Path, after: Path, runs: Mapping[str, Record]) -> int:
+    """Prints what differs between two folders of records; returns 1 if anything does."""
+    all_equal = True
+    for name in runs:
+        try:
+            records = [json.loads((folder / f"{name}.json").read_text()) for folder in (before, after)]
+        except FileNotFoundError as error:
+            found = [f"not recorded: {error.filename}"]
+        else:
+            found = differences(records[0], records[1], RESULTS)
+        all_equal &= not found
+        print(f"{name}: {'equal' if not found else ''}")
+        for line in found:
+            print(f"  {line}")
+    print("all equal" if all_equal else f"NOT equal: {before} and {after}")
+    return 0 if all_equal else 1
+
+
+def differences(before: Record, after: Record, renames: Mapping[str, str]) -> list[str]:
+    """Returns what differs between two records of a run, a line each; of each result the first difference only.
+
+    Results that only the later record has are no difference. Of runs whose numbers depend on timing
+    (`counts: true`) it is only compared how they ended.
+
+    Args:
+        before: The earlier record.
+        after: The later one.
+        renames: Former names of results and their present ones.
+    """
+    for key in ("machine", "spec"):
+        if before[key] != after[key]:
+            return [f"recorded with another {key}: {before[key]}, {after[key]}"]
+    found = []
+    for first, second in zip(before["trials"], after["trials"], strict=True):
+        where = f"seed {first['seed']}"
+        if first["status"] != second["status"]:
+            found.append(f"{where}: {first['status']} before, {second['status']} now")
+        if before["spec"].get("counts"):
+            found += [f"{where}: {line}" for trial in (first, second) for line in _oddities(trial, before["spec"])]
+            continue
+        if len(first["rows"]) != len(second["rows"]):
+            found.append(f"{where}: {len(first['rows'])} rows before, {len(second['rows'])} now")
+        told = set()
+        for old, new in zip(first["rows"], second["rows"], strict=False):
+            old, new = ({renames.get(name, name): value for name, value in row.items()} for row in (old, new))
+            for name, value in old.items():
+                now = new.get(name, "nothing")
+                if name not in told and not _equal(value, now):
+                    told.add(name)
+                    found.append(f"{where}, iteration {old.get('iteration')}: {name} {value!r} before, {now!r} now")
+        if first["parameters"] != second["parameters"]:
+            found.append(f"{where}: other parameters")
+    return found
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two values are the same to the last bit; NaN is NaN, and 1 is not True."""
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _oddities(trial: Record, spec: Record) -> list[str]:
+    last = trial["rows"][-1]
+    found = [] if last["env_steps"] >= spec["stop"]["env_steps"] else [f"ended at {last['env_steps']} env steps"]
+    return found + ([] if last["sgd_steps"] > 0 else ["has not learned"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

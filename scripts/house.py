@@ -1,0 +1,271 @@
+"""Measures how much one has to read: import closures, long classes and functions, cycles, inheritance, lines of code.
+
+    python -m scripts.house                        # the files as they are
+    python -m scripts.house --against 6bb1e51      # next to a revision
+
+Nothing is imported. A closure is every file of the package that a file imports, and what these import in turn. It is
+printed three times: for imports that run when the module is imported, for those inside functions as well, and for
+those under `TYPE_CHECKING` as well. Importing a module imports the packages around it, so a facade in an `__init__.py`
+hides nothing; such a file is counted where it holds more than a docstring. The package's own `__init__.py`, which every
+import runs, is counted where a file imports from it by name. Code lines are those that are neither blank nor only a
+comment or part of a docstring.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tokenize
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "rlrun"
+ALGORITHMS = f"{PACKAGE}.algorithms"
+CLOSURES = ("ppo", "dqn", "sac", "qmix", "apex", "r2d2")
+LEVELS = {"module": "when imported", "function": "and in functions", "types": "and for types"}
+"""Which imports a closure follows: each level those of the ones before it as well."""
+TRAINING_ROOMS = (
+    "policy", "reward_streams", "nn", "learner", "flow", "rollout",
+    "algorithm", "training", "python_api", "off_policy", "learning_beside",
+)  # fmt: skip
+"""What trains: packages and modules below the package, past ones too."""
+
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Module:
+    """A file of the package.
+
+    Attributes:
+        name: Its dotted name.
+        text: What it holds.
+    """
+
+    name: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Its syntax tree."""
+        return ast.parse(self.text)
+
+    @cached_property
+    def num_lines(self) -> int:
+        """Its lines, all of them."""
+        return len(self.text.splitlines())
+
+    @cached_property
+    def num_code_lines(self) -> int:
+        """Its lines without docstrings, comments and blanks."""
+        skipped = (
+            tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING,
+            tokenize.ENDMARKER,
+        )  # fmt: skip
+        lines: set[int] = set()
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            if token.type not in skipped:
+                lines.update(range(token.start[0], token.end[0] + 1))
+        return len(lines - set(self._docstring_lines()))
+
+    def definitions(self) -> Iterator[Definition]:
+        """Yields its classes and functions, inner ones too."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, Definition):
+                yield node
+
+    def _docstring_lines(self) -> Iterator[int]:
+        """Yields the lines of bare strings: docstrings, of attributes too."""
+        for node in ast.walk(self.tree):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+class House:
+    """All files of a revision of the package."""
+
+    def __init__(self, root: Path) -> None:
+        """Reads them.
+
+        Args:
+            root: The folder that holds the package.
+        """
+        paths = {
+            ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+            for path in sorted((root / PACKAGE).rglob("*.py"))
+        }
+        self.packages = {name for name, path in paths.items() if path.stem == "__init__"}
+        self.modules = {name: Module(name, path.read_text()) for name, path in paths.items()}
+        found = {name: [*self._imported(module)] for name, module in self.modules.items()}
+        order = list(LEVELS)
+        self.imports = {
+            level: {
+                name: {other for other, at in imported if order.index(at) <= order.index(level)}
+                for name, imported in found.items()
+            }
+            for level in LEVELS
+        }
+        """By level, what each module imports."""
+
+    def algorithm(self, name: str) -> str:
+        """Returns the module of an algorithm: a file of `algorithms/`, or of a family's folder there."""
+        return max(module for module in self.modules if module.startswith(ALGORITHMS) and module.endswith(f".{name}"))
+
+    def closure(self, start: str, level: str = "types") -> set[str]:
+        """Returns the names of a module and of all that it reaches.
+
+        Args:
+            start: The module.
+            level: Which imports count: a key of `LEVELS`.
+        """
+        found, waiting = {start}, [start]
+        while waiting:
+            new = self.imports[level][waiting.pop()] - found
+            found |= new
+            waiting += new
+        return {name for name in found if self._is_counted(name)}
+
+    def files(self) -> list[Module]:
+        """Returns the modules, and the packages' own files that hold more than a docstring."""
+        return [module for name, module in self.modules.items() if self._is_counted(name)]
+
+    def _is_counted(self, name: str) -> bool:
+        return name not in self.packages or self.modules[name].num_code_lines > 0
+
+    def cycles(self) -> list[list[str]]:
+        """Returns the sets of modules that import each other, directly or not."""
+        reached = {name: self.closure(name) for name in self.modules}
+        groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in self.modules}
+        return sorted(sorted(group) for group in groups if len(group) > 1)
+
+    def inheritance(self) -> list[str]:
+        """Returns the longest chain of own classes that inherit from each other, the derived one first."""
+        bases = {
+            node.name: [_last_name(base) for base in node.bases]
+            for module in self.modules.values()
+            for node in module.definitions()
+            if isinstance(node, ast.ClassDef)
+        }
+
+        def chain(name: str) -> list[str]:
+            return [
+                name,
+                *max((chain(base) for base in bases[name] if base in bases and base != name), key=len, default=[]),
+            ]
+
+        return max(map(chain, bases), key=len)
+
+    def inside(self, rooms: Iterable[str]) -> list[Module]:
+        """Returns the modules of packages and the modules named."""
+        heads = set(rooms)
+        return [module for module in self.files() if module.name.split(".")[1:2] and module.name.split(".")[1] in heads]
+
+    def _imported(self, module: Module) -> Iterator[tuple[str, str]]:
+        """Yields what a module imports of the package, and at which level."""
+        for node, level in imports_of(module.tree, "module"):
+            names = [alias.name for alias in node.names]
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or "", *(f"{node.module}.{name}" for name in names)]
+            for name in filter(self.modules.__contains__, names):
+                yield name, level
+                parts = name.split(".")
+                yield from ((".".join(parts[:length]), level) for length in range(2, len(parts)))
+
+
+def imports_of(node: ast.AST, level: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
+    """Yields the imports inside a node, each with its level: those of functions, and those for type checkers only."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child, level
+        elif isinstance(child, ast.If) and _last_name(child.test) == "TYPE_CHECKING":
+            for statement in child.body:
+                yield from imports_of(ast.Module([statement], []), "types")
+            for statement in child.orelse:
+                yield from imports_of(ast.Module([statement], []), level)
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from imports_of(child, "types" if level == "types" else "function")
+        else:
+            yield from imports_of(child, level)
+
+
+def figures(house: House) -> dict[str, str]:
+    """Returns what is printed, by what it is."""
+    found = {}
+    for algorithm in CLOSURES:
+        for level, meaning in LEVELS.items():
+            closure = [house.modules[name] for name in house.closure(house.algorithm(algorithm), level)]
+            lines = sum(module.num_lines for module in closure)
+            found[f"closure of {algorithm}, {meaning}"] = f"{len(closure)} files, {lines} lines"
+    modules = house.files()
+    found["longest file"] = _longest({module.name: module.num_lines for module in modules})
+    for kind, types in (("class", ast.ClassDef), ("function", (ast.FunctionDef, ast.AsyncFunctionDef))):
+        lengths = {
+            f"{module.name}.{node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
+            for module in modules
+            for node in module.definitions()
+            if isinstance(node, types)
+        }
+        found[f"longest {kind}"] = _longest(lengths)
+    algorithms = {name: module.num_lines for name, module in house.modules.items() if name.startswith(ALGORITHMS)}
+    found["longest algorithm file"] = _longest(algorithms)
+    cycles = house.cycles()
+    found["import cycles"] = "; ".join(", ".join(cycle) for cycle in cycles) or "none"
+    chain = house.inheritance()
+    found["deepest inheritance"] = f"{len(chain)} classes: {' < '.join(chain)}"
+    found["what trains"] = _size(house.inside(TRAINING_ROOMS))
+    found["with all algorithms"] = _size(house.inside([*TRAINING_ROOMS, "algorithms", "algorithm_config"]))
+    found["the whole package"] = _size(modules)
+    return found
+
+
+def main() -> int:
+    """Prints the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", metavar="REVISION", help="print those of this revision as well")
+    asked = parser.parse_args()
+    now = figures(House(ROOT))
+    before: Mapping[str, str] = {}
+    if asked.against:
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["git", "-C", str(ROOT), "archive", asked.against, PACKAGE]
+            archive = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+            with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+                files.extractall(folder, filter="data")
+            before = figures(House(Path(folder)))
+    for name, figure in now.items():
+        print(f"{name + ':':<37} {figure}")
+        if before:
+            print(f"{'':>28} before: {before[name]}")
+    return 0
+
+
+def _size(modules: Collection[Module]) -> str:
+    return f"{len(modules)} files, {sum(module.num_code_lines for module in modules)} code lines"
+
+
+def _longest(lengths: Mapping[str, int]) -> str:
+    name = max(lengths, key=lengths.__getitem__)
+    return f"{lengths[name]} lines: {name}"
+
+
+def _last_name(node: ast.expr) -> str:
+    """Returns the class's own name of a base as it is written: `Algorithm` of `rlrun.Algorithm[C]`."""
+    if isinstance(node, ast.Subscript):
+        return _last_name(node.value)
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

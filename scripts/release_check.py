@@ -1,0 +1,150 @@
+"""Builds the distributions of a release, and tries the wheel in an empty environment and folder.
+
+    python -m scripts.release_check --dist dist    with all dependencies, as a user gets it; minutes
+
+The wheel is built from the sdist, so that what the sdist lacks is missed. The test of the wheel does the same with the
+dependencies of its own environment (`reuse`), in seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "rlrun", "configs", "docs")
+"""What distributions are made of; `rlrun/configs` and `rlrun/docs` are links to the folders above."""
+
+COMMANDS = (
+    "--version",
+    "examples cartpole",
+    "docs running",
+    "train cartpole/ppo --set stop.env_steps=500 --executor local",
+    "report cartpole-ppo -o report.html",
+)
+"""Commands of rlrun that are tried in an empty folder, one after another."""
+
+_BUILD = "import sys; from setuptools import build_meta; getattr(build_meta, 'build_' + sys.argv[1])(sys.argv[2])"
+
+
+def build(folder: Path, root: Path = ROOT) -> tuple[Path, Path]:
+    """Builds sdist and wheel from a copy of the sources.
+
+    Args:
+        folder: Folder of the distributions; created if missing.
+        root: The checkout.
+
+    Returns:
+        The sdist, and the wheel that was built from it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name, "source")
+        source.mkdir()
+        for part in SOURCES:
+            if (root / part).is_dir():
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(root / part, source / part, symlinks=True, ignore=ignored)
+            else:
+                shutil.copy(root / part, source)
+        sdist = _built("sdist", source, folder)
+        with tarfile.open(sdist) as archive:
+            archive.extractall(name, filter="data")
+        return sdist, _built("wheel", Path(name, sdist.name.removesuffix(".tar.gz")), folder)
+
+
+def _built(kind: str, source: Path, folder: Path) -> Path:
+    suffix = {"sdist": ".tar.gz", "wheel": ".whl"}[kind]
+    for former in folder.glob(f"rlrun-*{suffix}"):
+        former.unlink()
+    subprocess.run(
+        [sys.executable, "-c", _BUILD, kind, str(folder.absolute())], cwd=source, check=True, stdout=subprocess.DEVNULL
+    )
+    (built,) = folder.glob(f"rlrun-*{suffix}")
+    return built
+
+
+def install(wheel: Path, place: Path, *, reuse: bool) -> Path:
+    """Installs a wheel into a new virtual environment.
+
+    Args:
+        wheel: The wheel.
+        place: Folder of the environment.
+        reuse: Whether to take the dependencies of this environment instead of installing them.
+
+    Returns:
+        The environment's Python.
+    """
+    subprocess.run([sys.executable, "-m", "venv", *(["--without-pip"] if reuse else []), str(place)], check=True)
+    python = place / "bin" / "python"
+    if not reuse:
+        subprocess.run([python, "-m", "pip", "install", "--quiet", str(wheel)], check=True)
+        return python
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(place)}))
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return python
+
+
+def run_commands(python: Path, folder: Path, commands: Iterable[str] = COMMANDS) -> dict[str, str]:
+    """Runs commands of rlrun in a folder.
+
+    Returns:
+        What each printed on stdout.
+
+    Raises:
+        SystemExit: One failed; the message has what it printed.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("RLRUN_", "PYTHON"))}
+    printed = {}
+    for command in commands:
+        words = [str(python), "-m", "rlrun", *command.split()]
+        done = subprocess.run(words, cwd=folder, env=own, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"rlrun {command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        printed[command] = done.stdout
+    return printed
+
+
+def demand_tag(tag: str, root: Path = ROOT) -> None:
+    """Checks that a tag names the version of pyproject.toml, the one place where it is written.
+
+    Raises:
+        SystemExit: It names another.
+    """
+    version = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    if tag != f"v{version}":
+        raise SystemExit(f"the tag is {tag}, and the version in pyproject.toml is {version}: it must be v{version}")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Builds, installs and tries a release."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="folder of the distributions (dist)")
+    parser.add_argument("--tag", help="the release's tag, which must name the version in pyproject.toml")
+    given = parser.parse_args(words)
+    folder: Path = given.dist
+    if given.tag is not None:
+        demand_tag(given.tag)
+    sdist, wheel = build(folder)
+    with tempfile.TemporaryDirectory() as name:
+        empty = Path(name, "empty")
+        empty.mkdir()
+        printed = run_commands(install(wheel, Path(name, "venv"), reuse=False), empty)
+    print(f"{sdist}\n{wheel}\n{printed['--version']}{len(printed)} commands work in an empty environment")
+
+
+if __name__ == "__main__":
+    main()

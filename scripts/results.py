@@ -1,0 +1,345 @@
+"""Trains every shipped spec that says what it must reach, on seeds that nobody tuned on, and writes the tables.
+
+    python -m scripts.results train                       # what is not recorded yet, spec after spec; hours
+    python -m scripts.results train configs/cartpole/ppo.yaml --seeds 3
+    python -m scripts.results write                       # docs/results.md, and its rows elsewhere, from the records
+
+A record is one seed of one experiment: what its last policy reached (or the mean of its last evaluations, where the
+spec says so), its curve, its seconds, and the commit. Records are kept in docs/results/learning.jsonl. One is trained
+anew once the spec has changed. Once the code that trains has, a spec's first seed is: where it comes out as it was, to
+the last digit, the others stand. A call that was interrupted goes on where it was. Settings are tuned on seeds from 100
+on, so seeds 0 to 9 are nobody's; 0 to 4 where a seed takes over five minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlrun.engine.messages.errors import Interrupted, RlrunError
+from rlrun.experiments.spec.load import load_experiments
+from rlrun.experiments.trial.results import read_results
+from rlrun.report.regression.suite import regress
+from rlrun.report.regression.verdicts import Case
+from rlrun.report.statistics import bootstrapped, iqm
+from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, STEP_NAMES
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDS = ROOT / "docs" / "results" / "learning.jsonl"
+DOCS = ROOT / "docs"
+PAGE = DOCS / "results.md"
+BEGIN, END = "<!-- learning: written by scripts/results.py -->", "<!-- learning: end -->"
+PAIRED_BEGIN, PAIRED_END = "<!-- paired: written by scripts/results.py -->", "<!-- paired: end -->"
+
+MANY, FEW = 10, 5
+"""Seeds of a spec, and of one whose seeds take over `LONG_S`."""
+LONG_S = 300.0
+
+FLOOR = re.compile(r",? *regression_floor: [-0-9.e+]+")
+EXPECT = re.compile(r"^( +expect: \{[^}\n]*)\}", re.MULTILINE)
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+CURVE_POINTS = 16
+CELLS_ELSEWHERE = 6
+"""Cells of a row that other pages show: which spec, what it must reach, what it reached, gate, worst seed, seeds."""
+
+NO_NUMBERS = {
+    "cli",
+    "regression",
+    "report",
+    "launch",
+    "tune",
+    "search",
+    "cluster",
+    "runs",
+    "translation",
+    "errors.py",
+    "explain.py",
+    "foreign_names.py",
+}
+"""What lies above the training of one trial, or only words messages: no number of a curve is made there."""
+
+Record = dict[str, Any]
+
+
+def main() -> int:
+    """Runs the command; returns 1 if a seed failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    train_parser = commands.add_parser("train", help="train what is not recorded yet")
+    train_parser.add_argument("specs", nargs="*", type=Path, help="by default all that expect something")
+    train_parser.add_argument("--seeds", type=int, help=f"seeds of each; by default {MANY}, or {FEW} of long ones")
+    commands.add_parser("write", help="write the tables from the records")
+    asked = parser.parse_args()
+    if asked.command == "write":
+        write(read_records())
+        return 0
+    return train([path.resolve() for path in asked.specs] or specs_that_expect(), asked.seeds)
+
+
+# --- Training
+
+
+def specs_that_expect() -> list[Path]:
+    """Returns the shipped specs that say what they must reach, in the order of their paths."""
+    found = sorted((ROOT / "configs").glob("*/*.yaml"))
+    return [path for path in found if re.search(r"^ +expect:", path.read_text(), re.MULTILINE)]
+
+
+def train(specs: Sequence[Path], seeds: int | None) -> int:
+    """Trains the seeds of specs that are not recorded for the present code; returns 1 if one failed."""
+    failed = 0
+    for spec in specs:
+        key, seed = key_of(spec), 0
+        former = [record for record in records_of(spec) if record["settings"] == key["settings"]]
+        while seed < (seeds or number_of_seeds(spec, key)):
+            if not any(record["seed"] == seed for record in recorded(spec, key)):
+                try:
+                    confirm(former, keep(spec, seed, key), key)
+                except Interrupted as interrupted:
+                    sys.exit(str(interrupted))
+                except RlrunError as error:
+                    print(f"{spec.name} seed {seed}: {error}", file=sys.stderr, flush=True)
+                    failed = 1
+            seed += 1
+    return failed
+
+
+def number_of_seeds(spec: Path, key: Mapping[str, str]) -> int:
+    """Returns how many seeds a spec is measured on, by what its recorded ones took."""
+    return FEW if any(record["seconds"] > LONG_S for record in recorded(spec, key)) else MANY
+
+
+def confirm(former: list[Record], new: Sequence[Record], key: Mapping[str, str]) -> None:
+    """Takes a spec's records of other code for those of the present code if a seed has come out as it was in them.
+
+    Args:
+        former: The spec's records of before; emptied, as one seed decides.
+        new: The records of the seed that was trained anew.
+        key: What they were trained with.
+    """
+    numbers = ("experiment", "seed", "metric", "value", ENV_STEPS, SGD_STEPS, "curve")
+    same = [
+        record for record in former for other in new if all(record.get(name) == other.get(name) for name in numbers)
+    ]
+    if len(same) == len(new):
+        others = [{**record, **key} for record in former if record["seed"] != new[0]["seed"]]
+        add(others)
+        print(f"{new[0]['spec']}: the numbers of {len(others)} other records stand", flush=True)
+    former.clear()
+
+
+def keep(spec: Path, seed: int, key: Mapping[str, str]) -> list[Record]:
+    """Trains one seed of a spec and adds its records, one for each experiment in it; returns them."""
+    commit = described_commit()
+    experiments = load_experiments([spec], [f"seeds=[{seed}]", "expect.seeds=null", "expect.passes=1"])
+    records = []
+    with tempfile.TemporaryDirectory(prefix="results-") as runs:
+        for verdict in regress(experiments, runs_dir=Path(runs)):
+            for case in verdict.cases:
+                about = {"spec": str(spec.relative_to(ROOT)), "experiment": verdict.experiment, "seed": seed}
+                for measured in measurements(case):
+                    records.append({**about, **measured, "commit": commit, **key})
+                    told = f"{measured['metric']} {measured['value']} ({case.outcome})"
+                    print(f"{verdict.experiment} seed {seed}: {told}", flush=True)
+    add(records)
+    return records
+
+
+def measurements(case: Case) -> list[Record]:
+    """Returns what records hold of a case, one for each metric that is expected: its value, and its curve."""
+    if case.error:
+        raise RlrunError(case.error)
+    rows = read_results(case.directory)
+    found = []
+    for metric, least in case.expected.items():
+        name = f"evaluation/{metric}" if any(f"evaluation/{metric}" in row for row in rows) else metric
+        curve = [[int(row[case.counter]), round(float(row[name]), 2)] for row in rows if row.get(name) is not None]
+        kept = np.linspace(0, len(curve) - 1, min(len(curve), 2 * CURVE_POINTS)).astype(int).tolist() if curve else []
+        found.append(
+            {
+                "metric": metric,
+                "expected": least,
+                "value": case.values[metric],
+                case.counter: case.steps,
+                "seconds": round(case.seconds, 1),
+                "curve": [curve[i] for i in kept],
+            }
+        )
+    return found
+
+
+# --- Records
+
+
+def read_records() -> list[Record]:
+    """Returns all records, the newest of each metric of an experiment's seed."""
+    if not RECORDS.exists():
+        return []
+    found = [json.loads(line) for line in RECORDS.read_text().splitlines()]
+    keys = ("spec", "experiment", "seed", "metric")
+    return list({tuple(record[key] for key in keys): record for record in found}.values())
+
+
+def records_of(spec: Path) -> list[Record]:
+    """Returns the records of a spec, the newest of each metric of an experiment's seed."""
+    return [record for record in read_records() if record["spec"] == str(spec.relative_to(ROOT))]
+
+
+def recorded(spec: Path, key: Mapping[str, str]) -> list[Record]:
+    """Returns the records of a spec that belong to a key."""
+    return [record for record in records_of(spec) if belongs(record, key)]
+
+
+def belongs(record: Record, key: Mapping[str, str]) -> bool:
+    """Whether a record was made with these settings and this code."""
+    return all(record[name] == digest for name, digest in key.items())
+
+
+def add(records: Sequence[Record]) -> None:
+    """Adds records; they count in the place of older ones of the same seeds."""
+    RECORDS.parent.mkdir(parents=True, exist_ok=True)
+    with RECORDS.open("a") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def key_of(spec: Path) -> dict[str, str]:
+    """Returns what a result depends on, as digests: the spec but for its floor, and the code that trains."""
+    code = hashlib.sha256()
+    package = ROOT / "rlrun"
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).parts[0] not in NO_NUMBERS:
+            code.update(path.read_bytes())
+    settings = hashlib.sha256(FLOOR.sub("", spec.read_text()).encode())
+    return {"settings": settings.hexdigest()[:16], "code": code.hexdigest()[:16]}
+
+
+def described_commit() -> str:
+    """Returns the commit of the working tree, with a mark if its code or specs hold changes."""
+    git = ["git", "-C", str(ROOT)]
+    words = [*git, "rev-parse", "--short=7", "HEAD"]
+    commit = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    is_clean = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "rlrun", "configs"], check=False).returncode == 0
+    return commit if is_clean else f"{commit}+changes"
+
+
+# --- The page
+
+
+def write(records: Sequence[Record]) -> None:
+    """Writes both tables between the page's marks, rows of other pages, floors into the specs.
+
+    Args:
+        records: What was measured.
+    """
+    from scripts.results_paired import table as paired_table
+
+    rows = table(records)
+    page = between(PAGE.read_text(), BEGIN, END, rows)
+    PAGE.write_text(between(page, PAIRED_BEGIN, PAIRED_END, paired_table()))
+    for other in sorted(DOCS.rglob("*.md")):
+        if other != PAGE:
+            other.write_text(with_rows(other.read_text(), rows))
+    for (spec, experiment, _), seeds in _by_metric(records).items():
+        if sum(key[:2] == (spec, experiment) for key in _by_metric(records)) > 1:
+            continue  # a floor is of one metric
+        found = bootstrapped(iqm, [[record["value"] for record in seeds]])
+        publish_floor(ROOT / spec, f"{found.low:.{digits_of(seeds[0])}f}")
+
+
+def with_rows(page: str, rows: str) -> str:
+    """Returns a page whose rows of specs are those of the table, without the cells that only the table has.
+
+    A page says itself which specs it shows; a row of a spec that is not in the table stays as it is.
+    """
+    cells = [row.split(" | ") for row in rows.splitlines() if row.startswith("| `")]
+    shown = {spec: " | ".join([spec, *others[: CELLS_ELSEWHERE - 1]]) + " |" for spec, *others in cells}
+    return "\n".join(shown.get(line.split(" | ")[0], line) for line in page.split("\n"))
+
+
+def between(page: str, begin: str, end: str, text: str) -> str:
+    """Returns a page with another text between two marks."""
+    before, _, rest = page.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        sys.exit(f"{PAGE} has no place for the table: {begin} ... {end}")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
+
+
+def publish_floor(spec: Path, floor: str) -> None:
+    """Writes the lower end of the interval into a spec of one experiment; its gate stays as it is."""
+    text = FLOOR.sub("", spec.read_text())
+    if len(EXPECT.findall(text)) == 1:
+        spec.write_text(EXPECT.sub(rf"\1, regression_floor: {floor}}}", text))
+
+
+def digits_of(record: Record) -> int:
+    """Returns how many digits of a record's metric are shown after the point."""
+    if record["metric"].endswith(("_rate", "exploitability")):
+        return 3
+    return 2 if abs(record["expected"]) < 1 else 1
+
+
+def table(records: Sequence[Record]) -> str:
+    """Lays records out, a row for each metric of an experiment."""
+    rows = [
+        "| spec | must reach | IQM [95 % interval] | gate | worst seed | seeds | s each | curve | commit |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (spec, _, _), seeds in _by_metric(records).items():
+        rows.append(row(spec, seeds))
+    return "\n".join(rows)
+
+
+def row(spec: str, seeds: Sequence[Record]) -> str:
+    """Returns the row of an experiment's metric: a gate holds if the lower end of the interval reaches it."""
+    values = [record["value"] for record in seeds]
+    found = bootstrapped(iqm, [values])
+    least = seeds[0]["expected"]
+    seconds = float(np.median([record["seconds"] for record in seeds]))
+    commits = ", ".join(dict.fromkeys(record["commit"] for record in seeds))
+    counter = SGD_STEPS if SGD_STEPS in seeds[0] else ENV_STEPS
+    steps = max(record[counter] for record in seeds)
+    metric = seeds[0]["metric"]
+    digits = digits_of(seeds[0])
+    what = "" if metric == "episode_return_mean" else f" `{metric}`"
+    verdict = "holds" if found.low >= least else "**missed**"
+    interval = f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+    return (
+        f"| `{spec}`{what} | {least:g} in {steps:,} {STEP_NAMES[counter]} | {interval} | "
+        f"{verdict} | {min(values):.{digits}f} | {len(seeds)} | {seconds:.0f} | "
+        f"{sparkline(seeds)} | {commits} |"
+    )
+
+
+def sparkline(seeds: Sequence[Record]) -> str:
+    """Returns the mean curve of an experiment's seeds as a line of blocks, from its least to its largest value."""
+    if not all(record["curve"] for record in seeds):
+        return ""
+    end = min(record["curve"][-1][0] for record in seeds)
+    places = np.linspace(0, end, CURVE_POINTS)
+    curves = [np.interp(places, *np.array(record["curve"], float).T) for record in seeds]
+    mean = np.mean(curves, axis=0)
+    span = float(np.ptp(mean)) or 1.0
+    return "".join(BLOCKS[int((value - mean.min()) / span * (len(BLOCKS) - 1))] for value in mean)
+
+
+def _by_metric(records: Sequence[Record]) -> Mapping[tuple[str, str, str], list[Record]]:
+    found: dict[tuple[str, str, str], list[Record]] = {}
+    for record in sorted(records, key=lambda record: (record["spec"], record["experiment"], record["seed"])):
+        found.setdefault((record["spec"], record["experiment"], record["metric"]), []).append(record)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,218 @@
+"""Trains shipped specs beside Stable-Baselines3, on the same seeds and budgets: does rlrun learn as well?
+
+    python -m scripts.results_paired                       # what is not recorded yet, pair after pair; hours
+    python -m scripts.results_paired pendulum-sac --seeds 3
+
+`results_paired.yaml` holds the pairs. Each side has settings that were tuned for it, or, where the file says so, both
+have the same ones. Both have one thread and the env slots that their settings say; the likeliest actions of the last
+policy are evaluated on 100 episodes, which begin in the same states on both sides. Records are kept in
+docs/results/paired.jsonl; a side is trained anew once its settings have changed. Once the code that trains has, our
+first seed is: where its last weights are what they were, the others stand. `results.py write` puts the table into
+docs/results.md.
+
+Stable-Baselines3 gets a venv of its own under `.bench/`, with the torch, gymnasium and NumPy that rlrun runs with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import yaml
+
+from benchmarks.peers import ROOT, SB3, VENVS, environment, python_of
+from rlrun.engine.training.training import Training
+from rlrun.report.statistics import bootstrapped, iqm, probability_of_improvement
+from scripts.results import belongs, described_commit, key_of
+
+PAIRS = Path(__file__).with_suffix(".yaml")
+RECORDS = ROOT / "docs" / "results" / "paired.jsonl"
+PEER = VENVS[SB3][0]
+SEEDS = 5
+EPISODES = 100
+ENVS_EVALUATED = 8
+EVALUATION = "8 envs seeded once"  # how our last policy is evaluated: another way is another record
+TIMEOUT_S = 7200.0
+
+Pair = dict[str, Any]
+Record = dict[str, Any]
+
+
+def main() -> int:
+    """Trains what is not recorded; returns 1 if a side failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", nargs="*", help="by default all")
+    parser.add_argument("--seeds", type=int, help=f"seeds of each; by default {SEEDS}, or what the pair says")
+    parser.add_argument("--ours", metavar="WORK", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.ours is not None:
+        print(json.dumps(trained(json.loads(asked.ours))))
+        return 0
+    pairs = read_pairs()
+    if unknown := sorted(set(asked.pairs) - set(pairs)):
+        sys.exit(f"there is no pair '{unknown[0]}'; there are {', '.join(pairs)}")
+    wanted = [(name, pairs[name]) for name in asked.pairs or pairs]
+    return max(train(name, pair, asked.seeds or pair.get("seeds", SEEDS)) for name, pair in wanted)
+
+
+def read_pairs() -> dict[str, Pair]:
+    """Returns the pairs by name."""
+    found: dict[str, Pair] = yaml.safe_load(PAIRS.read_text())
+    return found
+
+
+def train(name: str, pair: Pair, seeds: int) -> int:
+    """Trains both sides of a pair on the seeds that are not recorded; returns 1 if one failed."""
+    ours = [sys.executable, "-m", "scripts.results_paired", "--ours"]
+    sides = {"sb3": [python_of(SB3), "-m", "scripts.results_paired_sb3"], "rlrun": ours}
+    failed = 0
+    for seed in range(seeds):
+        for side, words in sides.items():
+            key = digests(name, pair, side)
+            former = recorded(name, side)
+            if any(record["seed"] == seed and belongs(record, key) for record in former):
+                continue
+            began = time.monotonic()
+            work = json.dumps({**pair, "seed": seed, "episodes": EPISODES})
+            done = subprocess.run(
+                [*words, work], capture_output=True, text=True, timeout=TIMEOUT_S, env=environment(), cwd=ROOT
+            )
+            if done.returncode != 0:
+                print(f"{name} seed {seed}, {side} failed:\n{done.stderr}", file=sys.stderr, flush=True)
+                failed = 1
+                continue
+            record = {
+                "pair": name,
+                "side": side,
+                "seed": seed,
+                **json.loads(done.stdout.splitlines()[-1]),
+                "seconds": round(time.monotonic() - began, 1),
+                "version": PEER if side == "sb3" else described_commit(),
+                **key,
+            }
+            RECORDS.parent.mkdir(parents=True, exist_ok=True)
+            with RECORDS.open("a") as file:
+                for kept in [record, *confirmed(former, record)]:
+                    file.write(json.dumps(kept) + "\n")
+            print(f"{name} seed {seed}: {side} {record['value']:.1f} in {record['seconds']:.0f} s", flush=True)
+    return failed
+
+
+def confirmed(former: Sequence[Record], record: Record) -> list[Record]:
+    """Returns the records of other code that stand, as a seed has the weights that it had in them."""
+    same = [other for other in former if other["settings"] == record["settings"]]
+    if any(other["code"] == record["code"] for other in same) or record not in [
+        {**other, **{name: record[name] for name in ("seconds", "version", "code")}} for other in same
+    ]:
+        return []
+    return [{**other, "code": record["code"]} for other in same if other["seed"] != record["seed"]]
+
+
+def trained(work: Pair) -> Record:
+    """Trains rlrun's side in this process for the budget, and evaluates the likeliest actions.
+
+    Returns:
+        The mean return, and a digest of the weights.
+    """
+    from rlrun.experiments.spec.load import load_experiments, parse_experiments
+    from rlrun.experiments.trial.trial_training import training_of
+
+    overrides = [f"seeds=[{work['seed']}]", f"stop={{env_steps: {work['env_steps']}}}", "expect=null"]
+    if isinstance(work["rlrun"], str):
+        (experiment,) = load_experiments([ROOT / work["rlrun"]], overrides)
+    else:
+        stop = {"env_steps": work["env_steps"]}
+        (experiment,) = parse_experiments({"pair": {**work["rlrun"], "env": work["env"], "stop": stop}}, overrides)
+    with training_of(experiment.first_trial()) as training:
+        while training.step()["env_steps"] < work["env_steps"]:
+            pass
+        value = mean_return(training, work["env"], work["episodes"], seed=10_000 + work["seed"])
+        weights = training.content({}).tensors["policies/default"]
+        digest = hashlib.sha256(b"".join(weights[name].tobytes() for name in sorted(weights)))
+        return {"value": value, "weights": digest.hexdigest()[:16]}
+
+
+def mean_return(training: Training, env: str | dict[str, Any], episodes: int, seed: int) -> float:
+    """Evaluates the likeliest actions from the states that Stable-Baselines3's `evaluate_policy` begins in.
+
+    It seeds its envs once, and not again at later episodes. Start states weigh more than policies do: on Pendulum the
+    mean over 100 episodes of one policy lies between -130 and -165, by their seed.
+
+    Args:
+        training: Whose policy is evaluated.
+        env: The pair's env.
+        episodes: How many, shared among 8 envs as there.
+        seed: Seed of the first env; the others follow.
+    """
+    name, kwargs = (env, {}) if isinstance(env, str) else (env["id"], env.get("kwargs", {}))
+    returns = []
+    for index in range(ENVS_EVALUATED):
+        with gymnasium.make(name, **kwargs) as world:
+            observation, _ = world.reset(seed=seed + index)
+            for _ in range((episodes + index) // ENVS_EVALUATED):
+                total, ended = 0.0, False
+                while not ended:
+                    observation, reward, terminated, truncated, _ = world.step(training.act(observation))
+                    total, ended = total + float(reward), terminated or truncated
+                returns.append(total)
+                observation, _ = world.reset()
+    return sum(returns) / len(returns)
+
+
+def digests(name: str, pair: Pair, side: str) -> dict[str, str]:
+    """Returns what a side's record depends on, as digests: its settings, and of ours the code that trains."""
+    told = json.dumps([name, pair["env"], pair["env_steps"], pair[side], PEER if side == "sb3" else EVALUATION])
+    if side == "rlrun" and isinstance(pair["rlrun"], str):
+        told += key_of(ROOT / pair["rlrun"])["settings"]
+    code = key_of(PAIRS)["code"] if side == "rlrun" else ""
+    return {"settings": hashlib.sha256(told.encode()).hexdigest()[:16], "code": code}
+
+
+def recorded(name: str, side: str) -> list[Record]:
+    """Returns the records of one side of a pair, the newest of each seed."""
+    if not RECORDS.exists():
+        return []
+    found = [json.loads(line) for line in RECORDS.read_text().splitlines()]
+    kept = {record["seed"]: record for record in found if (record["pair"], record["side"]) == (name, side)}
+    return [kept[seed] for seed in sorted(kept)]
+
+
+def table() -> str:
+    """Lays the pairs out of which both sides have records."""
+    rows = [
+        "| pair | env steps | Stable-Baselines3 | rlrun | P(rlrun above) | seeds | s each | commit |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, pair in read_pairs().items():
+        theirs, ours = recorded(name, "sb3"), recorded(name, "rlrun")
+        if theirs and ours:
+            rows.append(row(name, pair["env_steps"], theirs, ours))
+    return "\n".join(rows) if len(rows) > 2 else "No pair has been measured yet: `scripts/results_paired.py` does it."
+
+
+def row(name: str, env_steps: int, theirs: Sequence[Mapping[str, Any]], ours: Sequence[Mapping[str, Any]]) -> str:
+    """Returns a pair's row: what both sides reach, and how often a seed of ours is above one of theirs."""
+    values = [[record["value"] for record in side] for side in (theirs, ours)]
+    told = []
+    for side in values:
+        found = bootstrapped(iqm, [side])
+        told.append(f"{found.value:.4g} [{found.low:.4g}, {found.high:.4g}], worst {min(side):.4g}")
+    above = probability_of_improvement([values[1]], [values[0]])
+    seconds = [sorted(record["seconds"] for record in side)[len(side) // 2] for side in (theirs, ours)]
+    commits = ", ".join(dict.fromkeys(record["version"] for record in ours))
+    return (
+        f"| {name} | {env_steps:,} | {told[0]} | {told[1]} | {above.value:.2f} [{above.low:.2f}, {above.high:.2f}] | "
+        f"{min(map(len, values))} | {seconds[0]:.0f}, {seconds[1]:.0f} | {commits} |"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Runs the numerical tests under the matrix kernels of other processors, as far as this one has their instructions.
+
+    python -m scripts.test_under_kernels            # every set of kernels: ten minutes
+    python -m scripts.test_under_kernels --quick    # what NumPy and torch must agree on, with AVX2: seconds
+
+NumPy's OpenBLAS and torch choose kernels by the processor. Each adds up in an order of its own, so that results differ
+in their last bits. A test that holds here and fails on another machine has a tolerance below the rounding errors; see
+`tests/rounding.py`. What the processor lacks is left out by name: its kernels would end in an illegal instruction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FAMILIES = ("actor_q/test_soft_policy", "dqn/test_policy", "dreamer/test_policy", "dreamer/test_world_model")
+FOLDERS = (
+    *(f"tests/unit/{room}" for room in ("functional", "nn", "policy", "learner")),
+    *(f"tests/unit/algorithms/{file}.py" for file in FAMILIES),
+)
+QUICK = (
+    "tests/unit/engine/nn/test_executors.py",
+    "tests/unit/algorithms/evolution/test_population_network.py",
+    "tests/unit/engine/learner/test_numpy_kernels.py",
+    "tests/unit/engine/learner/test_numpy_update.py",
+    "tests/unit/engine/policy/test_action_embeddings.py",
+    "tests/unit/algorithms/dqn/test_policy.py",
+)
+"""What compares NumPy with torch, or two ways of one product."""
+
+LOADED = """
+import numpy, torch
+from threadpoolctl import threadpool_info
+print(*[own["architecture"] for own in threadpool_info() if own["internal_api"] == "openblas"] or ["no OpenBLAS"])
+print(torch.backends.cpu.get_cpu_capability())
+"""
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """What a generation of x86 processors computes with.
+
+    Attributes:
+        openblas: Kernels of NumPy's OpenBLAS (`OPENBLAS_CORETYPE`).
+        aten: Kernels of torch (`ATEN_CPU_CAPABILITY`).
+        flags: Instructions that they need, as /proc/cpuinfo calls them.
+        reported: What OpenBLAS says that it has loaded.
+    """
+
+    openblas: str
+    aten: str
+    flags: frozenset[str]
+    reported: str
+
+    def __str__(self) -> str:
+        return f"OPENBLAS_CORETYPE={self.openblas} ATEN_CPU_CAPABILITY={self.aten}"
+
+    def environment(self) -> dict[str, str]:
+        """Returns the environment of a process that computes with them."""
+        return {**os.environ, "OPENBLAS_CORETYPE": self.openblas, "ATEN_CPU_CAPABILITY": self.aten}
+
+
+AVX2 = Kernels("Haswell", "avx2", frozenset({"avx2", "fma"}), "Haswell")
+ALL = (
+    Kernels("Prescott", "default", frozenset({"pni"}), "Katmai"),  # its SSE kernels have that name in OpenBLAS
+    Kernels("Sandybridge", "default", frozenset({"avx"}), "Sandybridge"),
+    AVX2,
+    Kernels("SkylakeX", "avx512", AVX2.flags | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, "SkylakeX"),
+)
+
+
+def flags_of(cpuinfo: str) -> frozenset[str]:
+    """Returns the instructions that a processor has, from the text of /proc/cpuinfo."""
+    return frozenset(flag for line in cpuinfo.splitlines() if line.startswith("flags") for flag in line.split()[2:])
+
+
+def usable(kernels: tuple[Kernels, ...], flags: Set[str]) -> list[Kernels]:
+    """Returns the kernels that a processor has all instructions of, and says which others are left out."""
+    for own in kernels:
+        if lacking := own.flags - flags:
+            print(f"{own}: left out, this processor lacks {', '.join(sorted(lacking))}", flush=True)
+    return [own for own in kernels if own.flags <= flags]
+
+
+def are_loaded(kernels: Kernels) -> bool:
+    """Whether NumPy and torch compute with what the environment asks for; says so where they do not."""
+    found = subprocess.run(
+        [sys.executable, "-c", LOADED], env=kernels.environment(), check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    expected = [kernels.reported, kernels.aten.upper()]
+    if found != expected:
+        print(f"{kernels}: expected {expected} and found {found}", flush=True)
+    return found == expected
+
+
+def main() -> int:
+    """Returns 0 if all tests passed under all kernels, otherwise 1."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="AVX2 alone, and the tests that compare ways to compute")
+    quick = parser.parse_args().quick
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = flags_of(cpuinfo.read_text()) if cpuinfo.exists() else frozenset()
+    failed = []
+    for kernels in usable((AVX2,) if quick else ALL, flags):
+        print(kernels, flush=True)
+        tests = [sys.executable, "-m", "pytest", "-q", *(QUICK if quick else FOLDERS)]
+        if not are_loaded(kernels) or subprocess.run(tests, cwd=ROOT, env=kernels.environment()).returncode:
+            failed.append(kernels)
+    for kernels in failed:
+        print(f"{kernels}: failed", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

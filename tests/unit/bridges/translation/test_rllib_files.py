@@ -1,0 +1,318 @@
+"""Experiment files of RLlib become specs with the same numbers, in rlrun's units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlrun.bridges.files_of_others import translated_text
+from rlrun.bridges.translation.entry import Refusal
+from rlrun.bridges.translation.meanings import known_settings
+from rlrun.bridges.translation.rllib import ELSEWHERE
+from rlrun.bridges.translation.theirs import default_table
+from rlrun.bridges.translation.translate import text_of as text_in_yaml
+from rlrun.bridges.translation.translate import translate_rllib
+from rlrun.engine.messages.errors import SpecError
+from rlrun.experiments.spec.load import load_experiments
+from rlrun.experiments.spec.yaml_source import parse_document
+
+PPO = """\
+balance:
+    env: CartPole-v0
+    run: PPO
+    num_samples: 2
+    stop: {episode_reward_mean: 150, timesteps_total: 100000}
+    config:
+        framework: tf
+        lambda: 0.95
+        num_workers: 0
+        num_sgd_iter:
+            grid_search: [6, 8]
+        grad_clip: 0.5
+        clip_rewards: true
+        observation_filter: MeanStdFilter
+        model: {fcnet_hiddens: [32], fcnet_activation: linear, vf_share_layers: true}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def text_of(written: str, **options: Any) -> str:
+    Path("theirs.yaml").write_text(written)
+    return translated_text(Path("theirs.yaml"), **options)
+
+
+def spec_of(written: str, **options: Any) -> Any:
+    (spec,) = parse_document(text_of(written, **options)).data.values()
+    return spec
+
+
+def config_of(run: str, config: str = "{}", env: str = "CartPole-v1", **options: Any) -> Any:
+    return spec_of(f"a:\n  run: {run}\n  env: {env}\n  stop: {{timesteps_total: 9}}\n  config: {config}\n", **options)[
+        "config"
+    ]
+
+
+def problems(written: str, **options: Any) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        text_of(written, **options)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_a_file_is_trained_as_it_is_with_the_defaults_of_its_library() -> None:
+    Path("balance.yaml").write_text(PPO)
+    told: list[str] = []
+    (experiment,) = load_experiments([Path("balance.yaml")], tell=told.append)
+    assert (experiment.algorithm, experiment.seeds, experiment.num_trials) == ("ppo", (0, 1), 4)
+    assert (experiment.env.id, experiment.env.max_episode_steps) == ("CartPole-v1", 200)
+    assert experiment.stop.bounds == {"episode_return_mean": 150, "env_steps": 100_000}
+    config = experiment.first_trial().config.to_data()
+    stated = {"gae_lambda": 0.95, "num_epochs": 6, "max_grad_norm": 0.5, "normalize_observations": True}
+    defaults = {"lr": 5e-5, "minibatch_size": 128, "clip_param": 0.3, "vf_clip_param": 10.0, "vf_loss_coeff": 1.0}
+    assert {**config, **stated, **defaults, "train_batch_size": 4000, "num_envs_per_worker": 1} == config
+    assert (config["model"]["hiddens"], config["model"]["shared_value"]) == ([], True)
+    assert told == [
+        "balance.yaml: read as RLlib 1.13, 5 settings are not quite as there; `rlrun translate balance.yaml` shows it"
+    ]
+
+
+def test_the_text_is_the_spec_that_is_trained_and_says_each_change_once_in_order_of_harm() -> None:
+    text = text_of(PPO)
+    assert "  num_epochs: {grid_search: [6, 8]}  # line 10: num_sgd_iter\n" in text
+    assert "  lr: 5e-05  # RLlib's default of lr\n" in text
+    assert parse_document(text).data["balance"]["seeds"] == 2
+    told = [line for line in text.splitlines() if line.startswith("#")]
+    assert told[0] == "# From theirs.yaml, read as RLlib 1.13."
+    slight, harmless = (
+        told.index("# Not quite as it was:"),
+        told.index("# Left out, without an effect on what is learned:"),
+    )
+    said = {line.split(": ")[1].split(" ")[0] for line in told[slight + 1 : harmless]}
+    assert said == {"clip_rewards", "model.fcnet_hiddens", "vf_clip_param", "kl_coeff", "num_samples"}
+    assert [line.split(": ")[1] for line in told[harmless + 1 :]] == ["framework", "seed (RLlib's default)"]
+    Path("ours.yaml").write_text(text)
+    Path("theirs.yaml").write_text(PPO)
+    ours, theirs = (load_experiments([Path(name)])[0] for name in ("ours.yaml", "theirs.yaml"))
+    assert [trial.config for trial in ours.trials()] == [trial.config for trial in theirs.trials()]
+
+
+def test_a_wrong_value_is_told_at_its_place_in_the_file() -> None:
+    Path("balance.yaml").write_text(PPO.replace("0.95", "fast"))
+    with pytest.raises(SpecError, match=r"balance.yaml:8:17: balance.config.gae_lambda: must be a number"):
+        load_experiments([Path("balance.yaml")])
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("model: {custom_model: mine}", "name a network of one's own as model.module"),
+        ("callbacks: lab.Callbacks", "code of one's own is not taken over"),
+        ("input: /data/*.json", "PPO learns in an env here, not from recorded experience"),
+        ("lamda: 0.9", "unknown; did you mean 'lambda'?"),
+    ],
+)
+def test_a_key_that_changes_what_is_learned_is_refused_unless_it_may_be_left_out(setting: str, said: str) -> None:
+    written = f"a:\n  run: PPO\n  env: CartPole-v1\n  stop: {{timesteps_total: 9}}\n  config:\n    {setting}\n"
+    first, advice = problems(written)
+    assert first.startswith("theirs.yaml:6:")
+    assert said in first
+    assert "`rlrun translate theirs.yaml --lenient`" in advice
+    assert "# Left out, although it changes what is learned:\n#   line 6: " in text_of(written, lenient=True)
+    with pytest.raises(SpecError, match="changes what is learned"):
+        load_experiments([Path("theirs.yaml")])
+
+
+def test_a_batch_of_ppo_is_env_steps_and_one_of_dqn_rows_of_replay() -> None:
+    assert config_of("PPO", "{train_batch_size: 512}")["train_batch_size"] == 512
+    dqn = config_of("DQN", "{train_batch_size: 512}")
+    assert (dqn["minibatch_size"], "train_batch_size" in dqn) == (512, False)
+
+
+def test_a_target_network_is_updated_after_env_steps_which_are_minibatches_here() -> None:
+    # A minibatch follows each round of 4 steps of 5 envs, so 8,000 steps are 400 minibatches.
+    rounds = "{rollout_fragment_length: 4, num_envs_per_worker: 5, target_network_update_freq: 8000}"
+    dqn = config_of("DQN", rounds)
+    assert (dqn["training_intensity"], dqn["target_update_interval"]) == (0.05, 400)
+    # With an intensity, so many rows are learned from per step: 2 minibatches of 32 rows per step are 64.
+    dqn = config_of("DQN", "{training_intensity: 64, train_batch_size: 32, target_network_update_freq: 500}")
+    assert (dqn["training_intensity"], dqn["target_update_interval"]) == (2.0, 1000)
+    # Ape-X counts trained rows.
+    apex = config_of("APEX", "{train_batch_size: 64, target_network_update_freq: 6400}")
+    assert apex["target_update_interval"] == 100
+    assert dqn["huber"] == apex["huber"] == 1.0
+
+
+@pytest.mark.parametrize(("run", "rows"), [("IMPALA", 500), ("A2C", 40), ("A3C", 10)])
+def test_losses_that_are_sums_there_have_the_same_bound_of_the_mean_gradient(run: str, rows: int) -> None:
+    config = config_of(run, "{grad_clip: 40.0, vf_loss_coeff: 0.5}")
+    assert config["max_grad_norm"] == pytest.approx(40 / rows)
+    assert config["vf_loss_coeff"] == 0.25  # of the squared error, which is halved there
+    assert config.get("normalize_rewards") is (False if run == "IMPALA" else None)  # which is the default of the others
+
+
+def test_the_entropy_had_the_sign_of_the_loss_in_2018() -> None:
+    config = config_of("A3C", "{sample_batch_size: 20, entropy_coeff: -0.01}")
+    assert (config["entropy_coeff"], config["rollout_fragment_length"]) == (0.01, 20)
+    assert "punish entropy" in problems("a: {run: PPO, env: CartPole-v1, config: {entropy_coeff: -0.01}}")[0]
+
+
+def test_the_entropy_is_a_mean_next_to_sums_in_learners_of_the_new_api() -> None:
+    config = config_of("IMPALA", "{_enable_learner_api: true, entropy_coeff: 0.01}")
+    assert config["entropy_coeff"] == pytest.approx(0.01 / 500)
+
+
+def test_a_key_without_an_effect_there_has_none_here() -> None:
+    config = config_of("DDPG", "{lr: 0.5, actor_lr: 0.25}", "Pendulum-v1")
+    assert (config["lr"], "critic_lr" in config) == (0.25, False)  # the critics' 1e-3 is the default of both
+    assert "gamma" not in config_of("ES", "{gamma: 0.9}")
+
+
+def test_the_correction_of_appo_had_no_lambda() -> None:
+    assert config_of("APPO", "{lambda: 0.9}")["gae_lambda"] == 1.0
+
+
+def test_the_tuning_example_of_2018_is_read_with_the_defaults_of_2018() -> None:
+    config = config_of("PPO", "{kl_coeff: 0.2, eager: true, sgd_stepsize: {grid_search: [0.001, 0.0001]}}")
+    assert config["lr"] == {"grid_search": [0.001, 0.0001]}
+    assert config["normalize_observations"] is True
+    assert "normalize_observations" not in config_of("PPO")
+
+
+def test_the_version_may_be_told() -> None:
+    assert config_of("PPO", version=(0, 5))["normalize_observations"] is True
+
+
+def test_exploration_of_2018_and_later_become_the_same_schedule() -> None:
+    old = "{schedule_max_timesteps: 200000, exploration_fraction: 0.1, exploration_final_eps: 0.01}"
+    new = "{exploration_config: {epsilon_timesteps: 20000, final_epsilon: 0.01}}"
+    assert config_of("DQN", old)["epsilon"] == config_of("DQN", new)["epsilon"] == [[0, 1.0], [20_000, 0.01]]
+
+
+def test_noise_of_the_whole_range_is_twice_that_of_half_the_range() -> None:
+    config = config_of("DDPG", "{exploration_config: {random_timesteps: 1500, final_scale: 0.5}}", "Pendulum-v1")
+    assert config["exploration"] == "ornstein_uhlenbeck"
+    assert config["exploration_noise"] == [[1500, 0.04], [11500, 0.02]]  # 2 x 0.1 x 0.2
+
+
+def test_layers_of_a_q_network_are_those_of_the_model_and_of_its_heads() -> None:
+    config = config_of("DQN", "{model: {fcnet_hiddens: [64], fcnet_activation: relu}, hiddens: [32]}")
+    assert config["model"]["hiddens"] == [64, 32]
+    assert config_of("DQN")["model"]["hiddens"] == [256, 256, 256]
+
+
+def test_a_grid_stays_one_of_the_setting_that_varies_and_one_of_several_is_refused() -> None:
+    assert config_of("PPO", "{framework: {grid_search: [tf, torch]}, lr: {grid_search: [0.1, 0.2]}}")["lr"] == {
+        "grid_search": [0.1, 0.2]
+    }
+    spec = spec_of("a: {run: DQN, env: {grid_search: [PongNoFrameskip-v4, QbertNoFrameskip-v4]}}")
+    assert spec["env"]["id"] == {"grid_search": ["ALE/Pong-v5", "ALE/Qbert-v5"]}
+    written = "a: {run: DQN, env: CartPole-v1, config: {rollout_fragment_length: {grid_search: [4, 8]}}}"
+    assert "vary together with this grid" in problems(written)[0]
+
+
+@pytest.mark.parametrize(
+    ("run", "config", "stop"),
+    [
+        ("PPO", "{train_batch_size: 512}", {"env_steps": 1536}),  # one batch
+        ("DQN", "{}", {"env_steps": 3000}),  # at least so many steps
+        ("IMPALA", "{}", {"time_total_s": 30}),  # at least so many seconds
+    ],
+)
+def test_iterations_become_what_they_are_counted_by(run: str, config: str, stop: dict[str, int]) -> None:
+    spec = spec_of(f"a: {{run: {run}, env: CartPole-v1, stop: {{training_iteration: 3}}, config: {config}}}")
+    assert spec["stop"] == stop
+
+
+def test_a_missing_stop_is_asked_for() -> None:
+    assert "has no stop: say when a trial ends" in text_of("a: {run: PPO, env: CartPole-v1}")
+    with pytest.raises(SpecError, match="stop: is missing"):
+        load_experiments([Path("theirs.yaml")])
+    (experiment,) = load_experiments([Path("theirs.yaml")], ["stop.env_steps=9"])
+    assert experiment.stop.bounds == {"env_steps": 9}
+
+
+def test_repetitions_of_a_seed_begin_with_it() -> None:
+    assert spec_of("a: {run: PPO, env: CartPole-v1, num_samples: 3, config: {seed: 5}}")["seeds"] == [5, 6, 7]
+
+
+def test_evaluations_act_as_in_training_unless_they_are_told_not_to_explore() -> None:
+    evaluated = "a: {run: %s, env: CartPole-v1, config: {evaluation_interval: 5, evaluation_num_episodes: 7%s}}"
+    assert spec_of(evaluated % ("PPO", ""))["evaluation"] == {"every": 5, "episodes": 7, "actions": "sampled"}
+    quiet = evaluated % ("PPO", ", evaluation_config: {explore: false}")
+    assert spec_of(quiet)["evaluation"] == spec_of(evaluated % ("DQN", ""))["evaluation"] == {"every": 5, "episodes": 7}
+
+
+def test_games_have_the_wrappers_that_training_had() -> None:
+    env = spec_of("a: {run: PPO, env: PongDeterministic-v4, config: {model: {dim: 42}}}")["env"]
+    kwargs = {"repeat_action_probability": 0.0, "episodic_life": True, "maxpool": False}
+    assert env == {"id": "ALE/Pong-v5", "preset": "atari", "kwargs": {**kwargs, "img_height": 42, "img_width": 42}}
+
+
+def test_policies_of_a_world_have_the_settings_of_the_experiment() -> None:
+    spec = spec_of(
+        "a:\n  run: PPO\n  env: lab.worlds.Chase\n  stop: {policy_reward_mean/p0: 3}\n  config:\n    lr: 0.1\n"
+        "    env_config: {size: 4}\n    num_workers: 0\n    multiagent:\n"
+        "      policies: {p0: [null, null, null, {}], p1: }\n"
+        "      policy_mapping_fn: {type: lab.worlds.mapping}\n      policies_to_train: [p0]\n"
+    )
+    assert spec["env"] == {"world": "lab.worlds:Chase", "kwargs": {"size": 4}}
+    assert (spec["mapping"], spec["train"]) == ("lab.worlds:mapping", ["p0"])
+    assert spec["stop"] == {"policies/p0/episode_return_mean": 3}
+    assert spec["policies"]["p0"] == spec["policies"]["p1"]
+    assert spec["policies"]["p0"]["config"]["lr"] == 0.1
+    assert spec["config"]["num_workers"] == 0
+    assert "lr" not in spec["config"]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("a: {run: PPOO, env: CartPole-v1}", "a.run: unknown algorithm 'PPOO'; did you mean 'ppo'?"),
+        ("a: {run: IQL, env: CartPole-v1}", "a.run: settings of IQL are not translated"),
+        ("a: {run: QMIX, env: CartPole-v1}", "a.env: 'CartPole-v1' has one agent or was registered by code"),
+        (
+            "a: {run: PPO, env: ray.rllib.examples.env.x.X}",
+            "X is an env of RLlib's own, which is not here",
+        ),
+        ("a: {run: PPO, env: corridor}", "a.env: 'corridor' was registered by code"),
+        ("a: {run: PPO, env: CartPole-v1, stpo: {}}", "a.stpo: unknown key 'stpo'; did you mean 'stop'?"),
+        ("CartPole-v1: {n_timesteps: 9}", "is a file of rl-zoo3: say for which env, by --env; there are: CartPole-v1"),
+        ("a: {algorithm: ppo}", "is no file of RLlib"),
+        ("a: {run: PPO, env: CartPole-v1, stop: {episode_reward_mean: x}}", "must be a number, not 'x'"),
+        ("a: {run: PPO, env: CartPole-v1, config: {lr: {grid_search: []}}}", "grid_search needs a list of values"),
+        ("a: {run: PPO, env: CartPole-v1, config: {num_workers: x}}", "a value is not of RLlib's kind"),
+    ],
+)
+def test_what_cannot_be_translated_is_refused_by_name(written: str, said: str) -> None:
+    (problem,) = problems(written)
+    assert said in problem
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.sampled_from(["auto", "x.y", ""]),
+    lambda below: st.lists(below, max_size=2) | st.dictionaries(st.sampled_from(["type", "a"]), below, max_size=2),
+    max_leaves=4,
+)
+KEYS = sorted(known_settings() | {*ELSEWHERE, "model", "replay_buffer_config", "optimization"})
+
+
+@given(
+    run=st.sampled_from(sorted(default_table()["rllib"]["1.13"].keys() - {"all"})),
+    config=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4) | VALUES,
+    rest=st.dictionaries(st.sampled_from(["stop", "env", "num_samples", "checkpoint_config", "max_failures"]), VALUES),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_values_are_translated_or_refused(run: str, config: Any, rest: dict[str, Any]) -> None:
+    data = {"a": {"env": "CartPole-v1", **rest, "run": run, "config": config}}
+    try:
+        text = text_in_yaml(translate_rllib(data), "theirs.yaml", lambda _: 1)
+    except Refusal:
+        return
+    assert parse_document(text).data.keys() == {"a"}

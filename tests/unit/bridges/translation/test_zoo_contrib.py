@@ -1,0 +1,32 @@
+"""Settings of sb3-contrib's algorithms and of hindsight replay have meanings, registered algorithms or not."""
+
+from __future__ import annotations
+
+from rlrun.bridges.translation.meanings import Source, meaning_of
+from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.sb3_settings import CONVERSIONS
+from rlrun.bridges.translation.settings import translate_settings
+from rlrun.bridges.translation.theirs import Theirs
+
+
+def test_goals_of_hindsight_are_a_share_of_relabelled_rows() -> None:
+    written = {"replay_buffer_class": "HerReplayBuffer", "replay_buffer_kwargs": "dict(n_sampled_goal=3)"}
+    theirs = Theirs(Source("sb3", (2, 8), "sac"), lambda _: True, written, {})
+    translate_settings(theirs, CONVERSIONS)
+    assert theirs.ours["config.replay.hindsight"].value == {"strategy": "future", "share": 0.75}
+    assert not theirs.remarks, "all settings of hindsight are used"
+    old = Theirs(theirs.source, lambda _: True, {"n_sampled_goal": 1, "goal_selection_strategy": "final"}, {})
+    translate_settings(old, CONVERSIONS)
+    assert old.ours["config.replay.hindsight"].value == {"strategy": "final", "share": 0.5}
+    without = Theirs(theirs.source, lambda _: False, written, {})
+    translate_settings(without, CONVERSIONS)
+    assert without.remarks[0] == (
+        "replay_buffer_class",
+        "this algorithm has no hindsight; those with a replay have it as `replay.hindsight`",
+        Harm.LEARNING,
+    )
+
+
+def test_the_divergence_that_ends_epochs_of_ppo_bounds_a_step_of_trpo() -> None:
+    names = [meaning_of("target_kl", Source("sb3", (2, 8), run), lambda _: True) for run in ("ppo", "trpo")]
+    assert [found and found.path for found in names] == ["config.kl_target", "config.max_kl"]

@@ -1,0 +1,72 @@
+"""A Ray that does not come up in its time is started again, and given up in words."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from rlrun.engine.actors import private_ray
+from rlrun.engine.messages.errors import EnvironmentUnusable
+
+TIMED_OUT = Exception(
+    "The current node timed out during startup. This could happen because some of the raylet failed to startup or the "
+    "GCS has become overloaded."
+)
+"""What Ray raises after 30 seconds, which no test waits for."""
+
+
+class StartedRays:
+    """Stands for `ray.init`: each call fails with the next of the failures, if there is one left."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.folders: list[Path] = []
+
+    def __call__(self, *, _temp_dir: str, **_settings: Any) -> None:
+        self.folders.append(Path(_temp_dir).parent)
+        if self.failures:
+            raise self.failures.pop(0)
+
+
+@pytest.fixture
+def rays(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartedRays]:
+    """Rays that fail as a test's parameter says."""
+    started = StartedRays(*request.param)
+    monkeypatch.setattr(ray, "init", started)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "mine")
+    yield started
+    private_ray.stop()
+    assert not any(folder.exists() for folder in started.folders)
+
+
+@pytest.mark.parametrize("rays", [[TIMED_OUT]], indirect=True)
+def test_a_ray_that_is_late_is_started_again_and_said_so(rays: StartedRays) -> None:
+    told: list[str] = []
+    private_ray.start(1, 2**27, quiet=True, say=told.append)
+    assert told == [
+        "Ray did not come up on this machine (The current node timed out during startup), as on a busy machine: "
+        "trying again"
+    ]
+    assert len(set(rays.folders)) == 2
+
+
+@pytest.mark.parametrize("rays", [[TIMED_OUT] * 3], indirect=True)
+def test_a_ray_that_never_comes_up_is_given_up_in_words(rays: StartedRays) -> None:
+    with pytest.raises(EnvironmentUnusable, match="3 times: see that the machine is less busy") as told:
+        private_ray.start(1, 2**27, quiet=True, say=[].append)
+    assert told.value.exit_code == 6
+    assert len(rays.folders) == 3
+
+
+@pytest.mark.parametrize(
+    "rays", [[ValueError("too little memory")], [OSError(errno.ENOSPC, "too little left")]], indirect=True
+)
+def test_other_failures_are_what_they_were_and_ray_is_not_asked_again(rays: StartedRays) -> None:
+    with pytest.raises((ValueError, OSError), match="too little"):
+        private_ray.start(1, 2**27, quiet=True)
+    assert len(rays.folders) == 1

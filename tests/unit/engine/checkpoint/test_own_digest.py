@@ -1,0 +1,57 @@
+"""Files that hold their own digest: what was altered is noticed, what earlier versions wrote is believed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlrun.engine.checkpoint.own_digest import (
+    MAX_BYTES,
+    json_with_digest,
+    read_unaltered,
+    with_new_digest,
+    without_digest,
+    yaml_with_digest,
+)
+
+DATA = {"name": "a", "steps": 12, "zeros": "0" * 64}
+FILES = {"JSON": json_with_digest(DATA), "YAML": yaml_with_digest("name: a\nsteps: 12\n")}
+
+
+@pytest.mark.parametrize("raw", FILES.values(), ids=list(FILES))
+def test_whatever_bit_of_the_data_is_altered_is_noticed(tmp_path: Path, raw: bytes) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(raw)
+    assert read_unaltered(file) == raw
+    for place in range(len(b'{\n  "sha256": "'), len(raw)):
+        altered = bytearray(raw)
+        altered[place] ^= 1
+        for data in (bytes(altered), raw[:place]):
+            file.write_bytes(data)
+            with pytest.raises(ValueError, match="it was altered"):
+                read_unaltered(file)
+
+
+def test_what_was_written_is_what_is_read() -> None:
+    assert {**json.loads(FILES["JSON"]), "sha256": ""} == {"sha256": "", **DATA}
+    assert without_digest(FILES["YAML"].decode()) == without_digest("name: a\nsteps: 12\n") == "name: a\nsteps: 12\n"
+
+
+def test_a_file_without_a_digest_is_believed_and_one_that_was_changed_on_purpose_gets_a_new_one(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text('{"name": "a"}')
+    assert read_unaltered(file) == with_new_digest(file.read_bytes()) == b'{"name": "a"}'
+    file.write_bytes(with_new_digest(FILES["JSON"].replace(b"12", b"13")))
+    assert json.loads(read_unaltered(file))["steps"] == 13
+
+
+def test_a_file_of_gigabytes_and_a_folder_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    with file.open("wb") as sparse:
+        sparse.truncate(10**11)
+    with pytest.raises(ValueError, match=f"longer than {MAX_BYTES:,} bytes"):
+        read_unaltered(file)
+    with pytest.raises(ValueError, match="it is a directory"):
+        read_unaltered(tmp_path)

@@ -1,0 +1,80 @@
+import math
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlrun.engine.checkpoint import plain_yaml
+from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(plain)
+def test_plain_data_comes_back_exactly(data: Any) -> None:
+    assert load_plain_yaml(dump_plain_yaml({"data": data})) == {"data": data}
+
+
+@pytest.mark.parametrize(
+    "text", ["1e-4", "on", "no", "1_000", "0o17", "0x1F", ".5", "1.", "+1e5", "~", "2024-01-01", "1:30"]
+)
+def test_a_string_that_some_reader_would_take_for_something_else_is_quoted(text: str) -> None:
+    assert f"'{text}'" in dump_plain_yaml({"x": text})
+
+
+def test_a_float_reads_as_a_float_in_both_versions_of_yaml() -> None:
+    assert dump_plain_yaml({"lr": 1e-5, "bound": math.inf}) == "lr: 1.0e-05\nbound: .inf\n"
+
+
+def test_a_list_in_two_places_is_written_out_twice() -> None:
+    twice = [1, 2]
+    assert "&" not in dump_plain_yaml({"a": twice, "b": twice})
+
+
+def test_keys_keep_their_order() -> None:
+    assert list(load_plain_yaml(dump_plain_yaml({"b": 1, "a": 2}))) == ["b", "a"]
+
+
+def test_objects_are_not_written() -> None:
+    with pytest.raises(ValueError, match="only plain data"):
+        dump_plain_yaml({"x": object()})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &x [1]\nb: *x", "references and tags"),
+        ("!!python/object/apply:os.system ['true']", "references and tags"),
+        ("a: [", "expected"),
+        ("[" * 1_000_000, "nested more than 60 deep"),
+        ("x" * 4_000_001, "longer than"),
+    ],
+    ids=["alias", "python tag", "torn", "deep", "long"],
+)
+def test_anything_but_plain_data_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_plain_yaml(text)
+
+
+def test_more_keys_and_values_than_are_read_within_seconds_are_neither_read_nor_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plain_yaml, "MAX_SCALARS", 8)
+    data = {"a": [1, 2, None], "b": {"c": "", "d": []}}
+    assert load_plain_yaml(dump_plain_yaml(data)) == data
+    with pytest.raises(ValueError, match=r"more than 300,000 keys and values"):
+        dump_plain_yaml({**data, "e": {}})
+    with pytest.raises(ValueError, match=r"more than 300,000 keys and values"):
+        load_plain_yaml(f"{dump_plain_yaml(data)}e: {{}}\n")
+
+
+def test_other_readers_understand_it_too() -> None:
+    data = {"lr": 1e-4, "name": "on", "hiddens": [64, 64], "none": None}
+    assert yaml.safe_load(dump_plain_yaml(data)) == data

@@ -1,0 +1,150 @@
+"""Steps, transitions and sequences of a data set are those of its episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlrun.engine.datasets.data_set import DataSet
+from rlrun.engine.datasets.transitions import Sequences, Steps, Transitions, returns_to_go
+from rlrun.engine.datasets.writer import SetWriter
+
+Ending = Literal["terminated", "truncated", "both", "cut"]
+
+
+def written(folder: Path, episodes: Sequence[tuple[int, Ending]], rows_per_file: int = 100, sign: int = 1) -> DataSet:
+    """A set in which the observation of step t of episode e is 100 e + t, its reward 10 e + t and its action t % 3.
+
+    Rewards have the given sign.
+    """
+    with SetWriter(folder, Box(0, 1e6, (1,)), Discrete(3), rows_per_file=rows_per_file) as writer:
+        for number, (length, ending) in enumerate(episodes):
+            last = np.arange(length) == length - 1
+            writer.add_episode(
+                {
+                    "obs": (100.0 * number + np.arange(length + 1, dtype=np.float32))[:, None],
+                    "actions": np.arange(length) % 3,
+                    "rewards": sign * (10.0 * number + np.arange(length)),
+                    "terminateds": last & (ending in ("terminated", "both")),
+                    "truncateds": last & (ending in ("truncated", "both")),
+                }
+            )
+    return DataSet(folder)
+
+
+def test_a_steps_next_observation_is_of_its_own_episode(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(2, "terminated"), (1, "truncated"), (3, "cut")])
+    found = Transitions(data, gamma=0.5).gather(np.arange(6))
+    assert found["obs"][:, 0, 0].tolist() == [0, 1, 100, 200, 201, 202]
+    assert found["next_obs"][:, 0, 0].tolist() == [1, 2, 101, 201, 202, 203]
+    assert found["rewards"][:, 0].tolist() == [0, 1, 10, 20, 21, 22]
+    assert found["actions"][:, 0].tolist() == [0, 1, 0, 0, 1, 2]
+
+
+def test_next_actions_are_those_of_the_next_observations_and_none_follows_an_episode(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(3, "terminated"), (2, "truncated")])
+    found = Transitions(data, gamma=0.5, further=("next_actions", "returns")).gather(np.arange(5))
+    assert found["next_valid"][:, 0].tolist() == [True, True, False, True, False]
+    assert found["next_actions"][:, 0][found["next_valid"][:, 0]].tolist() == [1, 2, 1]
+    assert found["returns"][:, 0].tolist() == [1.0, 2.0, 2.0, 10 + 5.5, 11.0]
+
+
+@pytest.mark.parametrize("ending", ["truncated", "cut"])
+def test_returns_of_negative_rewards_that_went_on_are_warned_of_with_the_name_of_the_set(
+    tmp_path: Path, ending: Ending
+) -> None:
+    data = written(tmp_path / "costly", [(3, "terminated"), (2, ending)], sign=-1)
+    with pytest.warns(UserWarning, match=r"costly: episodes with negative returns do not terminate, .*calibrated"):
+        Transitions(data, gamma=0.5, further=("returns",)).gather(np.arange(5))
+
+
+def test_returns_are_not_warned_of_where_rewards_are_positive_or_episodes_terminate(tmp_path: Path) -> None:
+    ended = written(tmp_path / "ended", [(3, "terminated"), (2, "both")], sign=-1)
+    positive = written(tmp_path / "positive", [(3, "truncated"), (2, "cut")])
+    for data in (ended, positive):  # a warning is an error in tests
+        Transitions(data, gamma=0.5, further=("returns",)).gather(np.arange(5))
+    costly = written(tmp_path / "costly", [(3, "truncated")], sign=-1)
+    Transitions(costly, gamma=0.5, n_step=None).gather(np.arange(3))  # which bootstraps
+
+
+def test_truncated_and_cut_tails_bootstrap_and_terminated_ones_do_not_even_with_both_flags(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(1, "terminated"), (1, "truncated"), (1, "both"), (1, "cut")])
+    assert Transitions(data, gamma=0.5).gather(np.arange(4))["discounts"][:, 0].tolist() == [0, 0.5, 0, 0.5]
+
+
+def test_a_return_is_the_sum_to_the_end_and_bootstraps_from_the_final_observation(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(3, "truncated"), (2, "terminated")])
+    found = Transitions(data, gamma=0.5, n_step=None).gather(np.arange(5))
+    assert found["rewards"][:, 0].tolist() == [1.0, 2.0, 2.0, 10 + 5.5, 11.0]
+    assert found["discounts"][:, 0].tolist() == [0.125, 0.25, 0.5, 0, 0]
+    assert found["next_obs"][:, 0, 0].tolist() == [3, 3, 3, 102, 102]
+
+
+def test_rewards_are_clipped_before_they_are_summed(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(3, "terminated")])
+    assert Transitions(data, gamma=1.0, n_step=3, clip_rewards=1.0).gather(np.arange(3))["rewards"][0, 0] == 2
+    assert returns_to_go(data, 1.0, 1.0).tolist() == [2, 2, 1, 0]
+
+
+@settings(max_examples=15)
+@given(
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=5),
+    n_step=st.integers(1, 5),
+    rows_per_file=st.integers(1, 9),
+    ending=st.sampled_from(["terminated", "truncated", "both", "cut"]),
+)
+def test_n_step_transitions_are_those_of_a_loop_over_episodes(
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[int], n_step: int, rows_per_file: int, ending: Ending
+) -> None:
+    data = written(tmp_path_factory.mktemp("data") / "set", [(n, ending) for n in lengths], max(rows_per_file, 8))
+    found = Transitions(data, gamma=0.5, n_step=n_step).gather(np.arange(data.num_steps))
+    expected = []
+    for episode, length in enumerate(lengths):
+        for t in range(length):
+            steps = min(n_step, length - t)
+            total = sum(0.5**j * (10 * episode + t + j) for j in range(steps))
+            is_terminal = ending in ("terminated", "both") and t + steps == length
+            expected.append([total, 0 if is_terminal else 0.5**steps, 100 * episode + t + steps])
+    columns = [found["rewards"][:, 0], found["discounts"][:, 0], found["next_obs"][:, 0, 0]]
+    np.testing.assert_array_equal(np.stack(columns, 1), np.array(expected, np.float32))
+
+
+def test_sequences_cover_each_step_once_from_the_starts_of_episodes(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(5, "terminated"), (2, "truncated")])
+    sequences = Sequences(data, length=3)
+    found = sequences.gather(np.arange(len(sequences)))
+    assert found["obs"][..., 0].tolist() == [[0, 1, 2], [3, 4, 0], [100, 101, 0]]
+    assert found["valid"].tolist() == [[True] * 3, [True, True, False], [True, True, False]]
+    assert found["episode_starts"].tolist() == [[True, False, False], [False] * 3, [True, False, False]]
+    assert found["episode_steps"].tolist() == [[0, 1, 2], [3, 4, 0], [0, 1, 0]]
+    assert found["terminateds"].tolist() == [[False] * 3, [False, True, False], [False] * 3]
+
+
+def test_burn_in_precedes_a_sequence_and_is_not_learned_from(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(4, "terminated")])
+    found = Sequences(data, length=2, burn_in=1).gather(np.arange(2))
+    assert found["obs"][..., 0].tolist() == [[0, 0, 1], [1, 2, 3]]
+    assert found["valid"].tolist() == [[False, True, True]] * 2
+    assert found["episode_starts"].tolist() == [[False, True, False], [False] * 3]
+
+
+def test_sequences_begin_at_every_step_with_a_stride_of_1(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(3, "terminated"), (1, "terminated")])
+    sequences = Sequences(data, length=2, stride=1)
+    found = sequences.gather(np.arange(len(sequences)))
+    assert found["obs"][..., 0].tolist() == [[0, 1], [1, 2], [2, 0], [100, 0]]
+
+
+def test_steps_are_read_without_their_successors(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(2, "terminated"), (2, "cut")])
+    found = Steps(data).gather(np.array([3, 0]))
+    assert sorted(found) == ["actions", "obs", "valid"]
+    assert found["obs"][..., 0].tolist() == [[101], [0]]
+    assert found["valid"].all()

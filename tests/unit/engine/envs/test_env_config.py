@@ -1,0 +1,101 @@
+"""What may stand under `env` in a spec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlrun.engine.envs.env_config import EnvConfig, WrapperConfig
+from rlrun.engine.messages.errors import SpecError
+
+
+def test_a_bare_string_is_an_id() -> None:
+    assert EnvConfig.parse("CartPole-v1") == EnvConfig(id="CartPole-v1")
+
+
+def test_wrappers_are_strings_or_mappings() -> None:
+    config = EnvConfig.parse({"id": "a:B", "wrappers": ["ClipReward", {"id": "c:D", "kwargs": {"n": [1, 2]}}]})
+    assert config.wrappers == (WrapperConfig(id="ClipReward"), WrapperConfig(id="c:D", kwargs={"n": [1, 2]}))
+    assert EnvConfig.parse(config.to_data()) == config
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"id": "x", "max_episode_steps": 0}, "env.max_episode_steps: must be a whole number > 0 or null, not 0"),
+        ({"id": "x", "backend": "lop"}, "env.backend: must be 'auto' or 'vector' or 'loop' or 'envpool', not 'lop'"),
+        ({"id": "x", "kwarg": {}}, "env.kwarg: unknown key 'kwarg'; did you mean 'kwargs'?"),
+        ({"kwargs": {}}, "env.id: is missing"),
+        ({"id": "x", "wrappers": ["a"], "backend": "envpool"}, "env: wrappers go around single environments"),
+        ({"id": "x", "reset_options": {"a": 1}, "backend": "vector"}, "env: reset_options are for"),
+        (
+            {"id": "x", "reset_options": {"a": 1}, "backend": "envpool"},
+            "env: reset_options are for",
+        ),
+        ({"id": "x", "wrappers": [3]}, "env.wrappers.0: must be a mapping"),
+    ],
+)
+def test_mistakes_are_named(data: Any, said: str) -> None:
+    with pytest.raises(SpecError) as raised:
+        EnvConfig.parse(data, path="env")
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(("typo", "meant"), [("externl", "external"), ("wrld", "world"), ("idd", "id")])
+def test_a_typo_in_the_key_that_says_which_env_it_is_gets_one_message(typo: str, meant: str) -> None:
+    with pytest.raises(SpecError) as raised:
+        EnvConfig.parse({typo: "CartPole-v1", "kwargs": {}}, path="env")
+    assert str(raised.value) == f"env.{typo}: unknown key '{typo}'; did you mean '{meant}'?"
+
+
+@pytest.mark.parametrize("data", [{"world": None}, {"world": "a:b", "pettingzoo": "c"}])
+def test_a_world_is_named_by_exactly_one_of_three_settings(data: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match="say which world, by one of the three"):
+        EnvConfig.parse(data)
+
+
+@pytest.mark.parametrize("data", [{"world": "my_lab:make"}, {"pettingzoo": "mpe2.simple_v3"}])
+def test_a_world_of_many_agents_is_called_by_what_names_it(data: dict[str, str]) -> None:
+    config = EnvConfig.parse(data)
+    assert (config.id, config.has_many_agents) == (next(iter(data.values())), True)
+    assert not EnvConfig(id="CartPole-v1").has_many_agents
+
+
+@pytest.mark.parametrize(
+    ("data", "foreign"),
+    [
+        ({"world": "a:b", "id": "CartPole-v1"}, "id"),
+        ({"world": "a:b", "backend": "loop"}, "backend"),
+        ({"pettingzoo": "a.b", "reset_options": {}}, "reset_options"),
+        ({"pettingzoo": "a.b", "preset": "atari"}, "preset"),
+        ({"id": "CartPole-v1", "clock": "parallel"}, "clock"),
+    ],
+)
+def test_a_setting_of_the_other_kind_of_env_is_refused_next_to_what_else_is_wrong(
+    data: dict[str, Any], foreign: str
+) -> None:
+    with pytest.raises(SpecError) as raised:
+        EnvConfig.parse({**data, "max_replay_s": -1}, path="env")
+    key, other = raised.value.problems
+    assert (key.path, other.path) == (f"env.{foreign}", "env.max_replay_s")
+    assert key.message.startswith(f"unknown key '{foreign}'; ")
+    assert f" {foreign}," not in key.message
+
+
+def test_a_tasks_reset_options_are_for_envs_with_one_agent() -> None:
+    with pytest.raises(SpecError, match="a world's reset takes no options"):
+        EnvConfig.parse({"world": "a:b", "tasks": [{"reset_options": {"low": 1}}]})
+
+
+@pytest.mark.parametrize("data", [{"id": "a"}, {"world": "a:b"}])
+def test_evaluation_kwargs_stand_on_top_of_kwargs(data: dict[str, str]) -> None:
+    config = EnvConfig.parse({**data, "kwargs": {"n": 1, "m": 2}, "evaluation_kwargs": {"n": 3}})
+    assert config.in_evaluation().kwargs == {"n": 3, "m": 2}
+
+
+def test_a_world_survives_the_way_through_plain_data_which_holds_the_settings_of_its_kind() -> None:
+    config = EnvConfig(pettingzoo="mpe2.simple_v3", wrappers=("a:B",), clock="per_agent", max_episode_steps=3)
+    assert EnvConfig.parse(config.to_data()) == config
+    assert not {"id", "preset", "backend", "reset_options"} & config.to_data().keys()
+    assert not {"world", "pettingzoo", "clock"} & EnvConfig(id="a").to_data().keys()

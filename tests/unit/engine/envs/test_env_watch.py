@@ -1,0 +1,172 @@
+"""Whoever waits for an env's own code is told what it waits for, and can end the wait."""
+
+from __future__ import annotations
+
+import gc
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.engine.envs import env_watch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_watch import StepTimeout, Watched, hangs_fail_after, interrupt_wanted
+from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.make import make_vector_env
+from rlrun.engine.envs.vector_env import EnvError, close_or_warn
+from rlrun.engine.rollout.evaluation import evaluate
+
+HANGS = f"{__name__}:hangs"
+
+
+def still() -> list[EpisodePlace]:
+    """Returns the places of an env that never moves on."""
+    return [EpisodePlace(2, 33, 4)]
+
+
+def hangs() -> Any:
+    """Makes no env."""
+    time.sleep(600)
+
+
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(env_watch, "POLL_S", 0.02)
+    yield
+    interrupt_wanted.clear()
+
+
+def test_steps_that_hang_are_told_with_their_place_and_fail(capfd: pytest.CaptureFixture[str]) -> None:
+    told = r"^env x: worker 0: took no step within 0.1 s \(worker_timeout_s\)$"
+    with hangs_fail_after(0.1), pytest.raises(StepTimeout, match=told), Watched("env x: worker 0", still):
+        time.sleep(600)
+    err = capfd.readouterr().err
+    assert "env x: worker 0: has taken no step for 0 s (episode 2 with seed 33, step 4); it is in" in err
+    assert "time.sleep(600)" in err
+
+
+def test_steps_that_come_may_take_as_long_as_they_like_together() -> None:
+    steps = iter(range(1_000_000))
+    with hangs_fail_after(0.2), Watched("env x: worker 0", lambda: [EpisodePlace(0, 0, next(steps))]):
+        time.sleep(1)
+
+
+def test_the_innermost_is_watched_and_what_is_around_it_has_its_time_anew() -> None:
+    with hangs_fail_after(0.5), Watched("outer", still):
+        with pytest.raises(StepTimeout, match=r"^inner took more than 0.5 s \(worker_timeout_s\)$"), Watched("inner"):
+            time.sleep(600)
+        began = time.monotonic()
+        with pytest.raises(StepTimeout, match=r"^outer: took no step within"):
+            time.sleep(600)
+        assert time.monotonic() - began >= 0.4  # counted from a little before
+
+
+def test_a_signal_that_comes_when_the_code_has_ended_does_nothing() -> None:
+    late = Watched("late", still)
+    with hangs_fail_after(60), late:
+        pass
+    late.end_step()
+    signal.raise_signal(signal.SIGALRM)
+
+
+def test_what_hangs_ends_soon_once_the_user_wants_the_end_also_before_it_is_told(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(env_watch, "INTERRUPT_S", 0.1)
+    interrupt_wanted.set()
+    with pytest.raises(KeyboardInterrupt), Watched("env x: worker 0", still):
+        time.sleep(600)
+    assert "env x: worker 0: has taken no step for 0 s" in capfd.readouterr().err
+
+
+def test_on_another_thread_it_is_told_and_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(env_watch, "NOTICE_S", 0.0)
+    goes_on, err = threading.Event(), ""
+
+    def step() -> None:
+        with hangs_fail_after(0.01), Watched("env x: making it"):
+            goes_on.wait(60)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    while "env x: making it has taken 0 s; it is in" not in err:
+        err += capfd.readouterr().err
+        time.sleep(0.01)
+    goes_on.set()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_nothing_keeps_an_env_alive_that_was_watched() -> None:
+    class Env:
+        def places(self) -> list[EpisodePlace]:
+            return still()
+
+    env: Any = Env()
+    kept = weakref.ref(env)
+    with Watched("done", env.places):
+        pass
+    del env
+    deadline = time.monotonic() + 60
+    while kept() is not None and time.monotonic() < deadline:  # the thread may be looking just now
+        gc.collect()
+        time.sleep(0.01)
+    assert kept() is None
+
+
+def test_what_hears_no_signal_ends_with_its_process() -> None:
+    code = """
+from rlrun.engine.envs import env_watch
+env_watch.POLL_S = env_watch.GRACE_S = 0.1
+with env_watch.hangs_fail_after(0.1), env_watch.Watched("env x: closing it"):
+    while True:
+        try:
+            import time; time.sleep(600)
+        except Exception:
+            pass
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 4, done.stderr
+    assert "env x: closing it: it hangs and cannot be ended, so the process ends; `rlrun resume`" in done.stderr
+
+
+def test_an_env_that_cannot_be_made_is_given_up() -> None:
+    told = rf"env {HANGS} raised in its factory \(worker 0, env 0\):\n(.|\n)*making it \(.*\) took more than 0.1 s"
+    with hangs_fail_after(0.1), pytest.raises(EnvError, match=told):
+        make_vector_env(EnvConfig(id=HANGS), 2, EpisodeSeeds(0, 0))
+
+
+def test_an_env_that_does_not_close_is_given_up_with_a_warning() -> None:
+    told = re.escape("env x: closing it (worker 0) took more than 0.1 s (worker_timeout_s)")
+    with hangs_fail_after(0.1), pytest.warns(UserWarning, match=told):
+        close_or_warn(hangs, "x", "worker 0")
+
+
+class HangsInEvaluation:
+    """A policy for CartPole that never answers."""
+
+    def begin_episodes(self, starts: Any) -> None:
+        """Has no memory."""
+
+    def take_rewards(self, rewards: Any) -> None:
+        """Needs no rewards."""
+
+    def actions(self, observations: Any, generator: np.random.Generator | None, acts: Any = None) -> Any:
+        """Never returns."""
+        hangs()
+
+
+def test_an_evaluation_that_hangs_is_given_up() -> None:
+    told = r"^env CartPole-v1: evaluation: took no step within 0.1 s \(worker_timeout_s\)$"
+    with hangs_fail_after(0.1), pytest.raises(StepTimeout, match=told):
+        evaluate({"default": HangsInEvaluation()}, EnvConfig(id="CartPole-v1"), 1, seed=0)

@@ -1,0 +1,240 @@
+"""Vector envs that others wrote: what their infos say of an env slot, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+from gymnasium.vector import AutoresetMode
+
+from rlrun.engine.envs.action_masks import MaskedVectorEnv
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.gymnasium_vector_env import slot_info
+from rlrun.engine.envs.make import make_vector_env, spaces_of
+from rlrun.engine.envs.vector_env import EnvError, VectorEnv
+from rlrun.engine.messages.errors import EnvironmentUnusable
+
+SEEDS = EpisodeSeeds(0, worker_index=1)
+ENV_ID = "rlrun-tests/Native-v0"
+
+
+class Native(gymnasium.vector.VectorEnv[Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Ends env slot 1 at every third step and disobeys the rule at the row after: it pays and says things there."""
+
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+    shape = (2,)
+    choice: float = 0
+    shown_envs = rewarded = 2
+
+    def __init__(self, num_envs: int, max_episode_steps: int = 0) -> None:
+        self.num_envs = num_envs
+        self.single_observation_space = Dict(a=Box(-1.0, 1.0, (2,)), b=Discrete(3))
+        self.single_action_space = Discrete(2)
+        self.seeds: list[int] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.elapsed = 0
+        self.seeds.append(seed or 0)
+        return self.observations(), {}
+
+    def step(self, actions: Any) -> Any:
+        self.elapsed += 1
+        ended = np.array([False, self.elapsed % 3 == 0])
+        infos = {
+            "score": np.array([5.0, 6.0]),
+            "_score": np.array([False, True]),
+            "episode": {"r": np.array([1.0, 2.0]), "_r": np.array([False, True])},
+            "_episode": np.array([False, True]),
+        }
+        return self.observations(), np.ones(self.rewarded, np.float32), ended, np.zeros(2, bool), infos
+
+    def observations(self) -> Any:
+        return {"a": np.zeros((self.shown_envs, *self.shape)), "b": [self.choice] * self.num_envs}
+
+
+class SameStep(Native):
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+
+class Undeclared(Native):
+    metadata: dict[str, Any] = {}  # noqa: RUF012
+
+
+class WrongShape(Native):
+    shape = (3,)
+
+
+class NoNumber(Native):
+    """Pays env slot 1 no number in its second step."""
+
+    def step(self, actions: Any) -> Any:
+        observations, rewards, *others = super().step(actions)
+        rewards[1] = float("nan") if self.elapsed == 2 else 1.0
+        return observations, rewards, *others
+
+
+class Other(Native):
+    """Returns something else in the place of one part of its second step."""
+
+    def __init__(self, num_envs: int, part: int, value: Any) -> None:
+        super().__init__(num_envs)
+        self.part, self.value = part, value
+
+    def step(self, actions: Any) -> Any:
+        result = list(super().step(actions))
+        if self.elapsed == 2:
+            result[self.part] = self.value
+        return tuple(result)
+
+
+class Masked(Native):
+    """Forbids one action in each env slot, in turns."""
+
+    def action_masks(self) -> list[list[bool]]:
+        return [[(self.elapsed + slot) % 2 == action for action in range(2)] for slot in range(self.num_envs)]
+
+
+class Raising(Native):
+    def step(self, actions: Any) -> Any:
+        raise RuntimeError("the simulator is gone")
+
+
+@pytest.fixture
+def registered(request: pytest.FixtureRequest) -> Iterator[VectorEnv]:
+    """Makes the vector env that a test names, two env slots of it."""
+    gymnasium.register(ENV_ID, vector_entry_point=request.param)
+    try:
+        yield make_vector_env(EnvConfig(id=ENV_ID), 2, SEEDS)
+    finally:
+        del gymnasium.registry[ENV_ID]
+
+
+@pytest.mark.parametrize("registered", [Native], indirect=True)
+def test_the_rule_is_held_and_only_last_infos_are_given(registered: VectorEnv) -> None:
+    observations = registered.reset()
+    assert (observations["a"].dtype, observations["b"].dtype) == (np.float32, np.int64)
+    steps = [registered.step(np.array([0, 1])) for _ in range(5)]
+    assert [step[1].tolist() for step in steps] == [[1.0, 1.0]] * 3 + [[1.0, 0.0], [1.0, 1.0]]
+    assert [step[2].tolist() for step in steps] == [[False, step == 2] for step in range(5)]
+    last = {1: {"score": 6.0, "episode": {"r": 2.0}}}
+    assert [step[4] for step in steps] == [{}, {}, last, {}, {}]
+    assert [place.length for place in registered.places()] == [5, 1]
+
+
+@pytest.mark.parametrize("made", [SameStep, Undeclared])
+def test_another_autoreset_rule_is_refused(made: type[Native]) -> None:
+    gymnasium.register(ENV_ID, vector_entry_point=made)
+    with pytest.raises(EnvironmentUnusable, match="does not declare that it autoresets on the next step; use backend"):
+        make_vector_env(EnvConfig(id=ENV_ID), 2, SEEDS)
+    del gymnasium.registry[ENV_ID]
+
+
+@pytest.mark.parametrize("registered", [Masked], indirect=True)
+def test_masks_of_the_method_action_masks_stand_beside_its_observations(registered: VectorEnv) -> None:
+    assert isinstance(registered, MaskedVectorEnv)
+    assert registered.observation_space["action_mask"] == MultiBinary(2)
+    assert spaces_of(EnvConfig(id=ENV_ID)).observation == registered.observation_space
+    shown = [registered.reset(), registered.step(np.array([0, 1]))[0]]
+    assert [seen["action_mask"].tolist() for seen in shown] == [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+    assert shown[0]["observation"].keys() == {"a", "b"}
+
+
+@pytest.mark.parametrize("registered", [WrongShape], indirect=True)
+def test_observations_of_another_shape_are_refused(registered: VectorEnv) -> None:
+    with pytest.raises(EnvError, match=r"observations at 'a' have shape \(2, 3\), but their space has \(2, 2\)"):
+        registered.reset()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"shape": (1,)}, r"observations at 'a' have shape \(2, 1\), but their space has \(2, 2\)"),
+        ({"shown_envs": 1}, r"observations at 'a' have shape \(1, 2\), but their space has \(2, 2\)"),
+        ({"choice": 0.5}, "observations at 'b' have dtype float64, but their space has int64"),
+        ({"observations": dict}, "the observations must be a dict of arrays: a, b"),
+        ({"rewarded": 1}, r"rewards have shape \(1,\), not \(2,\)"),
+    ],
+)
+@pytest.mark.parametrize("registered", [Native], indirect=True)
+def test_what_changes_its_form_at_a_step_is_refused(registered: VectorEnv, change: dict[str, Any], said: str) -> None:
+    registered.reset()
+    registered.step(np.array([0, 1]))
+    vars(registered._env).update(change)  # type: ignore[attr-defined]
+    with pytest.raises(
+        EnvError, match=r"returned from step\(\) what it may not \(worker 1, env 0, .*, step \d\): .*" + said
+    ):
+        registered.step(np.array([0, 1]))
+
+
+@pytest.mark.parametrize("registered", [NoNumber], indirect=True)
+def test_a_reward_that_is_no_number_is_refused_with_its_place(registered: VectorEnv) -> None:
+    registered.reset()
+    registered.step(np.array([0, 1]))
+    seed = SEEDS.seed(1, 0)
+    told = rf"\(worker 1, env 1, episode 0 with seed {seed}, step 2\): the reward must be a finite number, not nan"
+    with pytest.raises(EnvError, match=told):
+        registered.step(np.array([0, 1]))
+
+
+@pytest.mark.parametrize("registered", [Raising], indirect=True)
+def test_its_errors_show_their_traceback(registered: VectorEnv) -> None:
+    registered.reset()
+    places = "; ".join(f"env {slot}, episode 0 with seed {SEEDS.seed(slot, 0)}, step 0" for slot in range(2))
+    with pytest.raises(EnvError, match=rf"raised in step\(\) \(worker 1, {places}\):\n(.|\n)*simulator is gone"):
+        registered.step(np.array([0, 1]))
+
+
+@pytest.mark.parametrize("registered", [Native], indirect=True)
+def test_actions_outside_the_space_are_refused(registered: VectorEnv) -> None:
+    registered.reset()
+    with pytest.raises(EnvError, match=r"actions \[0, 2\] are outside Discrete\(2\)"):
+        registered.step(np.array([0, 2]))
+
+
+def test_an_info_without_mask_is_about_every_slot() -> None:
+    infos = {
+        "lives": np.array([3, 4]),
+        "env_id": np.array([0, 1]),
+        "deep": {"x": np.array([1, 2]), "_x": [True, False]},
+    }
+    assert slot_info(infos, 0) == {"lives": 3, "deep": {"x": 1}}
+    assert slot_info(infos, 1) == {"lives": 4}
+
+
+def test_a_key_of_an_info_need_not_be_text() -> None:
+    assert slot_info({3: np.array([1.0, 2.0])}, 1) == {3: 2.0}
+
+
+def other(part: int, value: Any) -> VectorEnv:
+    gymnasium.register(ENV_ID, vector_entry_point=Other)
+    try:
+        env = make_vector_env(EnvConfig(id=ENV_ID, kwargs={"part": part, "value": value}), 2, SEEDS)
+    finally:
+        del gymnasium.registry[ENV_ID]
+    env.reset()
+    env.step(np.array([0, 1]))
+    return env
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        (1, ["1", "2"], "rewards must be numbers, not of dtype <U1"),
+        (1, [None, 1.0], "rewards must be numbers, not of dtype object"),
+        (2, ["yes", "no"], "terminateds must be True or False, not of dtype <U3"),
+        (3, np.array([np.nan, 0.0]), "truncateds must be True or False, not of dtype float64"),
+    ],
+)
+def test_rewards_and_ends_of_another_kind_are_refused(part: int, value: Any, said: str) -> None:
+    with pytest.raises(EnvError, match=rf"returned from step\(\) what it may not \(worker 1, .*\): {said}"):
+        other(part, value).step(np.array([0, 1]))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_rewards_that_only_together_are_infinite_are_taken() -> None:
+    assert other(1, [1e308, 1e308]).step(np.array([0, 1]))[1].tolist() == [1e308, 1e308]

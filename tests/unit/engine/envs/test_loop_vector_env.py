@@ -1,0 +1,407 @@
+"""What the loop backend does with envs that go wrong, and what it takes care of for those that do not."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
+
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.loop_vector_env import LoopVectorEnv
+from rlrun.engine.envs.make import make_vector_env
+from rlrun.engine.envs.vector_env import EnvError, observation_hash
+from rlrun.engine.messages.errors import TrainingFailed
+
+SEEDS = EpisodeSeeds(0, worker_index=4)
+
+
+class Scripted(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Returns what it is told: one value per step, its own defaults elsewhere."""
+
+    observation_space: gymnasium.Space[Any] = Box(-1.0, 1.0, (2,))
+    action_space: gymnasium.Space[Any] = Discrete(2)
+
+    def __init__(self, *, on_reset: Any = None, on_step: Any = None, from_step: int = 1, **spaces: Any) -> None:
+        self.on_reset = on_reset
+        self.on_step = on_step
+        self.from_step = from_step
+        self.elapsed = 0
+        self.actions: list[Any] = []
+        self.observation_space = spaces.get("observation_space", self.observation_space)
+        self.action_space = spaces.get("action_space", self.action_space)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.elapsed = 0
+        return (np.zeros(2, np.float32), {}) if self.on_reset is None else self.on_reset
+
+    def step(self, action: Any) -> Any:
+        self.elapsed += 1
+        self.actions.append(action)
+        if self.on_step is None or self.elapsed < self.from_step:
+            return np.zeros(2, np.float32), 0.0, False, False, {}
+        return self.on_step
+
+
+def looped(*envs: gymnasium.Env[Any, Any]) -> LoopVectorEnv:
+    return LoopVectorEnv("my_lab:make", envs, SEEDS)
+
+
+def refusal(env: gymnasium.Env[Any, Any], actions: Any = (1, 1), steps: int = 1) -> str:
+    """Returns what is said of an env in the second of two env slots."""
+    vector = looped(Scripted(observation_space=env.observation_space, on_reset=env.reset()), env)
+    vector.reset()
+    for _ in range(steps - 1):
+        vector.step(np.array(actions))
+    with pytest.raises(EnvError) as raised:
+        vector.step(np.array(actions))
+    assert "worker 4, env 1, episode 0 with seed " + str(SEEDS.seed(1, 0)) in str(raised.value)
+    return str(raised.value)
+
+
+GOOD = np.zeros(2, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ((GOOD, 0.0, False, {}), "it must return (observation, reward, terminated, truncated, info), not a tuple of 4"),
+        ("abcde", "it must return (observation, reward, terminated, truncated, info), not a str"),
+        ((np.zeros(3), 0.0, False, False, {}), "the observation has shape (3,), but its space has (2,)"),
+        ((np.array([np.nan, 0.0]), 0.0, False, False, {}), "the observation contains NaN"),
+        ((None, 0.0, False, False, {}), "the observation must be an array of shape (2,), not NoneType None"),
+        ((GOOD, None, False, False, {}), "the reward must be a number, not None"),
+        ((GOOD, np.zeros(1), False, False, {}), "the reward must be a number, not array([0.])"),
+        ((GOOD, "1", False, False, {}), "the reward must be a number, not '1'"),
+        ((GOOD, float("nan"), False, False, {}), "the reward must be a finite number, not nan"),
+        ((GOOD, float("inf"), False, False, {}), "the reward must be a finite number, not inf"),
+        ((GOOD, 0.0, None, False, {}), "terminated must be True or False, not None"),
+        ((GOOD, 0.0, False, 0, {}), "truncated must be True or False, not 0"),
+        ((GOOD, 0.0, False, False, None), "the info must be a dict, not NoneType"),
+    ],
+)
+def test_the_first_step_refuses_what_no_env_may_return(returned: Any, said: str) -> None:
+    assert said in refusal(Scripted(on_step=returned))
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("-inf")])
+def test_later_rewards_that_are_no_finite_numbers_are_refused_too(reward: float) -> None:
+    said = refusal(Scripted(on_step=(GOOD, reward, False, False, {}), from_step=5), steps=5)
+    assert f"step 5): the reward must be a finite number, not {reward}" in said
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ((GOOD, "1.5", False, False, {}), "the reward must be a number, not '1.5'"),
+        ((GOOD, None, False, False, {}), "the reward must be a number, not None"),
+        ((GOOD, 0.0, "yes", False, {}), "terminated must be True or False, not 'yes'"),
+        ((GOOD, 0.0, float("nan"), False, {}), "terminated must be True or False, not nan"),
+        ((GOOD, 0.0, True, "no", {}), "truncated must be True or False, not 'no'"),
+        ((GOOD, 0.0, np.array([True, False]), False, {}), "terminated must be True or False, not array"),
+        ((GOOD, 0.0, False, {}), "it must return (observation, reward, terminated, truncated, info), not a tuple of 4"),
+    ],
+)
+def test_later_steps_are_refused_for_rewards_and_ends_of_another_kind(returned: Any, said: str) -> None:
+    assert f"step 5): {said}" in refusal(Scripted(on_step=returned, from_step=5), steps=5)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_rewards_that_only_together_are_infinite_are_taken() -> None:
+    vector = looped(*(Scripted(on_step=(GOOD, 1e308, False, False, {})) for _ in range(2)))
+    vector.reset()
+    for _ in range(2):
+        assert vector.step(np.array([0, 0]))[1].tolist() == [1e308, 1e308]
+
+
+@pytest.mark.parametrize(
+    ("space", "observation", "said"),
+    [
+        (Discrete(4), 4, "the observation holds 4, which is outside Discrete(4)"),
+        (Discrete(4), 1.0, "the observation has dtype float64, but Discrete(4) holds whole numbers"),
+        (Box(0, 255, (2,), np.uint8), np.zeros(2), "has dtype float64, but its space has uint8"),
+        (
+            Box(0, 255, (2,), np.uint8),
+            np.array([0, 256]),
+            "the observation holds 256, which is outside Box(0, 255, (2,), uint8)",
+        ),
+        (Dict(a=Discrete(2)), {"b": 0}, "the observation lacks ['a'], which its space has"),
+        (Dict(a=Discrete(2)), {"a": 0, "b": 0}, "the observation has ['b'], which its space has not"),
+        (Dict(a=Discrete(2)), 0, "the observation must be a dict with keys ['a'], not int 0"),
+        (Dict(a=Tuple((Discrete(2), Discrete(3)))), {"a": (0, 3)}, "the observation at 'a/1' holds 3"),
+        (Tuple((Discrete(2),)), (0, 1), "the observation must be a tuple of 1, not tuple (0, 1)"),
+        (Box(-1.0, 1.0, (2, 2)), [[0.0], [0.0, 0.0]], "the observation is ragged"),
+    ],
+)
+def test_reset_refuses_observations_outside_their_space(space: Any, observation: Any, said: str) -> None:
+    vector = looped(Scripted(observation_space=space, on_reset=(observation, {})))
+    with pytest.raises(EnvError, match=r"returned from reset\(\) what it may not .*step 0\)") as raised:
+        vector.reset()
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("space", "first", "observation", "said"),
+    [
+        (Box(-1.0, 1.0, (2,)), GOOD, np.zeros(1), "the observation has shape (1,), but its space has (2,)"),
+        (Box(-1.0, 1.0, (2,)), GOOD, 0.5, "the observation has shape (), but its space has (2,)"),
+        (Box(0, 9, (2,), np.uint8), np.zeros(2, np.uint8), np.full(2, 0.5), "has dtype float64, but its space has"),
+        (Box(0, 9, (2,), np.uint8), np.zeros(2, np.uint8), np.array([0, 300]), "the observation holds 300"),
+        (Discrete(4), 0, 1.5, "the observation has dtype float64, but Discrete(4) holds whole numbers"),
+    ],
+)
+def test_later_observations_of_another_shape_or_type_are_refused_instead_of_broadcast(
+    space: Any, first: Any, observation: Any, said: str
+) -> None:
+    returned = {"on_reset": (first, {}), "on_step": (first, 0.0, False, False, {})}
+    env = Scripted(observation_space=space, **returned)
+    vector = looped(env)
+    vector.reset()
+    for _ in range(3):
+        vector.step(np.array([0]))
+    env.on_step = (observation, 0.0, False, False, {})
+    with pytest.raises(EnvError, match=r"step 4\)") as raised:
+        vector.step(np.array([0]))
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("observation", [np.array([0.0, 1.5]), [0.25, 0.5], np.array([1, 0])])
+def test_observations_that_can_be_cast_or_leave_their_bounds_are_taken_as_they_are(observation: Any) -> None:
+    env = Scripted(on_step=(observation, 0.0, False, False, {}), on_reset=(observation, {}))
+    vector = looped(env)
+    np.testing.assert_array_equal(vector.reset(), [observation])
+    for _ in range(3):
+        np.testing.assert_array_equal(vector.step(np.array([0]))[0], [observation])
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_an_env_that_exits_is_an_error_of_the_env(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(*arguments: Any, **keywords: Any) -> Any:
+        raise SystemExit(0)
+
+    env = Scripted()
+    monkeypatch.setattr(env, where, leave)
+    vector = looped(env)
+
+    def run() -> None:
+        vector.reset()
+        vector.step(np.array([0]))
+
+    with pytest.raises(EnvError, match=rf"raised in {where}\(\)") as raised:
+        run()
+    assert "SystemExit: 0" in str(raised.value)
+    assert "raise SystemExit(0)" in str(raised.value)
+
+
+PARTS: Any = Dict(a=Box(-1.0, 1.0, (2,)), b=Discrete(3))
+PAIR: Any = Tuple((Box(-1.0, 1.0, (2,)), Discrete(3)))
+OF_PARTS = {"a": np.zeros(2, np.float32), "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("space", "first", "later", "said"),
+    [
+        (PARTS, OF_PARTS, {"a": OF_PARTS["a"]}, "the observation lacks ['b'], which its space has"),
+        (PARTS, OF_PARTS, {**OF_PARTS, "c": 1}, "the observation has ['c'], which its space has not"),
+        (PARTS, OF_PARTS, OF_PARTS["a"], "the observation must be a dict with keys ['a', 'b']"),
+        (PARTS, OF_PARTS, {**OF_PARTS, "a": np.zeros(3, np.float32)}, "the observation at 'a' has shape (3,)"),
+        (PAIR, (OF_PARTS["a"], 1), (OF_PARTS["a"],), "the observation must be a tuple of 2"),
+        (PAIR, (OF_PARTS["a"], 1), (OF_PARTS["a"], 1, 1), "the observation must be a tuple of 2"),
+        (PAIR, (OF_PARTS["a"], 1), (OF_PARTS["a"], 7), "the observation at '1' holds 7, which is outside Discrete(3)"),
+    ],
+)
+def test_parts_of_an_observation_that_change_at_a_later_step_are_named_with_the_step(
+    space: gymnasium.Space[Any], first: Any, later: Any, said: str
+) -> None:
+    class Parted(Scripted):
+        observation_space = space
+
+        def step(self, action: Any) -> Any:
+            self.elapsed += 1
+            return (later if self.elapsed == 3 else first), 0.0, False, False, {}
+
+    vector = looped(Parted(on_reset=(first, {})))
+    vector.reset()
+    for _ in range(2):
+        vector.step(np.array([0]))
+    with pytest.raises(EnvError) as raised:
+        vector.step(np.array([0]))
+    place = f"(worker 4, env 0, episode 0 with seed {SEEDS.seed(0, 0)}, step 3)"
+    assert str(raised.value).startswith(f"env my_lab:make returned from step() what it may not {place}: {said}")
+
+
+def test_an_env_whose_close_raises_is_warned_of_and_the_others_are_closed() -> None:
+    class Sticky(Scripted):
+        closed = 0
+
+        def close(self) -> None:
+            Sticky.closed += 1
+            raise ValueError("the door is stuck")
+
+    with pytest.warns(UserWarning, match="the door is stuck"):
+        looped(Sticky(), Sticky()).close()
+    assert Sticky.closed == 2
+
+
+def test_reset_refuses_an_info_that_is_no_dict() -> None:
+    with pytest.raises(EnvError, match="the info must be a dict, not NoneType"):
+        looped(Scripted(on_reset=(GOOD, None))).reset()
+
+
+def test_the_old_reset_interface_is_named() -> None:
+    with pytest.raises(EnvError, match=r"reset\(\) must return two values: observation, info"):
+        looped(Scripted(on_reset=np.zeros(4))).reset()
+
+
+def test_the_old_reset_signature_is_named() -> None:
+    class Old(Scripted):
+        def reset(self) -> Any:  # type: ignore[override]
+            return GOOD
+
+    with pytest.raises(EnvError, match=r"reset\(\) must accept the keyword arguments seed and options"):
+        looped(Old()).reset()
+
+
+def test_the_old_step_interface_is_named_where_a_wrapper_trips_over_it() -> None:
+    wrapped = gymnasium.wrappers.TimeLimit(Scripted(on_step=(GOOD, 0.0, False, {})), 10)
+    vector = looped(wrapped)
+    vector.reset()
+    with pytest.raises(EnvError, match=r"step\(\) must return five values: observation, reward, terminated"):
+        vector.step(np.array([0]))
+
+
+def test_floats_of_any_width_are_cast_to_the_spaces() -> None:
+    vector = looped(Scripted(on_reset=(np.array([0.1, 0.2]), {}), on_step=([0.3, 0.4], 1, False, False, {})))
+    assert vector.reset().dtype == np.float32
+    observations, rewards, *_ = vector.step(np.array([0]))
+    np.testing.assert_array_equal(observations, np.array([[0.3, 0.4]], np.float32))
+    assert rewards.tolist() == [1.0]
+
+
+def test_a_users_error_arrives_with_its_own_traceback_and_the_episode_at_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lab_with_a_bug.py").write_text(
+        "import gymnasium\n"
+        "class World(gymnasium.Env):\n"
+        "    observation_space = gymnasium.spaces.Discrete(2)\n"
+        "    action_space = gymnasium.spaces.Discrete(2)\n"
+        "    def __init__(self, env_index): self.index, self.elapsed = env_index, 0\n"
+        "    def reset(self, *, seed=None, options=None):\n"
+        "        self.elapsed = 0\n"
+        "        return 0, {}\n"
+        "    def step(self, action):\n"
+        "        self.elapsed += 1\n"
+        "        return 0, self.pay(), self.elapsed == 3, False, {}\n"
+        "    def pay(self):\n"
+        "        return 1 / (2 - self.elapsed) if self.index == 1 else 0.0\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    vector = make_vector_env(EnvConfig(id="lab_with_a_bug:World"), 2, SEEDS)
+    vector.reset()
+    vector.step(np.array([0, 0]))
+    with pytest.raises(EnvError) as raised:
+        vector.step(np.array([0, 0]))
+    message = str(raised.value)
+    seed = SEEDS.seed(1, 0)
+    assert message.splitlines()[0] == (
+        f"env lab_with_a_bug:World raised in step() (worker 4, env 1, episode 0 with seed {seed}, step 1):"
+    )
+    assert "lab_with_a_bug.py" in message
+    assert "return 1 / (2 - self.elapsed)" in message
+    assert message.splitlines()[-1] == "ZeroDivisionError: division by zero"
+    assert "loop_vector_env" not in message
+    assert isinstance(raised.value, TrainingFailed)
+    assert str(pickle.loads(pickle.dumps(raised.value))) == message
+
+
+@pytest.mark.parametrize(
+    ("space", "actions", "said"),
+    [
+        (Discrete(2), [0, 2], "actions [0, 2] are outside Discrete(2)"),
+        (Discrete(3, start=5), [0, 1], "actions [0, 1] are outside Discrete(3, start=5)"),
+        (Discrete(2), [0.0, 1.0], "actions have dtype float64, but Discrete(2) takes whole numbers"),
+        (Discrete(2), [[0], [1]], "actions have shape (2, 1), but 2 env slots of Discrete(2) take (2,)"),
+        (Box(-1.0, 1.0, (3,)), [[0.0], [0.0]], "actions have shape (2, 1)"),
+    ],
+)
+def test_the_first_actions_are_checked(space: Any, actions: Any, said: str) -> None:
+    vector = looped(Scripted(action_space=space), Scripted(action_space=space))
+    vector.reset()
+    with pytest.raises(EnvError) as raised:
+        vector.step(np.array(actions))
+    assert said in str(raised.value)
+
+
+def test_discrete_actions_arrive_as_numpy_integers_from_the_spaces_start_on() -> None:
+    env = Scripted(action_space=Discrete(3, start=5))
+    vector = looped(env)
+    vector.reset()
+    for action in (5, 7):
+        vector.step(np.array([action]))
+    assert env.actions == [5, 7]
+    assert all(env.action_space.contains(action) for action in env.actions)
+
+
+def test_an_env_may_keep_its_action_although_the_caller_reuses_the_array() -> None:
+    env = Scripted(action_space=Box(-1.0, 1.0, (2,)))
+    vector = looped(env)
+    vector.reset()
+    actions = np.zeros((1, 2), np.float32)
+    for value in (0.1, 0.2):
+        actions[:] = value
+        vector.step(actions)
+    np.testing.assert_array_equal(env.actions, np.array([[0.1, 0.1], [0.2, 0.2]], np.float32))
+
+
+def test_dict_and_tuple_actions_reach_their_slot() -> None:
+    envs = [Scripted(action_space=Dict(a=Discrete(3), b=Tuple((Box(-1.0, 1.0, (2,)),)))) for _ in range(2)]
+    vector = looped(*envs)
+    vector.reset()
+    vector.step({"a": np.array([1, 2]), "b": (np.array([[0.1, 0.2], [0.3, 0.4]], np.float32),)})
+    assert [env.actions[0]["a"] for env in envs] == [1, 2]
+    np.testing.assert_array_equal(envs[1].actions[0]["b"][0], np.array([0.3, 0.4], np.float32))
+
+
+def test_the_info_of_an_episodes_last_step_is_given_once_and_of_other_steps_never() -> None:
+    chatty = Scripted(on_step=(GOOD, 0.0, True, False, {"success": 1.0, "nested": {"deep": 2}}), from_step=3)
+    silent = Scripted(on_step=(GOOD, 0.0, False, True, {}), from_step=3)
+    vector = looped(chatty, silent)
+    vector.reset()
+    infos = [vector.step(np.array([0, 0]))[-1] for _ in range(8)]
+    last = {0: {"success": 1.0, "nested": {"deep": 2}}}
+    assert infos == [{}, {}, last, {}, {}, {}, last, {}]
+
+
+def test_a_reset_starts_the_first_episodes_again() -> None:
+    vector = make_vector_env(EnvConfig(id="CartPole-v1", backend="loop"), 2, SEEDS)
+    first = observation_hash(vector.reset())
+    for _ in range(50):
+        vector.step(np.zeros(2, np.int64))
+    assert observation_hash(vector.reset()) == first
+    assert [place.episode for place in vector.places()] == [0, 0]
+
+
+def test_an_error_while_replaying_names_the_step() -> None:
+    config = EnvConfig(id="rlrun.toys.known_optimum:Crashing", kwargs={"crash_at": 4})
+    vector = make_vector_env(config, 1, SEEDS)
+    observations = vector.reset()
+    places, digest = vector.places(), observation_hash(observations[0])
+    with pytest.raises(EnvError, match=r"step 3\):\n(.|\n)*RuntimeError: this world crashes at step 4"):
+        vector.restore(places, [np.zeros(5, np.int64)], [digest], 60.0)
+
+
+def test_close_closes_every_env() -> None:
+    class Closing(Scripted):
+        closed = 0
+
+        def close(self) -> None:
+            Closing.closed += 1
+
+    looped(Closing(), Closing()).close()
+    assert Closing.closed == 2

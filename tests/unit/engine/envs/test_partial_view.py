@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.make import make_env, spaces_of
+from rlrun.engine.envs.partial_view import Flicker, HideVelocities, PartialView, Parts
+
+PATH = "rlrun.engine.envs.partial_view:PartialView"
+
+
+def test_only_the_numbers_that_are_asked_for_are_shown() -> None:
+    config = EnvConfig.parse({"id": "CartPole-v1", "wrappers": [{"id": PATH, "kwargs": {"numbers": [0, 2]}}]})
+    env, whole = make_env(config), gymnasium.make("CartPole-v1")
+    np.testing.assert_array_equal(env.reset(seed=3)[0], whole.reset(seed=3)[0][[0, 2]])
+    for action in (0, 1, 1, 0):
+        shown, seen = env.step(action), whole.step(action)
+        np.testing.assert_array_equal(shown[0], seen[0][[0, 2]])
+        assert shown[1:4] == seen[1:4]
+    observations, actions = spaces_of(config)
+    np.testing.assert_array_equal(observations.high, whole.observation_space.high[[0, 2]])
+    assert actions == whole.action_space
+
+
+@pytest.mark.parametrize(
+    ("env_id", "shown"),
+    [
+        ("CartPole-v1", [0, 2]),
+        ("Pendulum-v1", [0, 1]),
+        ("Acrobot-v1", [0, 1, 2, 3]),
+        ("LunarLander-v3", [0, 1, 4, 6, 7]),
+        ("HalfCheetah-v5", list(range(8))),
+        ("InvertedDoublePendulum-v5", [0, 1, 2, 3, 4, 8]),
+    ],
+)
+def test_velocities_are_hidden_by_what_is_known_of_the_env(env_id: str, shown: list[int]) -> None:
+    hidden = "rlrun.engine.envs.partial_view:HideVelocities"
+    env, whole = (make_env(EnvConfig.parse({"id": env_id, "wrappers": own})) for own in ([hidden], []))
+    first = whole.reset(seed=0)[0]
+    np.testing.assert_array_equal(env.reset(seed=0)[0], first[shown])
+    action = whole.action_space.sample()
+    np.testing.assert_array_equal(env.step(action)[0], whole.step(action)[0][shown])
+
+
+def test_numbers_are_shown_by_name() -> None:
+    whole = gymnasium.make("CartPole-v1").reset(seed=3)[0]
+    by_name = PartialView(gymnasium.make("CartPole-v1"), ["angle", "position", 3])
+    np.testing.assert_array_equal(by_name.reset(seed=3)[0], whole[[2, 0, 3]])
+    cheetah = PartialView(make_env(EnvConfig(id="HalfCheetah-v5")), ["qpos"])
+    assert cheetah.observation_space.shape == (8,)
+    with pytest.raises(ValueError, match=r"no number 'angel'; those with a name are position, velocity, angle"):
+        PartialView(gymnasium.make("CartPole-v1"), ["angel"])
+
+
+def test_velocities_that_nobody_knows_of_are_refused() -> None:
+    with pytest.raises(ValueError, match="are velocities is not known; say with PartialView"):
+        HideVelocities(gymnasium.make("FrozenLake-v1"))
+
+
+def test_observations_are_delayed_by_gymnasiums_wrapper() -> None:
+    config = EnvConfig.parse({"id": "Pendulum-v1", "wrappers": [{"id": "DelayObservation", "kwargs": {"delay": 2}}]})
+    env, whole = make_env(config), gymnasium.make("Pendulum-v1")
+    for seed in range(2):
+        shown = [env.reset(seed=seed)[0], *(env.step([0.5])[0] for _ in range(4))]
+        true = [whole.reset(seed=seed)[0], *(whole.step([0.5])[0] for _ in range(4))]
+        np.testing.assert_array_equal(shown, [np.zeros(3), np.zeros(3), *true[:3]])
+
+
+@pytest.mark.parametrize("numbers", [[], [4], [-1]])
+def test_numbers_that_there_are_not_are_refused(numbers: list[int]) -> None:
+    with pytest.raises(ValueError, match="0 to 3"):
+        PartialView(gymnasium.make("CartPole-v1"), numbers)
+
+
+def test_observations_that_are_no_vector_are_refused() -> None:
+    with pytest.raises(ValueError, match="none"):
+        PartialView(gymnasium.make("FrozenLake-v1"), [0])
+
+
+def test_a_flickering_env_hides_about_so_many_observations_and_the_same_ones_in_a_repeated_episode() -> None:
+    env, whole = Flicker(gymnasium.make("Pendulum-v1"), 0.25), gymnasium.make("Pendulum-v1")
+    hidden = []
+    for seed in range(20):
+        episodes = []
+        for _ in range(2):
+            shown = [env.reset(seed=seed)[0], *(env.step([0.5])[0] for _ in range(50))]
+            episodes.append(np.array(shown))
+        np.testing.assert_array_equal(episodes[0], episodes[1])
+        true = np.array([whole.reset(seed=seed)[0], *(whole.step([0.5])[0] for _ in range(50))])
+        is_hidden = ~episodes[0].any(axis=1)
+        np.testing.assert_array_equal(episodes[0][~is_hidden], true[~is_hidden])
+        hidden.append(is_hidden)
+    assert 0.2 < np.mean(hidden) < 0.3
+    assert len({tuple(each) for each in hidden}) == 20
+
+
+def test_zeros_are_among_the_observations_of_a_flickering_env() -> None:
+    class Far(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(3.0, 5.0, (2,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+    assert Flicker(Far()).observation_space == gymnasium.spaces.Box(0.0, 5.0, (2,))
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        Flicker(Far(), 1.5)
+    with pytest.raises(ValueError, match="none"):
+        Flicker(gymnasium.make("FrozenLake-v1"))
+
+
+def test_parts_are_the_numbers_that_their_names_say() -> None:
+    env = Parts(gymnasium.make("CartPole-v1"), position=["position", "angle"], velocity=[1, 3])
+    shown, _ = env.reset(seed=0)
+    whole, _ = gymnasium.make("CartPole-v1").reset(seed=0)
+    np.testing.assert_array_equal(shown["position"], whole[[0, 2]])
+    np.testing.assert_array_equal(shown["velocity"], whole[[1, 3]])
+    assert shown in env.observation_space
+    with pytest.raises(ValueError, match="Parts: there is no number 'angel'; those with a name are position"):
+        Parts(gymnasium.make("CartPole-v1"), position=["angel"])

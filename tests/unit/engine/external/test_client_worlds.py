@@ -1,0 +1,339 @@
+"""Fragments of episodes that clients run: rows, counts, logged actions, resumes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlrun.algorithms.dqn.dqn import DQN
+from rlrun.algorithms.impala.impala import Impala
+from rlrun.algorithms.ppo import PPO
+from rlrun.engine.data.sample_batch import LOGGED
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_watch import Waiting, Watched, hangs_fail_after
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.external.agents import agents_of
+from rlrun.engine.external.client import Client, Refused
+from rlrun.engine.external.env_client import LocalPolicy
+from rlrun.engine.external.message import action_of
+from rlrun.engine.flow.operators.advantages import ComputeAdvantages
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.client_weights import policy_in_json
+from rlrun.engine.training.assemble.external_env import with_logged_actions
+from rlrun.engine.worlds.make import check_world
+from tests.external_recording import IN_JSON, SPACES, external, recording
+from tests.policies import plain_policy
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@contextmanager
+def simulating(address: str, play: Any) -> Iterator[list[Any]]:
+    """Runs `play(client)` in a thread; what it returns, or raised, is in the list at the end."""
+    told: list[Any] = []
+    client = Client(address, patience_s=1.0)
+
+    def run() -> None:
+        try:
+            told.append(play(client))
+        except Exception as error:
+            told.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    yield told
+    thread.join()
+    client.close()
+
+
+def play(client: Client, lengths: tuple[int, ...] = (3, 2)) -> list[int]:
+    """Plays episodes whose observation is the step, 10 times the episode added, and whose reward is the step."""
+    actions = []
+    for number, length in enumerate(lengths):
+        episode = client.start_episode()
+        for step in range(length):
+            actions.append(client.get_action(episode, [10.0 * number + step]))
+            client.log_returns(episode, step)
+        client.end_episode(episode, [10.0 * number + length])
+    return actions
+
+
+def test_a_fragment_holds_the_clients_steps_in_order_with_their_rewards_and_ends() -> None:
+    with recording(1, 9) as (_, address, record), simulating(address, play) as told:
+        recorded = record()
+    batch = recorded.batches["default"]
+    valid = batch["valid"][:, 0]
+    assert batch["obs"][:7, 0, 0].tolist() == [0, 1, 2, 3, 10, 11, 12]
+    assert valid.tolist() == [True, True, True, False, True, True, False, False, False]
+    assert batch["rewards"][valid, 0].tolist() == [0, 1, 2, 0, 1]
+    assert batch["terminateds"][valid, 0].tolist() == [False, False, True, False, True]
+    assert batch["actions"][valid, 0].tolist() == told[0]
+    assert [(own.episode_return, own.length) for own in recorded.episodes] == [(3.0, 3), (1.0, 2)]
+    assert recorded.env_steps == 5
+    infos = [own.info for own in recorded.agent_episodes["default"]]
+    assert infos == [{"client_lost": 0.0, "logged_actions": 0.0}] * 2
+
+
+def test_two_clients_are_answered_together() -> None:
+    both_begun = threading.Barrier(2)
+
+    def play_with_the_other(client: Client) -> None:
+        episode = client.start_episode()
+        both_begun.wait()
+        for step in range(4):
+            client.get_action(episode, [step])
+        client.end_episode(episode, [4.0])
+
+    with (
+        recording(2, 5, gather_ms=60_000.0) as (_, address, record),
+        simulating(address, play_with_the_other),
+        simulating(address, play_with_the_other),
+    ):
+        recorded = record()
+    assert np.count_nonzero(recorded.batches["default"]["valid"], axis=0).tolist() == [4, 4]
+    assert recorded.env_steps == 8
+
+
+def test_the_state_of_a_recurrent_policy_follows_each_episode() -> None:
+    model = {"core": "gru", "core_width": 4}
+    with recording(1, 9, model=model) as (_, address, record), simulating(address, play):
+        batch = record().batches["default"]
+    assert batch["episode_starts"][:7, 0].nonzero()[0].tolist() == [0, 4]
+    assert (batch["state"][[0, 4], 0] == 0).all()
+    assert (batch["state"][[2, 5], 0] != 0).any(axis=1).all()
+
+
+def log_one(client: Client) -> None:
+    episode = client.start_episode()
+    client.get_action(episode, [0.0])
+    client.log_returns(episode, 1.0)
+    try:
+        client.log_action(episode, [1.0], 2)
+    except Refused:
+        client.end_episode(episode)
+        raise
+    client.log_returns(episode, 5.0)
+    client.end_episode(episode, [2.0])
+
+
+def test_masked_logged_actions_stay_in_advantages_and_leave_the_losses() -> None:
+    with recording(1, 4, logged_actions="mask") as (_, address, record), simulating(address, log_one) as told:
+        recorded = record()
+    assert told == [None]
+    batch = recorded.batches["default"]
+    assert (batch["actions"][1, 0], batch[LOGGED][:, 0].tolist()) == (2, [False, True, False, False])
+    assert recorded.agent_episodes["default"][0].info["logged_actions"] == 1.0
+    learned = ComputeAdvantages(1.0, 1.0)(batch)
+    assert LOGGED not in learned
+    assert learned["valid"][:, 0].tolist() == [True, False, False, False]
+    assert learned["value_targets"][0, 0] == pytest.approx(6.0)  # the reward after the logged action, too
+
+
+def test_logged_actions_are_refused_with_the_way_out() -> None:
+    with recording(1, 1) as (_, address, record), simulating(address, log_one) as told:
+        record()  # its first action
+        record()
+    (refused,) = told
+    assert isinstance(refused, Refused)
+    assert (refused.code, "env.external.logged_actions" in str(refused)) == ("logged_action_refused", True)
+
+
+def test_a_resume_plays_nothing_and_counts_the_episodes_that_begin_again() -> None:
+    with recording(2, 4) as (recorder, address, record), simulating(address, lambda client: play(client, (9,))) as told:
+        record()
+        state = recorder.state()
+        for kept in (state, recorder.place()):
+            assert "actions" not in kept["policies"]["default"]
+        with recording(2, 4) as (resumed, _, _):
+            anew = resumed.load_state(state)
+            assert anew["default"].tolist() == [True, False]  # the second world was idle
+            assert [place.episode for place in resumed._worlds.places()] == [1, 0]
+            assert not resumed._rows.policies["default"].acts.any()
+        recorder.close()
+    assert isinstance(told[0], Exception)  # the server is gone
+
+
+def test_replay_algorithms_learn_from_logged_actions_and_on_policy_ones_do_not_by_themselves() -> None:
+    def decided(config: EnvConfig, algorithm: Any) -> str | None:
+        env = with_logged_actions(config, {"p": algorithm}).external
+        assert env is not None
+        return env.logged_actions
+
+    recurrent = PPO(PPO.Config.parse({"model": {"core": "gru"}}))
+    assert decided(external(), DQN(DQN.Config())) == "learn"
+    assert decided(external(), PPO(PPO.Config())) == "refuse"
+    assert decided(external(logged_actions="mask"), PPO(PPO.Config())) == "mask"
+    for algorithm, setting, reason in [
+        (PPO(PPO.Config()), "learn", "say mask"),
+        (recurrent, "mask", "memory"),
+        (Impala(Impala.Config()), "mask", "cannot leave out"),
+        (DQN(DQN.Config()), "mask", "say learn"),
+    ]:
+        with pytest.raises(UsageError, match=reason):
+            decided(external(logged_actions=setting), algorithm)
+
+
+def test_a_wait_for_clients_is_no_hang() -> None:
+    outer = Watched("env external", list)
+    with hangs_fail_after(1e-9), outer:
+        waiting = Waiting()
+        with waiting:
+            waiting.look()  # would end the process
+        assert outer._moved > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"spaces": {"observation": IN_JSON["observation"]}}, "needs `observation` and `action`"),
+        ({"spaces": {**IN_JSON, "action": {"type": "Discreet", "n": 2}}}, "its type is one of"),
+        ({"spaces": "no_such.json"}, "no_such.json cannot be read: there is no such file"),
+        ({"port": 70_000}, "65535"),
+        ({"prot": 1}, "port"),
+    ],
+)
+def test_mistakes_in_the_settings_are_explained(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises((SpecError, UsageError), match=says):
+        check_world(external(**settings))
+
+
+def test_settings_of_other_envs_are_refused_beside_external() -> None:
+    with pytest.raises(SpecError, match="leave out wrappers"):
+        EnvConfig.parse({"external": {"spaces": IN_JSON}, "wrappers": ["a:B"]})
+    resolved = external().model_dump(mode="json")
+    assert EnvConfig.parse(resolved) == external()
+
+
+def test_spaces_may_be_written_short_and_come_from_a_file(tmp_path: Any) -> None:
+    file = tmp_path / "spaces.json"
+    file.write_text(
+        '{"observation": {"type": "Box", "shape": [1], "low": -1000, "high": 1000}, "action": '
+        '{"type": "Discrete", "n": 3}}'
+    )
+    config = external(spaces=str(file)).external
+    assert config is not None
+    assert agents_of(config) == {"agent": SPACES}
+    file.unlink()
+    saved = external(spaces=config.spaces)  # as a resolved spec has them
+    assert EnvConfig.parse(saved.model_dump()) == saved
+
+
+def act_here(client: Client) -> list[int]:
+    policy = LocalPolicy(client, seed=3)
+    episode, actions, versions = client.start_episode(), [], []
+    for step in range(3):
+        actions.append(policy.act([step / 10]))
+        said = policy.version - (step == 1)  # one action is by older weights
+        versions.append(client.log_action(episode, [step / 10], actions[-1], version=said))
+        policy.follow(versions[-1])
+    client.end_episode(episode, [0.3])
+    assert versions == [4, 4, 4]
+    assert client.get_weights(4) == {"version": 4}
+    return actions
+
+
+def test_actions_by_the_present_weights_are_the_policys_own_and_those_by_older_ones_are_masked() -> None:
+    with recording(1, 5, logged_actions="mask") as (_, address, record), simulating(address, act_here) as told:
+        recorded = record()
+    batch = recorded.batches["default"]
+    assert batch["actions"][:3, 0].tolist() == told[0]
+    assert batch[LOGGED][:, 0].tolist() == [False, True, False, False, False]
+    assert recorded.agent_episodes["default"][0].info["logged_actions"] == 1.0
+
+
+@given(st.integers(0, 2**16), st.sampled_from(["tanh", "relu", "elu", "silu"]), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_a_policy_in_json_has_the_logits_of_the_policy(seed: int, activation: Any, normalize: bool) -> None:
+    spaces = Spaces(Box(-np.inf, np.inf, (3,), np.float32), Discrete(4, start=2))
+    model = ModelConfig(hiddens=(5, 3), activation=activation)
+    policy = plain_policy(ActorCriticPolicy, *spaces, model, seed=seed, normalize_observations=normalize)
+    rows = np.random.default_rng(seed).normal(2.0, 3.0, (6, 3)).astype(np.float32)
+    filters = {"observations/": Moments.of(rows, 1)} if normalize else {}
+    weights = Weights(7, policy.parameters.gather(policy.module).numpy(), filters)
+    behavior = policy.behavior()
+    behavior.load(weights)
+
+    class Served:
+        def get_weights(self, version: int) -> dict[str, Any]:
+            return {"version": 7, **json.loads(json.dumps(policy_in_json(behavior, weights)))}
+
+    class NoNoise:
+        def gumbel(self, size: Any) -> Any:
+            return np.zeros(size)
+
+    assert policy_in_json(behavior, weights)["clip"] == (10.0 if normalize else None)
+    here = LocalPolicy(Served())
+    here._random = NoNoise()
+    assert [here.act(row) for row in rows] == np.asarray(behavior.actions(rows, None)).tolist()
+
+
+@given(st.integers(0, 2**16))
+@settings(max_examples=10, deadline=None)
+def test_a_client_draws_the_actions_of_a_box_as_the_policy_does_and_logs_them_unclipped(seed: int) -> None:
+    low, high = np.array([[-3.0, 1.0]], np.float32), np.array([[5.0, np.inf]], np.float32)
+    spaces, model = (
+        Spaces(Box(-np.inf, np.inf, (3,), np.float32), Box(low, high)),
+        ModelConfig(hiddens=(5,), log_std_init=0.3),
+    )
+    policy = plain_policy(ActorCriticPolicy, *spaces, model, seed=seed)
+    weights = Weights(7, policy.parameters.gather(policy.module).numpy())
+    behavior = policy.behavior()
+    behavior.load(weights)
+    space, noise = behavior.action_space, np.random.default_rng(seed).normal(0, 2, (6, 2)).astype(np.float32)
+    assert isinstance(space, GaussianBoxActions)
+
+    class Served:
+        def get_weights(self, version: int) -> dict[str, Any]:
+            return {"version": 7, **json.loads(json.dumps(policy_in_json(behavior, weights)))}
+
+    class Given:
+        def __init__(self) -> None:
+            self.rows = iter(noise)
+
+        def standard_normal(self, shape: Any, dtype: Any) -> Any:
+            return next(self.rows).reshape(shape)
+
+    here = LocalPolicy(Served())
+    here._random = Given()
+    rows = np.random.default_rng(seed).normal(size=(6, 3)).astype(np.float32)
+    logged = np.array([action_of(spaces, here.act(row).tolist(), is_drawn=True) for row in rows])
+    outputs = behavior.unmasked_network({"obs": rows})[0]["outputs"]
+    drawn = space.sample(outputs, noise)
+    np.testing.assert_allclose(behavior.own_actions(logged), drawn, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        space.log_prob(outputs, behavior.own_actions(logged)), space.log_prob(outputs, drawn), rtol=1e-4, atol=1e-4
+    )
+    in_env = np.array([here.to_env(action) for action in logged])
+    np.testing.assert_allclose(in_env, space.to_env(drawn), rtol=1e-4, atol=1e-5)
+    assert all(spaces.action.contains(action) for action in in_env)
+    assert not np.array_equal(in_env, logged)
+
+
+@pytest.mark.parametrize(
+    ("action", "model", "reason"),
+    [
+        (MultiDiscrete([2, 3]), {}, "neither Discrete nor a Box"),
+        (Discrete(2), {"core": "gru"}, "more than dense layers"),
+        (Box(-1, 1, (2,)), {"core": "gru"}, "more than dense layers"),
+        (Box(-1, 1, (2,)), {"use_sde": True}, "does not draw its actions from its own distribution"),
+    ],
+)
+def test_a_policy_of_another_kind_is_refused_by_its_reason(action: Any, model: dict[str, Any], reason: str) -> None:
+    policy = plain_policy(ActorCriticPolicy, SPACES.observation, action, ModelConfig(hiddens=(4,), **model), seed=0)
+    weights = Weights(0, policy.parameters.gather(policy.module).numpy())
+    with pytest.raises(UsageError, match=reason):
+        policy_in_json(policy.behavior(), weights)

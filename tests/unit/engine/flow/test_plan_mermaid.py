@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rlrun.cli.main import cli
+from rlrun.engine.flow.concurrently import concurrently
+from rlrun.engine.flow.flow import Flow, Operator
+from rlrun.engine.flow.nodes import Polled, Source
+from rlrun.engine.flow.plan import plan_mermaid
+from rlrun.engine.flow.sources.items import from_items
+from rlrun.engine.settings.registry import BUILT_IN
+
+
+class Rollouts(Source):
+    def __init__(self) -> None:
+        super().__init__("parallel_rollouts", {"workers": 2})
+        self.on_workers = (("ComputeAdvantages", {"gamma": 0.99}), ("Compress", {}))
+
+    def next_item(self) -> Polled:
+        raise AssertionError("a drawn plan pulls nothing")
+
+
+class Keep(Operator):
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def settings(self) -> dict[str, Any]:
+        return {"text": self.text}
+
+    def __call__(self, item: Any) -> Any:
+        return item
+
+
+def store(item: Any) -> Any:
+    return item
+
+
+def train(item: Any) -> Any:
+    return item
+
+
+def two_branches() -> Flow[Any]:
+    """Rollouts that are stored and learned from; what is stored goes no further."""
+    rollouts: Flow[Any] = Flow(Rollouts())
+    stored, learned = rollouts.duplicate(2)
+    update = learned.filter(bool).for_each(train)
+    return concurrently(stored.for_each(store), update, weights=(1, 4), output=update).zip_with_worker()
+
+
+def test_mermaid_has_a_shape_for_each_kind_of_step() -> None:
+    assert (
+        plan_mermaid(two_branches().describe())
+        == """\
+flowchart TD
+    subgraph workers_n2["on each worker"]
+        n0["ComputeAdvantages(gamma=0.99)"]
+        n1["Compress"]
+        n0 --> n1
+    end
+    n2(["parallel_rollouts(workers=2)"])
+    n1 --> n2
+    n3[/"duplicate(copies=2)"\\]
+    n2 --> n3
+    n4("copy 0")
+    n3 --> n4
+    n5["store"]
+    n4 --> n5
+    n6("copy 1")
+    n3 --> n6
+    n7["filter(bool)"]
+    n6 --> n7
+    n8["train"]
+    n7 --> n8
+    n9{{"concurrently(weights=[1, 4])"}}
+    n5 -. goes no further .-> n9
+    n8 --> n9
+    n10["zip_with_worker"]
+    n9 --> n10"""
+    )
+
+
+def test_mermaid_texts_are_quoted_and_escaped() -> None:
+    flow = from_items([1]).for_each(Keep('"#1" <b> `x`\n&')).for_each(lambda item: item)
+    assert plan_mermaid(flow.describe()).splitlines()[2:] == [
+        '    n1["Keep(text=#34;#35;1#34; #60;b#62; #96;x#96;<br/>#38;)"]',
+        "    n0 --> n1",
+        '    n2["#60;lambda#62;"]',
+        "    n1 --> n2",
+    ]
+
+
+def plan(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["plan", *map(str, words)])
+
+
+@pytest.mark.parametrize("algorithm", BUILT_IN)
+def test_every_built_in_algorithm_is_drawn_in_all_formats(algorithm: str) -> None:
+    text, mermaid = (plan(algorithm, "--format", form) for form in ("text", "mermaid"))
+    assert [done.exit_code for done in (text, mermaid)] == [0, 0]
+    lines = [line.lstrip(" │├└─").removeprefix("-> ") for line in text.stdout.splitlines()]
+    names = [line.removeprefix("on each worker: ").partition("(")[0] for line in lines if line != "(goes no further)"]
+    assert len(names) >= 2
+    for name in names:
+        assert f'"{name}' in mermaid.stdout
+
+
+def test_the_file_name_says_how_to_draw(tmp_path: Path) -> None:
+    for name, begins in (("a.mmd", "flowchart TD\n"), ("a.txt", "parallel_rollouts")):
+        done = plan("ppo", "-o", tmp_path / name)
+        assert done.stdout == f"Drawn: {tmp_path / name}\n"
+        assert (tmp_path / name).read_text().startswith(begins)
+    plan("ppo", "--format", "mermaid", "-o", tmp_path / "b.md")
+    assert (tmp_path / "b.md").read_text() == (tmp_path / "a.mmd").read_text()
+
+
+def test_an_experiment_of_a_file_is_drawn_with_its_own_settings(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(
+        "first: {algorithm: ppo, env: CartPole-v1, config: {num_workers: 3}, stop: {iteration: 1}}\n"
+        "second: {algorithm: ppo, env: CartPole-v1, stop: {iteration: 1}}\n"
+    )
+    done = plan("-f", tmp_path / "two.yaml")
+    assert done.stdout.splitlines()[:2] == ["# first", "parallel_rollouts(workers=3, mode=sync)"]
+    assert "# second" in done.stdout
+    refused = plan("-f", tmp_path / "two.yaml", "--format", "mermaid")
+    assert refused.exit_code == 2
+    assert "a drawing shows one plan, and the files hold 2 experiments" in refused.stderr
+
+
+def test_a_folder_that_does_not_exist_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
+    done = plan("ppo", "-o", tmp_path / "nowhere" / "a.mmd")
+    assert done.exit_code == 2
+    assert f"the folder {tmp_path / 'nowhere'} does not exist" in done.stderr
+
+
+def test_a_plan_as_svg_is_answered_with_the_forms_that_there_are(tmp_path: Path) -> None:
+    done = plan("ppo", "-o", tmp_path / "a.svg")
+    assert done.exit_code == 2
+    assert f"a plan is drawn as text or Mermaid: -o {tmp_path / 'a.mmd'}" in done.stderr
+    done = plan("ppo", "--format", "svg")
+    assert done.exit_code == 2
+    assert "'svg' is not one of 'text', 'mermaid'" in done.stderr

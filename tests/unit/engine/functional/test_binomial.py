@@ -1,0 +1,39 @@
+"""Exact intervals of probabilities against closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlrun.engine.functional.binomial import beta_cdf, exact_interval
+
+
+@pytest.mark.parametrize("trials", [1, 10, 400, 100_000])
+def test_without_a_success_the_interval_ends_where_so_many_failures_have_a_chance_of_a_fortieth(trials: int) -> None:
+    assert exact_interval(0, trials) == (0.0, pytest.approx(1 - 0.025 ** (1 / trials), rel=1e-9))
+    assert exact_interval(trials, trials) == (pytest.approx(0.025 ** (1 / trials), rel=1e-9), 1.0)
+
+
+@given(trials=st.integers(1, 40), successes=st.integers(0, 40))
+def test_each_end_leaves_a_fortieth_of_the_binomial_distribution(trials: int, successes: int) -> None:
+    successes = min(successes, trials)
+    low, high = exact_interval(successes, trials)
+    assert low <= successes / trials <= high
+    if successes:
+        assert at_least(successes, trials, low) == pytest.approx(0.025, rel=1e-6)
+    if successes < trials:
+        assert at_least(successes + 1, trials, high) == pytest.approx(0.975, rel=1e-6)
+
+
+def at_least(successes: int, trials: int, chance: float) -> float:
+    """Returns how likely so many successes, or more, are."""
+    counts = range(successes, trials + 1)
+    return sum(math.comb(trials, count) * chance**count * (1 - chance) ** (trials - count) for count in counts)
+
+
+def test_the_distribution_function_of_beta_at_its_ends_and_of_a_uniform_one() -> None:
+    assert [beta_cdf(x, 2, 3) for x in (-1.0, 0.0, 1.0, 2.0)] == [0.0, 0.0, 1.0, 1.0]
+    assert beta_cdf(0.3, 1, 1) == pytest.approx(0.3)

@@ -1,0 +1,114 @@
+"""The compiled kernels: where they are kept, and when they are not used."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlrun.engine.kernels import library as kernel_library
+from rlrun.engine.kernels.library import (
+    FLAGS,
+    NoLibrary,
+    compiler,
+    demand_safe,
+    flags,
+    key,
+    library,
+    loaded,
+    product,
+    why_no_library,
+)
+
+CACHED = (why_no_library, library, key, compiler, product)
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    for each in CACHED:
+        each.cache_clear()
+    yield
+    for each in CACHED:
+        each.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh")
+def test_kernels_are_compiled_once_and_a_damaged_file_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))
+    library()
+    (path,) = (tmp_path / "cache" / "kernels").glob("*.so")
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    written = path.stat().st_mtime_ns
+    library.cache_clear()
+    library()
+    assert path.stat().st_mtime_ns == written
+    content = path.read_bytes()
+    path.unlink()  # this process has the former file in memory
+    path.write_bytes(content[:-1000])
+    assert loaded(path) is None
+    library.cache_clear()
+    assert isinstance(library(), ctypes.CDLL)
+    assert path.stat().st_mtime_ns > written
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_place_that_others_may_write_to_is_not_loaded_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir(0o777)
+    (tmp_path / "cache").chmod(0o777)
+    assert why_no_library() == f"other users may write to {tmp_path / 'cache'}"
+    (tmp_path / "cache").chmod(0o755)
+    demand_safe(tmp_path / "cache" / "kernels")
+    file = tmp_path / "cache" / "kernels" / "some.so"
+    file.write_bytes(b"")
+    file.chmod(0o666)
+    with pytest.raises(NoLibrary, match=r"other users may write to .*some\.so"):
+        loaded(file)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_compiler_that_fails_is_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\necho no header here >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", str(broken))
+    assert why_no_library() == f"{broken} fails: no header here"
+    assert not list((tmp_path / "cache" / "kernels").glob("*.so"))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_blas_with_none_or_several_of_the_known_products_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_library, "PRODUCTS", (("no_such_product", 64),))
+    assert why_no_library() == "NumPy's BLAS has none of the known matrix products"
+    for each in CACHED:
+        each.cache_clear()
+    monkeypatch.setattr(kernel_library, "PRODUCTS", (("memcpy", 64), ("memset", 64)))
+    assert why_no_library() == "NumPy's BLAS has 2 of the known matrix products"
+
+
+@pytest.mark.usefixtures("fresh")
+def test_another_compiler_or_processor_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {key()}
+    for name in ("processor", "blas"):
+        monkeypatch.setattr(kernel_library, name, lambda: "another")
+        key.cache_clear()
+        keys.add(key())
+    assert len(keys) == 3
+
+
+def test_clang_gets_no_flag_that_it_refuses() -> None:
+    apple, gnu = "Apple clang version 17.0.0", "gcc (GCC) 14.2.0"
+    assert flags(gnu, "x86_64") == flags(gnu, "aarch64") == FLAGS
+    assert set(FLAGS) - set(flags(apple, "x86_64")) == {"-fno-version-loops-for-strides"}
+    assert set(flags(apple, "arm64")) - set(FLAGS) == {"-mcpu=native"}
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_system_that_does_not_tell_noexec_is_taken_as_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "ST_NOEXEC")  # as on macOS
+    monkeypatch.setattr("rlrun.engine.kernels.library.sys.platform", "darwin")
+    demand_safe(tmp_path / "cache" / "kernels")

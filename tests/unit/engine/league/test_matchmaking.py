@@ -1,0 +1,55 @@
+"""How likely each opponent is."""
+
+import numpy as np
+import pytest
+
+from rlrun.engine.league.league_settings import SeatSettings
+from rlrun.engine.league.matchmaking import lineup, prioritized_weights
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.policy.weights import Member, Weights
+
+POOL = [Member(f"main:{number}", "main", Weights(number, np.zeros(1, np.float32))) for number in range(3)]
+PRESENT = [Member("main@9", "main", Weights(9, np.zeros(1, np.float32)))]
+SCRIPT = "rlrun.toys.scripted_players:RandomLegal"
+
+
+def probabilities(settings: SeatSettings, win_rates: dict[str, float]) -> dict[str, float]:
+    saved = {path: Member(path, path, Weights(0, np.zeros(1, np.float32))) for path in settings.checkpoints}
+    found = lineup(settings, PRESENT, POOL, win_rates, saved)
+    return dict(zip((member.name for member in found.members), found.probabilities.tolist(), strict=True))
+
+
+def test_prioritized_opponents_are_the_likelier_the_seldomer_they_are_beaten() -> None:
+    rates = np.array([0.2, 0.6, 1.0])
+    np.testing.assert_allclose(prioritized_weights(rates, 2.0), [0.64 / 0.8, 0.16 / 0.8, 0.0])
+    np.testing.assert_allclose(prioritized_weights(rates, 1.0), [0.8 / 1.2, 0.4 / 1.2, 0.0])
+
+
+def test_opponents_that_are_always_beaten_are_all_as_likely() -> None:
+    np.testing.assert_allclose(prioritized_weights(np.ones(4), 2.0), np.full(4, 0.25))
+
+
+def test_self_play_and_scripts_have_their_shares_and_the_pool_has_the_rest() -> None:
+    settings = SeatSettings(plays_against="main", self_play_share=0.3, scripted={SCRIPT: 0.2})
+    found = probabilities(settings, {"main:0": 0.9, "main:1": 0.8, "main:2": 0.5})
+    assert found == pytest.approx(
+        {"main@9": 0.3, SCRIPT: 0.2, "main:0": 0.5 / 30, "main:1": 0.5 * 4 / 30, "main:2": 0.5 * 25 / 30}
+    )
+
+
+def test_who_has_not_been_played_counts_as_equal() -> None:
+    settings = SeatSettings(plays_against="main", self_play_share=0.0)
+    assert probabilities(settings, {"main:0": 0.5}) == pytest.approx(
+        {"main@9": 0.0, "main:0": 1 / 3, "main:1": 1 / 3, "main:2": 1 / 3}
+    )
+
+
+def test_uniform_matchmaking_looks_at_no_win_rates() -> None:
+    settings = SeatSettings(plays_against="main", self_play_share=0.4, matchmaking="uniform")
+    found = probabilities(settings, {"main:0": 1.0})
+    assert found == pytest.approx({"main@9": 0.4, "main:0": 0.2, "main:1": 0.2, "main:2": 0.2})
+
+
+def test_shares_above_a_whole_are_refused() -> None:
+    with pytest.raises(SpecError, match=r"add up to 1\.2, more than 1"):
+        SeatSettings(plays_against="main", self_play_share=0.9, scripted={SCRIPT: 0.3})

@@ -1,0 +1,76 @@
+"""Scripted opponents by name."""
+
+import numpy as np
+import pytest
+
+from rlrun.engine.league.scripted_opponent import ScriptedOpponent, undecided
+from rlrun.engine.messages.errors import TrainingFailed, UsageError
+
+
+def test_a_class_is_made_with_a_seed_of_the_noise_for_each_decision() -> None:
+    opponent = ScriptedOpponent("rlrun.toys.scripted_players:RandomLegal")
+    observations = {"action_mask": np.ones((50, 9), np.int8)}
+    noise = np.random.default_rng(0).random(50, np.float32)
+    first = opponent.decide(observations, noise, list(range(50)))
+    assert set(first) == set(range(9))
+    assert opponent.decide(observations, noise, [3, 40]) == [first[3], first[40]]
+
+
+def test_an_observation_whose_mask_allows_nothing_is_an_episodes_end() -> None:
+    mask = np.array([[1, 0], [0, 0], [1, 1]], np.int8)
+    acts = np.array([True, True, False])
+    assert undecided({"action_mask": mask}, acts).tolist() == [True, False, False]
+    assert undecided(np.zeros((3, 2)), acts).tolist() == acts.tolist()
+
+
+def test_a_name_that_means_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="RandomLegal"):
+        ScriptedOpponent("rlrun.toys.scripted_players:RandomLega")
+    with pytest.raises(UsageError, match="cannot be called"):
+        ScriptedOpponent("rlrun.toys.board_games:OBSERVATION")
+    with pytest.raises(UsageError, match=r"'minmax' is unknown; did you mean 'minimax'\?: there are mcts, minimax"):
+        ScriptedOpponent("minmax")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("minimax(deep=3)", "has no setting 'deep'.*there are depth"),
+        ("minimax(3)", r"settings are written as in minimax\(depth=5\)"),
+        ("minimax(depth=print)", "settings are written as in"),
+        ("minimax(depth=3", r"'minimax\(depth=3' is unknown; did you mean 'minimax'"),
+        ("minimax(depth=-1)", "depth must not be negative"),
+        ("mcts(simulations='many')", "not supported between"),
+        ("random(seed=1)", "has no setting 'seed'.*it has none"),
+    ],
+)
+def test_settings_that_an_opponent_does_not_know_or_want_are_refused(path: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        ScriptedOpponent(path)
+
+
+def test_settings_are_those_of_the_class() -> None:
+    board = np.zeros((1, 6, 7, 2), np.float32)
+    board[0, 5, 2:4, 1] = 1.0  # the other player has two in a row with open ends
+    shown = {"observation": board, "action_mask": np.ones((1, 7), np.int8)}
+    noise = np.array([0.3], np.float32)
+    assert ScriptedOpponent("minimax( depth = 4 )").decide(shown, noise, [0])[0] in (1, 4)
+    assert ScriptedOpponent("rlrun.toys.board_players:Minimax(depth=4)").decide(shown, noise, [0])[0] in (1, 4)
+
+
+def test_an_opponent_that_does_not_know_a_game_says_which_it_knows() -> None:
+    with pytest.raises(UsageError, match="opponent minimax: this player knows tic-tac-toe, connect four and Hex"):
+        ScriptedOpponent("minimax").decide(np.zeros((1, 3)), np.zeros(1, np.float32), [0])
+
+
+def no_action(observation: np.ndarray) -> None:
+    """Forgets to return one."""
+
+
+def test_what_a_scripted_opponent_does_wrong_is_told_as_its_own() -> None:
+    observations, noise = np.zeros((2, 4), np.float32), np.zeros(2, np.float32)
+    told = r"RandomLegal raised:\n(.|\n)*moves by the action_mask of a Dict observation, and there is none"
+    with pytest.raises(TrainingFailed, match=told):
+        ScriptedOpponent("rlrun.toys.scripted_players:RandomLegal").decide(observations, noise, [0, 1])
+    with pytest.raises(TrainingFailed, match="no_action must return an action, not None"):
+        ScriptedOpponent(f"{__name__}:no_action").decide(observations, noise, [1])

@@ -1,0 +1,396 @@
+"""Objectives that run at rates of their own, hand tensors on, assign values, and take gradients from elsewhere."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Barrier
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.data_parallel.parameter_server import (
+    ParameterServers,
+    ParameterShard,
+    shard_configs,
+    whole_optimizer_state,
+)
+from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce
+from rlrun.engine.learner.executors.compilation import compiler
+from rlrun.engine.learner.local_learner import LocalLearner
+from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.learner.optimizers import SGD, Adam, AdamW, RMSProp
+from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.policy import Policy
+from tests.rounding import rounding_error
+
+
+class Numbers(nn.Module):
+    """A number for the model, one for the actor, and a running mean that nobody descends."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = nn.Parameter(torch.tensor([2.0]))
+        self.actor = nn.Parameter(torch.tensor([3.0]))
+        self.running = nn.Parameter(torch.tensor([10.0, 20.0]))
+
+
+class NumbersPolicy(Policy):
+    """Puts out its parameters."""
+
+    def __init__(self):
+        self.module = Numbers()
+        self.parameters = FlatParameters(self.module)
+
+    def outputs(self, views, batch, target_views=None):
+        return {**views, "targets": target_views}
+
+    def behavior(self):
+        raise NotImplementedError
+
+
+def model_loss(outputs, batch, scheduled):
+    """Carries twice the model's predictions, and moves a running mean halfway to the batch's."""
+    valid, x = batch["valid"].float(), batch["x"]
+    predicted = outputs["model"] * x
+    means = torch.stack([masked_mean(x, valid), masked_mean(x.square(), valid)])
+    return Loss(
+        masked_mean(predicted, valid),
+        {"predicted": masked_mean(predicted, valid)},
+        carry={"doubled": 2 * predicted},
+        assign={"running": 0.5 * outputs["running"].detach() + 0.5 * means},
+    )
+
+
+def actor_loss(outputs, batch, scheduled):
+    """Its gradient is the mean of what the model's objective carried."""
+    carried = batch["model/doubled"]
+    assert not carried.requires_grad
+    loss = masked_mean(outputs["actor"] * carried, batch["valid"].float())
+    return Loss(loss, {"running": outputs["running"].sum()})
+
+
+def objectives(**actor):
+    return [
+        Objective("model", model_loss, parameters="model", optimizer=SGD(), assigns=("running",)),
+        Objective("actor", actor_loss, parameters="actor", optimizer=SGD(), needs=("model",), **actor),
+    ]
+
+
+def learner_for(given=None, **more):
+    settings = {"device": "cpu", "update_executor": "eager", "seed": 3, **more}
+    return LocalLearner(NumbersPolicy(), objectives() if given is None else given, **settings)
+
+
+def batch_of(x, valid=None):
+    x = np.array(x, np.float32).reshape(-1, 1)
+    return SampleBatch(x=x, valid=np.ones(x.shape, bool) if valid is None else np.array(valid, bool).reshape(-1, 1))
+
+
+def step(learner, x=(1.0, 2.0, 6.0), valid=None, **more):
+    learner.step(batch_of(x, valid), scheduled={"lr": 0.1}, **more)
+    return learner.flat().tolist()
+
+
+SCHEDULED = {"lr": 0.1}
+# The mean of x is 3, that of its square 41 / 3. The model falls by 0.1 * 3; what it carries was made before that, and
+# has a mean of 2 * 2 * 3, by a tenth of which the actor falls.
+AFTER_ONE_STEP = [2 - 0.3, 3 - 1.2, 0.5 * 10 + 0.5 * 3, 0.5 * 20 + 0.5 * 41 / 3]
+
+
+def test_later_objectives_read_what_was_carried_before_them_and_see_what_was_assigned():
+    learner = learner_for()
+    batch = batch_of([1.0, 2.0, 6.0])
+    learner.step(batch, scheduled=SCHEDULED)
+    np.testing.assert_allclose(learner.flat(), AFTER_ONE_STEP, rtol=rounding_error(3))
+    statistics = learner.take_statistics()
+    assert statistics["model/predicted"] == pytest.approx(6.0)
+    assert statistics["actor/running"] == pytest.approx(sum(AFTER_ONE_STEP[2:]))
+    assert set(batch) == {"x", "valid"}
+
+
+@pytest.mark.parametrize("microbatch_size", [1, 2, 100])
+def test_microbatches_carry_their_own_rows_and_assign_means_over_valid_steps(microbatch_size):
+    learner = learner_for(microbatch_size=microbatch_size)
+    found = step(learner, (1.0, 99.0, 2.0, 6.0), (1, 0, 1, 1))
+    np.testing.assert_allclose(found, AFTER_ONE_STEP, rtol=rounding_error(3))
+
+
+def test_a_minibatch_without_a_valid_step_assigns_nothing():
+    for microbatch_size in (None, 2):
+        learner = learner_for(microbatch_size=microbatch_size)
+        assert step(learner, valid=(0, 0, 0))[2:] == [10.0, 20.0]
+
+
+class SumOfTwo:
+    """Adds up over two threads."""
+
+    def __init__(self):
+        self.barrier, self.given = Barrier(2, timeout=600), {}
+
+    def member(self, rank):
+        def add_up(vector):
+            self.given[rank] = vector.clone()
+            self.barrier.wait()
+            total = self.given[0] + self.given[1]
+            self.barrier.wait()
+            return total
+
+        return add_up
+
+
+def test_two_learners_assign_the_mean_over_both_and_move_as_one():
+    together = SumOfTwo()
+    pair = [learner_for(reducer=GradientAllReduce(together.member(rank))) for rank in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(step, pair, [(1.0,), (2.0, 6.0)]))
+    assert found[0] == found[1]
+    np.testing.assert_allclose(found[0], AFTER_ONE_STEP, rtol=rounding_error(3))
+
+
+def served(given, rank=0, num_learners=1, shards=None):
+    configs = shard_configs(NumbersPolicy(), given, 1, num_learners, 30.0)
+    shards = shards or [ParameterShard(config) for config in configs]
+    shards[0].load_flat(learner_for(given).flat())
+
+    def ask(method, arguments):
+        return {index: getattr(shards[index], method)(*own) for index, own in arguments.items()}
+
+    return learner_for(given, reducer=ParameterServers(configs, rank, ask)), shards
+
+
+def test_two_learners_with_servers_assign_the_mean_over_both():
+    first, shards = served(objectives(), 0, 2)
+    second, _ = served(objectives(), 1, 2, shards)
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(step, (first, second), [(1.0,), (2.0, 6.0)]))
+        np.testing.assert_allclose(found, [AFTER_ONE_STEP] * 2, rtol=rounding_error(3))
+        found = list(threads.map(step, (first, second), [(1.0,), (2.0,)], [(0,), (0,)]))
+    np.testing.assert_allclose([flat[2:] for flat in found], [AFTER_ONE_STEP[2:]] * 2, rtol=rounding_error(3))
+
+
+@pytest.mark.parametrize("optimizer", [SGD(0.9), RMSProp(centered=True), AdamW()])
+def test_servers_shard_any_optimizer(optimizer):
+    given = [Objective("model", loss_of_model, parameters="model", optimizer=optimizer)]
+    alone, (remote, shards) = learner_for(given), served(given)
+    for seed in range(3):
+        assert step(remote, (1.0 + seed, 4.0)) == step(alone, (1.0 + seed, 4.0))
+    state, expected = whole_optimizer_state([shard.optimizer_state() for shard in shards]), alone.optimizer_state()
+    assert list(state) == list(expected) != []
+    fresh, (shard,) = served(given)
+    shard.load_flat(alone.flat())
+    shard.load_optimizer_state(expected)
+    fresh.load_flat(alone.flat())
+    assert step(fresh) == step(alone)
+
+
+def loss_of_actor(outputs, batch, scheduled):
+    return Loss(outputs["actor"].sum(), {})
+
+
+def loss_of_model(outputs, batch, scheduled):
+    return Loss(masked_mean(outputs["model"] * batch["x"], batch["valid"].float()), {})
+
+
+def with_optimizer(optimizer):
+    return [
+        Objective("model", model_loss, parameters="model", optimizer=optimizer, assigns=("running",)),
+        Objective("actor", actor_loss, parameters="actor", optimizer=optimizer, needs=("model",)),
+    ]
+
+
+def td_loss(outputs, batch, scheduled):
+    """The model's loss and its errors towards the target's predictions, which are the rows' priorities."""
+    errors = (outputs["model"] - 0.9 * outputs["targets"]["model"]) * batch["x"]
+    found = model_loss(outputs, batch, scheduled)
+    total = found.total + masked_mean(errors.square(), batch["valid"].float())
+    return replace(found, total=total, priorities=errors.abs().squeeze(-1))
+
+
+NEEDS_COMPILER = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+
+
+@pytest.fixture(params=["traced", pytest.param("compiled", marks=[pytest.mark.regress, NEEDS_COMPILER])])
+def compiled_updates(request, tmp_path, monkeypatch):
+    """Has compiled updates run their graph as it is; `make regress` also what the C++ compiler makes of it."""
+    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
+    if request.param == "traced":
+        request.getfixturevalue("traced_updates")
+
+
+def test_compiled_steps_with_a_target_carry_assign_and_give_priorities_like_plain_ones(compiled_updates):
+    model, actor = with_optimizer(RMSProp(centered=True))
+    given = [replace(model, loss=td_loss), actor]
+    eager, compiled = (learner_for(given, update_executor=each, has_target=True) for each in ("eager", "compiled"))
+    near = rounding_error(3 * 3)  # rows, over as many steps
+    for x in ((1.0, 2.0, 6.0), (4.0, -1.0, 0.0), (-3.0, 1.0, 2.0)):
+        expected, found = (learner.step(batch_of(x), scheduled=SCHEDULED) for learner in (eager, compiled))
+        assert expected.max() > 0
+        np.testing.assert_allclose(found, expected, rtol=near, atol=near)
+        for learner in (eager, compiled):
+            learner.update_target(0.5)
+        np.testing.assert_allclose(compiled.flat(), eager.flat(), rtol=near, atol=near)
+    np.testing.assert_allclose(compiled.target(), eager.target(), rtol=near, atol=near)
+    assert compiled.take_statistics() == pytest.approx(eager.take_statistics(), rel=near, abs=near)
+
+
+def test_compiled_microbatches_hand_on_what_plain_ones_do(compiled_updates):
+    compiled = learner_for(update_executor="compiled", microbatch_size=1)
+    np.testing.assert_allclose(step(compiled), AFTER_ONE_STEP, rtol=rounding_error(3))
+
+
+def noted_loss(notes, name, **more):
+    def loss(outputs, batch, scheduled):
+        notes.append(name)
+        return Loss(outputs[name].sum(), {}, **more)
+
+    return loss
+
+
+def test_every_objective_counts_the_minibatches_that_are_for_it():
+    notes = []
+    learner = learner_for(
+        [
+            Objective("model", noted_loss(notes, "model"), parameters="model"),
+            Objective("actor", noted_loss(notes, "actor"), parameters="actor", every=2),
+        ]
+    )
+    for names in (("model",), None, ("actor",), None, ("model",), ["actor"], ("actor", "model")):
+        notes.append("|")
+        step(learner, objectives=names)
+    # The actor is asked at the 2nd, 3rd, 4th, 6th and 7th step, and due at every other of these.
+    assert "".join(note[0] for note in notes) == "|m|ma||ma|m||ma"
+    assert (learner.sgd_steps, learner.weights_version) == (7, 7)
+    assert learner.optimizer_state()["actor/steps"] == 3
+    assert learner.optimizer_state()["model/steps"] == 5
+
+
+def test_counts_of_objectives_continue_after_a_checkpoint():
+    notes = []
+    given = [
+        Objective("model", noted_loss(notes, "model"), parameters="model"),
+        Objective("actor", noted_loss(notes, "actor"), parameters="actor", every=3),
+    ]
+    first, second = (learner_for(given) for _ in range(2))
+    for _ in range(2):
+        step(first)
+    step(first, objectives=("model",))
+    state = first.state()
+    assert state["objectives"] == {"model": 3, "actor": 2}
+    second.load_state(state)
+    notes.clear()
+    step(second)
+    step(second)
+    assert notes == ["model", "model", "actor"]
+
+
+def test_an_objective_without_a_loss_takes_gradients_from_elsewhere():
+    evolution = [Objective("evolution", None, parameters="actor", optimizer=SGD(0.5), max_grad_norm=1.0)]
+    learner = learner_for([*objectives()[:1], *evolution])
+    assert step(learner)[1] == 3.0
+    before = learner.flat()
+    for _ in range(2):
+        learner.apply_gradients(np.array([5.0, 1.0], np.float32), {"evolution": ()}, scheduled=SCHEDULED)
+    # Clipped to 1; the second step has half of the first behind it.
+    np.testing.assert_allclose(
+        learner.flat() - before, [0, -0.1 * 1 - 0.1 * 1.5, 0, 0], atol=rounding_error(2, size=3.0)
+    )
+    assert learner.take_statistics()["evolution/grad_norm"] == 5.0
+    assert learner.optimizer_state()["evolution/velocity"].tolist() == pytest.approx([1.5], rel=rounding_error(4))
+    with pytest.raises(ValueError, match=r"^no objective with a loss is called evolution$"):
+        step(learner, objectives=("evolution",))
+
+
+def test_gradients_for_another_learner_bring_what_was_carried_and_assigned():
+    worker, driver = learner_for(), learner_for()
+    gradients = worker.gradients(batch_of([1.0, 2.0, 6.0]), scheduled=SCHEDULED)
+    assert worker.flat().tolist() == [2.0, 3.0, 10.0, 20.0]
+    driver.apply_gradients(gradients, worker.statistics_of_gradients, scheduled=SCHEDULED)
+    np.testing.assert_allclose(driver.flat(), AFTER_ONE_STEP, rtol=rounding_error(3))
+
+
+def test_part_of_the_target_network_moves_alone():
+    learner = learner_for(has_target=True)
+    step(learner)
+    learner.update_target(0.5, prefix="actor")
+    np.testing.assert_allclose(learner.target(), [2.0, 3 - 0.6, 10.0, 20.0], rtol=rounding_error(3))
+    with pytest.raises(ValueError, match="no parameter's name begins with 'critic'"):
+        learner.update_target(prefix="critic")
+
+
+def predictions(outputs, batch):
+    assert not torch.is_grad_enabled()
+    return {"model": outputs["model"] * batch["x"], "both": (outputs["actor"], outputs["targets"]["actor"])}
+
+
+def test_a_named_function_is_evaluated_over_the_networks_without_gradients():
+    learner = learner_for(has_target=True)
+    step(learner)
+    found = learner.evaluate(predictions, batch_of([1.0, 2.0]))
+    np.testing.assert_allclose(found["model"], [[1.7], [3.4]], rtol=rounding_error(3))
+    np.testing.assert_allclose(found["both"], [[1.8], [3.0]], rtol=rounding_error(3))
+    assert isinstance(found["model"], np.ndarray)
+    for unnamed in (lambda outputs, batch: outputs["model"], noted_loss([], "model"), learner.evaluate):
+        with pytest.raises(ValueError, match="must be a function of a module, found there by its name"):
+            learner.evaluate(unnamed, batch_of([1.0]))
+
+
+MODEL, ACTOR = objectives()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([MODEL, MODEL], "two objectives are called model"),
+        ([ACTOR, MODEL], "objective actor needs what model carries, and no loss before it is called model"),
+        (
+            [Objective("model", None, parameters="model"), ACTOR],
+            "objective actor needs what model carries, and no loss before it is called model",
+        ),
+        (
+            [
+                Objective("model", model_loss, parameters="model", every=2, assigns=("running",)),
+                Objective("actor", actor_loss, parameters="actor", every=3, needs=("model",)),
+            ],
+            "objective actor needs what model carries, and is due where that is not (every 3 and every 2 minibatches)",
+        ),
+        (
+            [MODEL, Objective("all", model_loss, parameters="r")],
+            "objective model assigns running, which objective all descends",
+        ),
+        (
+            [Objective("model", model_loss, parameters="model", assigns=("runing",))],
+            "objective model: there is no parameter runing; there are model, actor, running",
+        ),
+        ([Objective("critic", model_loss, parameters="critic")], "objective critic: no parameter's name begins with"),
+    ],
+)
+def test_objectives_that_do_not_fit_together_are_refused_at_once(given, said):
+    with pytest.raises(ValueError) as refused:  # noqa: PT011
+        learner_for(given)
+    assert str(refused.value).startswith(said)
+
+
+def test_what_is_needed_and_not_due_in_a_step_is_an_error_that_names_both():
+    learner = learner_for()
+    with pytest.raises(ValueError, match=r"^objective actor needs what model carries, which is not due with it$"):
+        step(learner, objectives=("actor",))
+
+
+@pytest.mark.parametrize("optimizer", [SGD(), Adam(), AdamW(0.5)], ids=repr)
+def test_what_an_objective_assigns_of_its_own_parameters_no_gradient_moves(optimizer):
+    own = step(learner_for([Objective("model", model_loss, parameters="", assigns=("running",), optimizer=optimizer)]))
+    apart = step(learner_for([Objective("model", model_loss, parameters="model", assigns=("running",))]))
+    assert own[-2:] == apart[-2:]
+    assert own[0] != learner_for().flat()[0]
+
+
+def test_a_loss_must_assign_what_its_objective_says():
+    for microbatch_size in (None, 1):
+        learner = learner_for([Objective("model", model_loss, parameters="model")], microbatch_size=microbatch_size)
+        with pytest.raises(
+            ValueError, match="objective model declares that it assigns none, and its loss assigns running"
+        ):
+            step(learner)

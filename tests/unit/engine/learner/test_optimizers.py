@@ -1,0 +1,75 @@
+"""What each optimizer does with given gradients, by hand and beside torch's own."""
+
+import numpy as np
+import pytest
+import torch
+
+from rlrun.engine.learner.optimizers import SGD, Adam, AdamW, RMSProp
+from rlrun.engine.learner.update import fresh_state
+from tests.rounding import rounding_error
+
+GRADIENTS = [[1.0, -2.0, 0.5], [0.5, 3.0, -1.0], [-2.0, 0.1, 0.0], [0.3, 0.3, 4.0]]
+START = [0.5, -1.0, 2.0]
+
+
+def run(optimizer, lr=0.1):
+    parameters, state = torch.tensor(START), fresh_state(optimizer, 3)
+    for gradient in GRADIENTS:
+        optimizer.step(parameters, torch.tensor(gradient), state, torch.tensor(lr))
+    return parameters.numpy(), state
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "settings"),
+    [
+        (Adam(1e-8), torch.optim.Adam, {"eps": 1e-8}),
+        (Adam(1e-8, beta_1=0.5), torch.optim.Adam, {"eps": 1e-8, "betas": (0.5, 0.999)}),
+        (AdamW(0.3, 1e-8), torch.optim.AdamW, {"eps": 1e-8, "weight_decay": 0.3}),
+        (SGD(), torch.optim.SGD, {}),
+        (SGD(0.9), torch.optim.SGD, {"momentum": 0.9}),
+        # Torch adds its constant to the root.
+        (RMSProp(0.9, 1e-12), torch.optim.RMSprop, {"alpha": 0.9, "eps": 0.0}),
+    ],
+)
+def test_they_are_torch_s_own(ours, theirs, settings):
+    twin = torch.nn.Parameter(torch.tensor(START))
+    optimizer = theirs([twin], lr=0.1, **settings)
+    for gradient in GRADIENTS:
+        twin.grad = torch.tensor(gradient)
+        optimizer.step()
+    np.testing.assert_allclose(run(ours)[0], twin.detach(), atol=rounding_error(4 * len(GRADIENTS), size=2.0))
+
+
+@pytest.mark.parametrize("centered", [False, True])
+def test_rmsprop_s_constant_is_added_under_the_root(centered):
+    parameters, mean, square = np.array(START), 0.0, 0.0
+    for gradient in np.array(GRADIENTS):
+        mean, square = 0.8 * mean + 0.2 * gradient, 0.8 * square + 0.2 * gradient**2
+        parameters = parameters - 0.1 * gradient / np.sqrt(square - centered * mean**2 + 0.5)
+    found, state = run(RMSProp(decay=0.8, epsilon=0.5, centered=centered))
+    np.testing.assert_allclose(found, parameters, rtol=rounding_error(4 * len(GRADIENTS)))
+    np.testing.assert_allclose(state["second"], square, rtol=rounding_error(4 * len(GRADIENTS)))
+
+
+def test_a_constant_gradient_has_no_variance_and_a_centered_mean_square_is_never_below_it():
+    optimizer = RMSProp(decay=0.5, epsilon=1e-12, centered=True)
+    parameters, state = torch.full((3,), 1.0), fresh_state(optimizer, 3)
+    for _ in range(200):
+        optimizer.step(parameters, torch.full((3,), 1e-3), state, torch.tensor(1e-6))
+    assert torch.isfinite(parameters).all()
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "shapes"),
+    [
+        (Adam(), {"first": (3,), "second": (3,), "steps": ()}),
+        (AdamW(), {"first": (3,), "second": (3,), "steps": ()}),
+        (RMSProp(), {"second": (3,)}),
+        (RMSProp(centered=True), {"first": (3,), "second": (3,)}),
+        (SGD(), {}),
+        (SGD(0.5), {"velocity": (3,)}),
+    ],
+)
+def test_a_state_holds_what_the_optimizer_needs_and_its_text_tells_it_from_others(optimizer, shapes):
+    assert {name: tuple(tensor.shape) for name, tensor in fresh_state(optimizer, 3).items()} == shapes
+    assert eval(repr(optimizer)) == optimizer

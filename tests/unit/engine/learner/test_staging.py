@@ -1,0 +1,31 @@
+import numpy as np
+import torch
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.staging import Staging, over_memory
+
+
+def test_on_the_cpu_a_read_only_batch_is_used_where_it_lies():
+    leaf = np.arange(6, dtype=np.float32).reshape(3, 2)
+    leaf.flags.writeable = False
+    staged = Staging(torch.device("cpu")).batch(SampleBatch(obs={"a": leaf}))["obs"]["a"]
+    assert np.shares_memory(staged.numpy(), leaf)
+    np.testing.assert_array_equal(staged.numpy(), leaf)
+
+
+def test_a_spare_row_is_empty():
+    staged = Staging(torch.device("cpu")).batch(SampleBatch(obs=np.ones((2, 1), np.float32)), spare=3)
+    assert staged["obs"].tolist() == [[1.0], [1.0], [0.0]]
+
+
+def test_settings_are_float32_scalars_by_name():
+    settings = Staging(torch.device("cpu")).settings({"lr": 0.1, "clip": 1.0})
+    assert {name: (value.dtype, value.shape, float(value)) for name, value in settings.items()} == {
+        "lr": (torch.float32, (), np.float32(0.1)),
+        "clip": (torch.float32, (), 1.0),
+    }
+
+
+def test_a_strided_array_is_copied_in_order():
+    array = np.arange(6).reshape(2, 3).T
+    assert over_memory(array).tolist() == array.tolist()

@@ -1,0 +1,35 @@
+import torch
+
+from rlrun.engine.learner.statistic_totals import StatisticTotals
+
+
+def test_means_are_over_all_minibatches_that_measured_a_statistic_and_start_afresh():
+    totals = StatisticTotals()
+    totals.add(("value", "policy"), torch.tensor([1.0, 10.0]))
+    totals.add(("value",), torch.tensor([4.0]))
+    totals.add(("value",), torch.tensor([7.0]))
+    assert totals.total_of("value") == (12.0, 3)
+    assert totals.total_of("policy") == (10.0, 1)
+    assert totals.total_of("other") == (0, 0)
+    assert totals.take() == {"value": 4.0, "policy": 10.0}
+    assert totals.take() == {}
+
+
+def test_what_is_added_may_change_afterwards():
+    totals, measured = StatisticTotals(), torch.tensor([1.0])
+    totals.add(("value",), measured)
+    measured.zero_()
+    assert totals.take() == {"value": 1.0}
+
+
+def test_means_of_an_update_are_over_what_was_added_since_it_began():
+    totals = StatisticTotals()
+    totals.add(("value",), torch.tensor([100.0]))
+    totals.begin_update()
+    assert totals.of_update() == {}
+    totals.add(("value",), torch.tensor([1.0]))
+    totals.add(("value",), torch.tensor([4.0]))
+    totals.add(("value", "policy"), torch.tensor([7.0, 10.0]))
+    assert totals.of_update() == {"value": 4.0, "policy": 10.0}
+    assert totals.take() == {"value": 28.0, "policy": 10.0}
+    assert totals.of_update() == {}

@@ -1,0 +1,250 @@
+"""How parts of observations enter networks; both executors alike, to the last bit."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.nn.encoders import ObservationEncoder
+from rlrun.engine.nn.model_config import ModelConfig, ObservationConfig
+from rlrun.engine.nn.observation_leaves import dense_inputs, described_leaves, observation_leaves
+from rlrun.engine.policy.observation_filter import ObservationFilter
+from tests.rounding import rounding_error
+
+SET = Dict(others=Box(-1, 1, (4, 3)), mask=MultiBinary(4), wide=MultiBinary(5), one=Discrete(4))
+
+
+def leaf_of(space, setting=None, *, normalize=False):
+    return observation_leaves(space, {} if setting is None else {"": ObservationConfig(**setting)}, normalize=normalize)
+
+
+def both_sides(tree, observations):
+    """Returns what a dense layer gets, after both sides were found to agree."""
+    numbers = dense_inputs(tree, observations)
+    encoded = ObservationEncoder(tree)(map_tree(torch.as_tensor, observations))
+    np.testing.assert_array_equal(encoded.numpy(), numbers)
+    assert numbers.dtype == np.float32
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("space", "setting", "said"),
+    [
+        (Box(-1, 1, (4,)), None, "vector of 4, as it is"),
+        (Box(-1, 1, (4,)), {"bounds": [-2, 2]}, "vector of 4, -2 subtracted, scaled by 1/4"),
+        (Box(0, 10, (7, 7, 3), np.uint8), None, "7x7x3, one-hot of 11 values (0 to 10)"),
+        (Box(0, 15, (7,), np.int64), None, "7, one-hot of 16 values (0 to 15)"),
+        (Box(-1, 1, (3, 3), np.int8), None, "3x3, one-hot of 3 values (-1 to 1)"),
+        (Box(0, 16, (7,), np.int64), None, "vector of 7, scaled by 1/16"),
+        (Box(0, 1, (8, 8), np.int8), None, "vector of 8x8, as it is"),
+        (Box(0, 255, (7, 7, 3), np.uint8), None, "vector of 7x7x3, scaled by 1/255"),
+        (Box(0, 255, (7, 7, 3), np.uint8), {"bounds": [0, 10]}, "7x7x3, one-hot of 11 values (0 to 10)"),
+        (Box(0, 255, (7,), np.uint8), {"encode_as": "vector", "bounds": [0, 10]}, "vector of 7, scaled by 1/10"),
+        (Box(0, 24, (7,), np.uint8), {"encode_as": "one_hot"}, "7, one-hot of 25 values (0 to 24)"),
+        (Box(0, 10, (7,), np.uint8), {"encode_as": "vector"}, "vector of 7, scaled by 1/10"),
+        (Box(-(2**63), 2**63 - 1, (2,), np.int64), None, "vector of 2, as it is"),
+        (Box(0, 255, (84, 84, 4), np.uint8), None, "image 84x84x4 through nature, scaled by 1/255"),
+        (Box(0, 1, (36, 36, 3), np.uint8), None, "image 36x36x3 through nature, as it is"),
+        (Box(0, 10, (36, 36, 3), np.uint8), None, "image 36x36x3 through nature, scaled by 1/10"),
+        (Box(0, 1, (36, 36, 3)), None, "image 36x36x3 through nature, as it is"),
+        (Box(0, 255, (36, 36, 3)), None, "image 36x36x3 through nature, scaled by 1/255"),
+        (Box(-np.inf, np.inf, (36, 36, 3)), None, "image 36x36x3 through nature, as it is"),
+        (Box(0, 255, (36, 36), np.uint8), None, "image 36x36 through nature, scaled by 1/255"),
+        (Box(0, 1, (36, 36)), None, "vector of 36x36, as it is"),
+        (Box(0, 1, (36, 36)), {"encode_as": "image"}, "image 36x36 through nature, as it is"),
+        (Box(0, 255, (4, 84, 84, 3), np.uint8), None, "image 4x84x84x3 through nature, scaled by 1/255"),
+        (Box(0, 255, (84, 84, 4), np.uint8), {"encode_as": "vector"}, "vector of 84x84x4, scaled by 1/255"),
+        (Box(0, 255, (24, 40, 3), np.uint8), None, "image 24x40x3 through impala, scaled by 1/255"),
+        (
+            Box(0, 24, (7,), np.uint8),
+            {"encode_as": "embedding"},
+            "7, a learned vector of 8 numbers for each of 25 values (0 to 24)",
+        ),
+        (
+            Box(-1, 1, (5, 3)),
+            {"encode_as": "entities"},
+            "entities 5x3, as it is, attention over all of them, 64 numbers",
+        ),
+        (
+            Box(0, 9, (5, 3), np.int8),
+            {"encode_as": "entities", "pooling": "mean"},
+            "entities 5x3, scaled by 1/9, mean over all of them, 64 numbers",
+        ),
+        (Discrete(5, start=2), None, "one-hot of 5 values"),
+        (
+            Discrete(5, start=2),
+            {"encode_as": "embedding"},
+            "1, a learned vector of 8 numbers for each of 5 values (2 to 6)",
+        ),
+        (MultiDiscrete([[3, 4], [3, 4]]), None, "2x2, one-hot of 14 values in all"),
+        (MultiDiscrete([2, 3]), None, "one-hot of 2, 3 values"),
+        (MultiBinary(3), None, "vector of 3, as it is"),
+    ],
+)
+def test_it_is_said_how_a_part_enters(space, setting, said):
+    assert leaf_of(space, setting).describe() == said
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int64])
+def test_small_integers_are_one_hot_on_both_sides(dtype):
+    tree = leaf_of(Box(1, 4, (2, 3), dtype))
+    observations = np.array([[[1, 2, 3], [4, 1, 2]], [[4, 4, 4], [1, 1, 1]]], dtype)
+    expected = (observations.reshape(2, 6, 1) == [1, 2, 3, 4]).reshape(2, 24)
+    np.testing.assert_array_equal(both_sides(tree, observations), expected)
+    assert tree.width == 24
+
+
+def test_an_integer_beyond_its_bounds_has_no_one_in_its_vector():
+    tree = leaf_of(Box(0, 255, (2,), np.uint8), {"encode_as": "one_hot", "bounds": [0, 2]})
+    assert both_sides(tree, np.array([[2, 200]], np.uint8)).tolist() == [[0, 0, 1, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("space", "setting"),
+    [
+        (Box(0, 100, (5,), np.int64), None),
+        (Box(-3, 100, (2, 5), np.int16), None),
+        (Box(0, 255, (5,), np.uint8), {"bounds": [0, 100]}),
+        (Box(-4, 4, (5,)), {"bounds": [-4, 4]}),
+    ],
+)
+def test_bounds_come_to_0_and_1_on_both_sides(space, setting):
+    tree = leaf_of(space, setting)
+    low, high = (setting or {}).get("bounds", (space.low.min(), space.high.max()))
+    observations = np.stack([np.full(space.shape, low), np.full(space.shape, high)]).astype(space.dtype)
+    assert both_sides(tree, observations)[:, 0].tolist() == pytest.approx([0.0, 1.0])
+
+
+def test_nested_parts_are_set_by_their_paths():
+    space = Dict(inner=Tuple([Box(0, 255, (3,), np.uint8), Discrete(2)]), other=Box(0, 255, (3,), np.uint8))
+    settings = {"inner/0": ObservationConfig(encode_as="one_hot", bounds=(0, 2))}
+    tree = observation_leaves(space, settings, normalize=False)
+    assert described_leaves(tree) == [
+        ("inner/0", "3, one-hot of 3 values (0 to 2)"),
+        ("inner/1", "one-hot of 2 values"),
+        ("other", "vector of 3, scaled by 1/255"),
+    ]
+    three = np.array([[0, 1, 2]], np.uint8)
+    found = both_sides(tree, {"inner": (three, np.array([1])), "other": three})
+    assert found.shape == (1, 14)
+
+
+@pytest.mark.parametrize(
+    ("space", "settings", "message"),
+    [
+        (Box(-1, 1, (2,)), {"speed": {}}, "'speed' is no part .* there are ''"),
+        (Dict(speed=Box(-1, 1, (2,))), {"": {}}, "there are 'speed'"),
+        (Dict(kind=Discrete(3)), {"kind": {"bounds": [0, 2]}}, "only of a Box"),
+        (Dict(kind=Discrete(3)), {"kind": {"encode_as": "vector"}}, "only of a Box"),
+        (Dict(bits=MultiBinary(3)), {"bits": {"encode_as": "image"}}, "nothing to set"),
+        (Dict(camera=Box(-1, 1, (2,))), {"camra": {}}, "there are 'camera'; did you mean 'camera'"),
+        (Box(-1, 1, (2,)), {"": {"encode_as": "embedding"}}, "learned vectors are made of whole numbers"),
+        (Box(-1, 1, (2,)), {"": {"encode_as": "entities"}}, r"those are \[entities, features\]"),
+        (
+            SET,
+            {"others": {"encode_as": "entities", "mask": "maks"}},
+            "'maks'; there is 'mask', .*; did you mean 'mask'",
+        ),
+        (SET, {"others": {"encode_as": "entities", "mask": "others"}}, "no part next to it: 'others'"),
+        (SET, {"others": {"encode_as": "entities", "mask": "wide"}}, r"not a Box or MultiBinary of shape \(4,\)"),
+        (SET, {"others": {"encode_as": "entities", "mask": "one"}}, r"Discrete\(4\), not a Box or MultiBinary"),
+        (
+            SET,
+            {"others": {"encode_as": "entities", "mask": "mask"}, "mask": {}},
+            "'mask' is no part .* there are 'others'",
+        ),
+        (Box(-1, 1, (2,)), {"": {"encode_as": "one_hot"}}, "whole numbers"),
+        (Box(-(2**63), 2**63 - 1, (2,), np.int64), {"": {"encode_as": "one_hot"}}, "set its bounds"),
+        (Box(0, 9, (2,), np.int64), {"": {"encode_as": "one_hot", "bounds": [0, 0.5]}}, "whole numbers"),
+        (Box(0, 255, (400,), np.uint8), {"": {"encode_as": "image"}}, "is no image"),
+        (
+            Dict(action_mask=Box(0, 1, (2,), np.int8), seen=Discrete(2)),
+            {"action_mask": {}},
+            "'action_mask' is no part .* there are 'seen'",
+        ),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(space, settings, message):
+    settings = {path: ObservationConfig(**setting) for path, setting in settings.items()}
+    with pytest.raises(UsageError, match=message):
+        observation_leaves(space, settings, normalize=False)
+
+
+def test_bounds_that_do_not_ascend_and_settings_for_a_network_of_one_s_own_are_refused():
+    with pytest.raises(SpecError, match=r"bounds must ascend, not \[1.0, 1.0\]"):
+        ModelConfig(observations={"": {"bounds": [1, 1]}})
+    with pytest.raises(SpecError, match="leave out observations, or module"):
+        ModelConfig(observations={"": {"encode_as": "vector"}}, module="my_lab.nets:Net")
+
+
+def test_integers_are_normalised_where_they_are_a_vector_and_no_bounds_are_set():
+    space = Dict(
+        counts=Box(0, 1000, (2,), np.int64),
+        grid=Box(0, 10, (3, 3), np.uint8),
+        memory=Box(0, 255, (4,), np.uint8),
+        speed=Box(-1, 1, (2,)),
+    )
+    tree = observation_leaves(space, {"memory": ObservationConfig(bounds=(0, 255))}, normalize=True)
+    assert dict(described_leaves(tree)) == {
+        "counts": "vector of 2, normalised by running moments",
+        "grid": "3x3, one-hot of 11 values (0 to 10)",
+        "memory": "vector of 4, scaled by 1/255",
+        "speed": "vector of 2, normalised by running moments",
+    }
+    found = ObservationFilter(tree)
+    assert found.names == {"counts": "observations/counts", "grid": "", "memory": "", "speed": "observations/speed"}
+    rng = np.random.default_rng(0)
+    rows = {key: rng.integers(0, 9, (50, 2, *part.shape)).astype(part.dtype) for key, part in space.items()}
+    found.load(found.moments(rows, np.ones((50, 2), bool)))
+    counts = found(rows)["counts"]
+    np.testing.assert_allclose([counts.mean((0, 1)), counts.std((0, 1))], [[0, 0], [1, 1]], atol=rounding_error(2 * 50))
+    assert both_sides(tree, map_tree(lambda leaf: leaf[0], found(rows))).shape == (2, 107)
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels"),
+    [((36, 40), 1), ((36, 40, 3), 3), ((3, 36, 40), 3), ((4, 36, 40, 3), 12), ((4, 3, 36, 40), 12)],
+)
+def test_images_of_any_form_reach_the_convolutions_channels_first(shape, channels):
+    tree = leaf_of(Box(0, 255, shape, np.uint8))
+    assert tree.channels_height_width == (channels, 36, 40)
+    (encoder,) = ObservationEncoder(tree).parts
+    seen = []
+    encoder.layers.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    images = np.random.default_rng(0).integers(0, 256, (2, *shape), np.uint8)
+    encoder(torch.as_tensor(images))
+    stacks = images.reshape(2, -1, *shape[-3:]) if len(shape) > 2 else images[:, None, None]
+    planes = np.moveaxis(stacks, -1, -3) if tree.channels_last else stacks
+    np.testing.assert_allclose(seen[0].numpy(), planes.reshape(2, channels, 36, 40) / 255, rtol=rounding_error(2))
+
+
+def test_an_image_s_bounds_are_its_own():
+    tree = leaf_of(Box(10, 30, (36, 36, 1), np.uint8))
+    (encoder,) = ObservationEncoder(tree).parts
+    seen = []
+    encoder.layers.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    encoder(torch.full((1, 36, 36, 1), 20, dtype=torch.uint8))
+    assert seen[0].unique().tolist() == [0.5]
+
+
+def test_spaces_of_other_kinds_are_refused():
+    with pytest.raises(UsageError, match="no network takes"):
+        leaf_of(gymnasium.spaces.Text(3))
+
+
+def test_entities_and_integers_with_learned_vectors_are_not_normalised():
+    settings = {
+        "others": ObservationConfig(encode_as="entities", mask="mask"),
+        "one": ObservationConfig(encode_as="embedding"),
+    }
+    tree = observation_leaves(SET, settings, normalize=True)
+    assert not any(leaf.is_normalized for leaf in tree.values())
+    assert {key: leaf.width for key, leaf in tree.items()} == {"mask": 0, "one": 8, "others": 64, "wide": 5}
+    assert {key: leaf.is_dense for key, leaf in tree.items() if key != "mask"} == {
+        "one": False,
+        "others": False,
+        "wide": True,
+    }

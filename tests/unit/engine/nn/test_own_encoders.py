@@ -1,0 +1,159 @@
+"""Encoders from outside of rlrun: made from a part's space, and refused where they do not fit it."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete
+from torch import nn
+
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize_orthogonally
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.nn.observation_leaves import described_leaves, observation_leaves
+from rlrun.engine.nn.own_encoders import OwnModule
+
+OWN_ENCODERS = """
+import numpy as np
+import torch
+from torch import nn
+
+class Camera(nn.Module):
+    def __init__(self, space):
+        super().__init__()
+        self.layer = nn.Linear(int(np.prod(space.shape)), 5)
+
+    def forward(self, images):
+        assert images.dtype == torch.uint8
+        return self.layer(images.flatten(1) / 255)
+
+class Lazy(nn.Module):
+    def __init__(self, space):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.LazyLinear(7))
+
+    def forward(self, images):
+        return self.layers(images.float())
+
+class Choice(nn.Embedding):
+    def __init__(self, space):
+        super().__init__(int(space.n), 3)
+
+class Returning(Camera):
+    def __init__(self, space, change):
+        super().__init__(space)
+        self.change = change
+
+    def forward(self, images):
+        return self.change(super().forward(images))
+
+def flat(space):
+    return Returning(space, lambda features: features[:, 0])
+
+def single(space):
+    return Returning(space, lambda features: features[:1])
+
+def double(space):
+    return Returning(space, lambda features: features.double())
+
+def several(space):
+    return Returning(space, lambda features: (features, features))
+
+def dropout(space):
+    return Returning(space, nn.Dropout(0.5))
+
+def no_module(space):
+    return 3
+
+number = 3
+made = nn.Linear(2, 2)
+"""
+SPACE = Dict(
+    {"camera": Box(0, 255, (4, 6, 3), np.uint8), "radar": Box(0, 255, (2, 2), np.uint8), "speed": Box(-1, 1, (2,))}
+)
+
+
+@pytest.fixture(autouse=True)
+def own_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_encoders.py").write_text(OWN_ENCODERS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_an_encoder_of_one_s_own_is_given_its_part_as_the_env_shows_it() -> None:
+    encoders = {"camera": "own_encoders:Camera", "radar": "own_encoders:Lazy"}
+    tree = observation_leaves(SPACE, {}, normalize=True, encoders=encoders)
+    assert described_leaves(tree) == [
+        ("camera", "4x6x3 through own_encoders:Camera, 5 numbers"),
+        ("radar", "2x2 through own_encoders:Lazy, 7 numbers"),
+        ("speed", "vector of 2, normalised by running moments"),
+    ]
+    assert tree["camera"].own == pickle.loads(pickle.dumps(tree["camera"].own))
+    encode = ObservationEncoder(tree)
+    observations = {key: torch.as_tensor(np.stack([part.sample()] * 2)) for key, part in SPACE.items()}
+    encoded = encode(observations)
+    assert encoded.shape == (2, 14)
+    camera = encode.parts[0]
+    assert isinstance(camera, OwnModule)
+    torch.testing.assert_close(encoded[:, :5], camera.module(observations["camera"]))
+
+
+def test_its_first_weights_are_its_own() -> None:
+    tree = observation_leaves(SPACE, {}, normalize=False, encoders={"camera": "own_encoders:Camera"})
+    encode = nn.Sequential(ObservationEncoder(tree), nn.Linear(11, 11))
+    before = {name: parameter.detach().clone() for name, parameter in encode.named_parameters()}
+    initialize_orthogonally(encode, HIDDEN_GAIN, torch.Generator().manual_seed(0))
+    changed = [name for name, parameter in encode.named_parameters() if not torch.equal(parameter, before[name])]
+    assert changed == ["1.weight", "1.bias"]
+
+
+def test_torch_s_own_generator_is_left_alone_where_an_encoder_is_tried() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    observation_leaves(SPACE, {}, normalize=False, encoders={"camera": "own_encoders:Camera"})
+    assert torch.rand(1) == expected
+
+
+def test_any_part_may_have_one_and_so_may_an_observation_without_parts() -> None:
+    tree = observation_leaves(Discrete(4), {}, normalize=False, encoders={"": "own_encoders:Choice"})
+    assert ObservationEncoder(tree)(torch.tensor([1, 1, 2])).shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("encoders", "message"),
+    [
+        ({"camra": "own_encoders:Camera"}, "model.encoders: 'camra' is no part .*; did you mean 'camera'"),
+        ({"camera": "own_encoders:Camra"}, "has no 'Camra'; did you mean 'Camera'"),
+        ({"camera": "own_encodrs:Camera"}, "'own_encodrs' is not found"),
+        ({"camera": "Camera"}, "the encoder 'Camera' is no import path"),
+        ({"camera": "own_encoders:no_module"}, r"own_encoders:no_module makes int, not a torch\.nn\.Module"),
+        ({"camera": "own_encoders:number"}, "own_encoders:number is int; name a class, or a function, that makes one"),
+        ({"camera": "own_encoders:made"}, "own_encoders:made is Linear; name a class"),
+        ({"camera": "own_encoders:flat"}, r"features \[N, D\] of torch.float32; .* returned \(2,\) of torch.float32"),
+        ({"camera": "own_encoders:single"}, r"for N = 2 it returned \(1, 5\) of torch.float32"),
+        ({"camera": "own_encoders:double"}, r"for N = 2 it returned \(2, 5\) of torch.float64"),
+        ({"camera": "own_encoders:several"}, "for N = 2 it returned tuple"),
+        ({"camera": "own_encoders:dropout"}, "the encoder own_encoders:dropout draws random numbers as it runs"),
+    ],
+)
+def test_an_encoder_that_does_not_fit_is_explained(encoders: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        observation_leaves(SPACE, {}, normalize=False, encoders=encoders)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"encoders": {"a": "lab:Net"}, "module": "lab:Net"}, "encodes observations itself; leave out encoders"),
+        ({"encoders": {"a": "lab:Net"}, "observations": {"a": {}}}, "'a' is in observations and encoders"),
+        ({"observations": {"a": {"mask": "b"}}}, "pooling and mask are for what is encoded as entities"),
+        ({"observations": {"a": {"encode_as": "image", "pooling": "max"}}}, "pooling and mask are for"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        ModelConfig.parse(settings)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+import pytest
+
+from rlrun.engine.rollout.action_log import ActionLog
+
+
+def numbered(log: ActionLog, fragments: int, length: int, longest: int) -> None:
+    """Appends fragments [length, 2] whose rows are numbered, and trims when that is due."""
+    for fragment in range(fragments):
+        rows = fragment * length + np.arange(length)
+        log.append(np.stack([rows, -rows], axis=1))
+        if log.is_full:
+            log.trim(longest)
+
+
+@pytest.mark.parametrize("longest", [0, 1, 7, 10, 63])
+def test_each_env_slot_gets_the_latest_actions_of_its_own(longest: int) -> None:
+    log = ActionLog()
+    numbered(log, 20, 5, longest)
+    first, second = log.latest([longest, min(longest, 3)])
+    assert first.tolist() == list(range(100 - longest, 100))
+    assert second.tolist() == [-row for row in range(100 - min(longest, 3), 100)]
+
+
+def test_what_is_kept_is_bounded_by_the_longest_episode_and_places_are_looked_at_seldom() -> None:
+    log, trims = ActionLog(), 0
+    fragments = []
+    for _ in range(1000):
+        actions = np.zeros((5, 2))
+        fragments.append(weakref.ref(actions))
+        log.append(actions)
+        del actions
+        if log.is_full:
+            log.trim(40)
+            trims += 1
+        assert 5 * sum(fragment() is not None for fragment in fragments[-30:]) < 2 * (40 + 5)
+    assert not any(fragment() for fragment in fragments[:-30])
+    assert trims < 1000 / 7
+
+
+def test_a_log_goes_on_from_the_actions_of_another() -> None:
+    log, other = ActionLog(), ActionLog()
+    numbered(log, 3, 5, 12)
+    other.load(log.latest([2, 12]))
+    for each in (log, other):
+        each.append(np.array([[50, 60]]))
+    for expected, found in zip(log.latest([3, 13]), other.latest([3, 13]), strict=True):
+        np.testing.assert_array_equal(expected, found)
+
+
+def test_no_actions_are_those_of_episodes_that_have_just_begun() -> None:
+    log = ActionLog()
+    numbered(log, 1, 5, 0)
+    other = ActionLog()
+    other.load(log.latest([0, 0]))
+    assert [len(actions) for actions in other.latest([0, 0])] == [0, 0]

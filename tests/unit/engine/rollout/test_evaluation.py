@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_watch import interrupt_wanted
+from rlrun.engine.envs.vector_env import EnvError
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.rollout import endless_episodes, evaluation
+from rlrun.engine.rollout.evaluation import EvaluationResult, EvaluationSeeds, evaluate, interval_gap
+
+
+class RemembersNothing:
+    def begin_episodes(self, starts: np.ndarray[Any, Any]) -> None:
+        assert starts.dtype == np.bool_
+
+    def take_rewards(self, rewards: np.ndarray[Any, Any]) -> None:
+        assert rewards.dtype == np.float64
+
+
+class LeansWithThePole(RemembersNothing):
+    """A deterministic policy for CartPole."""
+
+    def actions(self, observations: Any, generator: np.random.Generator | None, acts: Any = None) -> Any:
+        return (observations[:, 2] + 0.1 * observations[:, 3] > 0.02).astype(np.int64)
+
+
+class TossesACoin(RemembersNothing):
+    def actions(self, observations: Any, generator: np.random.Generator | None, acts: Any = None) -> Any:
+        if generator is None:
+            return np.zeros(len(observations), np.int64)
+        return generator.integers(2, size=len(observations))
+
+
+class SitsStill(RemembersNothing):
+    """Acts in a world."""
+
+    def actions(self, observations: Any, generator: np.random.Generator | None, acts: Any = None) -> Any:
+        return np.zeros(len(acts), np.int64)
+
+
+class SeedLengths(gymnasium.Env[Any, Any]):
+    """Episodes of (seed % 50) + 1 steps that pay seed % 7 each."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.seed = seed or 0
+        self.left = self.seed % 50 + 1
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.left -= 1
+        return np.zeros(1, np.float32), float(self.seed % 7), self.left == 0, False, {}
+
+
+CARTPOLE = EnvConfig(id="CartPole-v1")
+LOOP = EnvConfig(id="CartPole-v1", backend="loop")
+LENGTHS = EnvConfig(id=f"{__name__}:SeedLengths")
+
+
+@pytest.mark.parametrize("env", [CARTPOLE, LOOP])
+@pytest.mark.parametrize("num_envs", [2, 8, None])
+def test_a_deterministic_policy_gets_the_same_episodes_with_any_number_of_columns(
+    env: EnvConfig, num_envs: int | None
+) -> None:
+    alone = evaluate({"default": LeansWithThePole()}, CARTPOLE, 11, seed=3, num_envs=1)
+    assert len(alone.returns) == len(alone.lengths) == 11
+    assert len(set(alone.returns)) > 3
+    assert evaluate({"default": LeansWithThePole()}, env, 11, seed=3, num_envs=num_envs) == alone
+
+
+@pytest.mark.parametrize("num_envs", [1, 3, 8, 40])
+def test_every_episode_is_that_of_its_number_whether_short_or_long(num_envs: int) -> None:
+    seeds = [EvaluationSeeds(5, 0, 1).seed(0, number) for number in range(20)]
+    result = evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5, num_envs=num_envs)
+    assert result.lengths == [seed % 50 + 1 for seed in seeds]
+    assert result.returns == [float(seed % 7 * (seed % 50 + 1)) for seed in seeds]
+
+
+def test_evaluation_episodes_are_not_those_of_training() -> None:
+    assert EvaluationSeeds(5, 0, 1).seed(0, 0) != EvaluationSeeds(5, 0, 0).seed(0, 0)
+
+
+def test_seeds_of_many_episodes_are_those_of_each() -> None:
+    seeds = EvaluationSeeds(5, 0, 1, num_envs=3)
+    many = seeds.seeds(np.arange(3), np.arange(4)[:, None])
+    assert many.tolist() == [[seeds.seed(column, episode) for column in range(3)] for episode in range(4)]
+    assert many.ravel().tolist() == [EvaluationSeeds(5, 0, 1).seed(0, number) for number in range(12)]
+
+
+def test_exploring_draws_its_actions_from_the_seed() -> None:
+    first, again = (evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=1, actions="sampled") for _ in range(2))
+    assert first == again
+    assert first != evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=2, actions="sampled")
+    assert first != evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=1)
+
+
+def test_an_episode_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endless_episodes, "LONGEST_EPISODE", 45)
+    with pytest.raises(
+        EnvError, match=r"SeedLengths: evaluation: .* not ended after 45 steps.* set env.max_episode_steps"
+    ):
+        evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5)
+    own_limit = EnvConfig(id=f"{__name__}:SeedLengths", max_episode_steps=60)
+    assert max(evaluate({"default": TossesACoin()}, own_limit, 20, seed=5).lengths) > 45
+
+
+def test_a_long_episode_is_told_of_while_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 40)
+    with pytest.warns(
+        UserWarning, match=r"not ended after 40 steps.* set env.max_episode_steps.* after 200,000 it fails"
+    ):
+        evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5)
+
+
+@pytest.fixture
+def wish_for_the_end() -> Iterator[None]:
+    interrupt_wanted.set()
+    yield
+    interrupt_wanted.clear()
+
+
+@pytest.mark.usefixtures("wish_for_the_end")
+def test_who_wants_the_end_waits_for_an_evaluation_for_some_seconds_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 10**9})
+    world = EnvConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "penalty"})
+    monkeypatch.setattr(evaluation, "INTERRUPT_S", math.inf)
+    assert len(evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5).returns) == 20
+    monkeypatch.setattr(evaluation, "INTERRUPT_S", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate({"default": TossesACoin()}, endless, 20, seed=5)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate({"p": SitsStill()}, world, 20, seed=5, slots={"p": 2})
+
+
+@pytest.mark.usefixtures("wish_for_the_end")
+def test_who_wants_the_end_waits_for_no_long_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "INTERRUPT_S", math.inf)
+    monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 40)
+    with pytest.warns(UserWarning, match="not ended after 40 steps"), pytest.raises(KeyboardInterrupt):
+        evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5)
+
+
+class Blinks(SeedLengths):
+    """Shows NaN behind the third step of an episode."""
+
+    def step(self, action: Any) -> Any:
+        observation, *others = super().step(action)
+        return observation + (np.float32("nan") if self.left == self.seed % 50 - 2 else 0), *others
+
+
+def test_an_observation_that_is_no_number_is_named_with_its_place() -> None:
+    told = r"evaluation, env \d, episode \d with seed \d+, step 3: the observation contains NaN"
+    with pytest.raises(EnvError, match=told):
+        evaluate({"default": TossesACoin()}, EnvConfig(id=f"{__name__}:Blinks"), episodes=6, seed=0)
+
+
+def test_no_episodes_are_refused() -> None:
+    with pytest.raises(UsageError, match="at least 1 episode, not 0"):
+        evaluate({"default": TossesACoin()}, CARTPOLE, 0, seed=1)
+
+
+def test_the_interval_is_that_of_the_mean() -> None:
+    draws = np.random.default_rng(0)
+    returns = draws.normal(100.0, 20.0, size=400).tolist()
+    result = EvaluationResult(returns, [1] * 400)
+    low, high = result.ci95
+    error = 20.0 / np.sqrt(400)
+    assert low == pytest.approx(result.mean - 1.96 * error, abs=0.25)
+    assert high == pytest.approx(result.mean + 1.96 * error, abs=0.25)
+    assert EvaluationResult(returns, [1] * 400).ci95 == (low, high)
+
+
+def test_the_interval_of_equal_returns_is_a_point() -> None:
+    assert EvaluationResult([500.0] * 20, [500] * 20).ci95 == (500.0, 500.0)
+    assert EvaluationResult([7.0], [3]).ci95 == (7.0, 7.0)
+
+
+def test_a_result_is_plain_data() -> None:
+    result = EvaluationResult([1.0, 3.0], [10, 20])
+    assert result.to_dict() == {
+        "episodes": 2,
+        "mean": 2.0,
+        "std": 1.0,
+        "ci95": [1.0, 3.0],
+        "min": 1.0,
+        "max": 3.0,
+        "len_mean": 15.0,
+        "returns": [1.0, 3.0],
+        "lengths": [10, 20],
+    }
+
+
+class AlwaysChanges(RemembersNothing):
+    def actions(self, observations: Any, generator: np.random.Generator | None, acts: Any = None) -> Any:
+        return np.ones(len(observations), np.int64)
+
+
+def test_a_policy_none_of_whose_agents_appeared_has_no_statistics() -> None:
+    world = EvaluationResult([1.0], [2], policies={"idle": EvaluationResult([], [])})
+    statistics = dict.fromkeys(("mean", "std", "ci95", "min", "max", "len_mean"))
+    assert world.to_dict()["policies"] == {"idle": {"episodes": 0, **statistics, "returns": [], "lengths": []}}
+
+
+def test_sums_of_the_columns_are_told_of_each_episode() -> None:
+    two_lanes = EnvConfig(id="rlrun.toys.two_lanes:TwoLanes", kwargs={"episode_len": 3}, columns=("cost",))
+    result = evaluate({"default": AlwaysChanges()}, two_lanes, 5, seed=0, num_envs=2)
+    # It drives fast from cell 0, slowly from 2, and fast from 3, which is busy.
+    assert result.columns == {"cost": [pytest.approx(1.2)] * 5}
+    assert result.column_means == {"episode_columns/cost_mean": pytest.approx(1.2)}
+    assert result.to_dict()["columns"] == result.columns
+    assert "columns" not in EvaluationResult([0.0], [1]).to_dict()
+    assert "rates_ci95" not in result.to_dict()
+
+
+def test_a_column_that_is_0_or_1_in_each_episode_is_a_rate_with_an_exact_interval() -> None:
+    columns = {"success": [0.0] * 10, "cost": [0.0, 2.0] * 5, "none": []}
+    result = EvaluationResult([0.0] * 10, [1] * 10, columns=columns)
+    assert result.rates == {"success": (0.0, pytest.approx(1 - 0.025**0.1))}
+    assert result.to_dict()["rates_ci95"] == {"success": list(result.rates["success"])}
+
+
+@pytest.mark.parametrize("value", [0.1, 0.7, 0.99, 17.3, 0.0])
+def test_different_numbers_of_equal_returns_have_no_gap_between_their_intervals(value: float) -> None:
+    many, few = (EvaluationResult([value] * episodes, [1] * episodes) for episodes in (20, 5))
+    assert interval_gap(many, few) == interval_gap(few, many) == 0.0

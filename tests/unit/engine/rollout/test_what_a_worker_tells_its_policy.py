@@ -1,0 +1,137 @@
+"""What a behavior policy is told while it acts, and the noise that it gets."""
+
+import numpy as np
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.rewards import RewardSettings
+from rlrun.engine.rollout.rollout_worker import RolloutWorker
+from rlrun.engine.rollout.worker import Orders
+from rlrun.engine.rollout.worker_config import WorkerConfig
+
+
+class Remembering(BehaviorPolicy):
+    """Pushes by chance, and records its noise and in which step of an episode each env slot is."""
+
+    def __init__(self):
+        self.exploration = EpsilonGreedy(2)
+        self.age = None
+        self.views = None
+        self.place = None
+
+    def load(self, weights):
+        """Takes nothing over."""
+        self.weights_version = weights.version
+
+    def assign_envs(self, first_slot, num_slots):
+        """Remembers it."""
+        self.place = first_slot, num_slots
+
+    def noise(self, generator, length, columns):
+        """Draws a number for each step."""
+        return generator.random((length, columns), np.float32)
+
+    def allocate_fragment(self, length, columns):
+        """Returns what is recorded."""
+        return SampleBatch(
+            actions=np.empty((length, columns), np.int64),
+            noise=np.empty((length, columns), np.float32),
+            ages=np.empty((length, columns), np.int64),
+        )
+
+    def act(self, observations, noise, record, t, starts):
+        """Counts the steps since an episode began."""
+        self.age = np.where(starts, 0, 0 if self.age is None else self.age + 1)
+        record["ages"][t], record["noise"][t] = self.age, noise
+        record["actions"][t] = noise < 0.5
+        return record["actions"][t]
+
+    def postprocess(self, batch):
+        """Leaves the batch as it is."""
+
+    def actions(self, observations, generator):
+        """Is not evaluated."""
+        raise NotImplementedError
+
+    def env_actions(self, actions):
+        """Returns what the env was given."""
+        return actions
+
+    def observation_moments(self, observations, filled):
+        """Has no filter."""
+        return {}
+
+    def state(self):
+        """Returns the ages."""
+        return {"age": None if self.age is None else self.age.copy()}
+
+    def load_state(self, state):
+        """Takes them over."""
+        self.age = state["age"]
+
+
+def worker_for(*, num_envs=2, length=4, index=0, num_workers=1, first_fragment=0):
+    config = WorkerConfig(
+        env=EnvConfig(id="CartPole-v1"),
+        num_envs=num_envs,
+        fragment_length=length,
+        seed=5,
+        behaviors={"default": Remembering()},
+        rewards={"default": RewardSettings(0.9)},
+        worker_index=index,
+        num_workers=num_workers,
+        first_fragment=first_fragment,
+    )
+    worker = RolloutWorker(config)
+    worker.follow(Orders({"default": Weights(0, np.zeros(0, np.float32))}))
+    return worker
+
+
+def joined(worker, fragments, *columns):
+    batches = [worker.sample().batches["default"] for _ in range(fragments)]
+    return [np.concatenate([batch[column] for batch in batches]) for column in columns]
+
+
+def test_a_policy_is_told_with_the_first_observation_of_every_episode_that_it_is_one():
+    ages, valid, terminateds = joined(worker_for(), 40, "ages", "valid", "terminateds")
+    expected, begins = np.zeros_like(ages), np.ones(2, bool)
+    for t in range(len(ages)):
+        expected[t] = np.where(begins, 0, expected[t - 1] + 1)
+        begins = ~valid[t]  # behind the row with the final observation stands a first one
+    assert terminateds.sum() >= 8
+    np.testing.assert_array_equal(ages, expected)
+
+
+def test_what_a_policy_remembers_and_where_its_episodes_begin_go_on_after_a_checkpoint():
+    for fragments in range(5, 15):
+        worker = worker_for()
+        joined(worker, fragments, "ages")
+        state = worker.state()
+        expected = joined(worker, 10, "ages", "noise", "actions", "valid")
+        other = worker_for()
+        assert other.load_state(state) == 0
+        for found, wanted in zip(joined(other, 10, "ages", "noise", "actions", "valid"), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_noise_of_short_fragments_depends_on_their_number_alone_and_is_never_the_same():
+    noise = joined(worker_for(), 20, "noise")[0]
+    assert len(np.unique(noise)) == noise.size
+    made_anew = joined(worker_for(first_fragment=7), 13, "noise")[0]
+    np.testing.assert_array_equal(made_anew, noise[7 * 4 :])
+    other = joined(worker_for(index=2, num_workers=2), 20, "noise")[0]
+    assert not np.isin(other, noise).any()
+
+
+def test_a_long_fragment_draws_its_noise_at_once_as_short_ones_do_together():
+    together = joined(worker_for(length=16), 2, "noise")[0]
+    np.testing.assert_array_equal(joined(worker_for(length=4), 8, "noise")[0], together)
+
+
+def test_a_policy_is_told_which_of_all_env_slots_are_its_own():
+    assert worker_for(num_envs=3).behaviors["default"].place == (0, 3)
+    assert worker_for(num_envs=3, index=1, num_workers=4).behaviors["default"].place == (0, 12)
+    assert worker_for(num_envs=3, index=4, num_workers=4).behaviors["default"].place == (9, 12)

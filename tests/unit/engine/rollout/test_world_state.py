@@ -1,0 +1,114 @@
+"""The world's state beside what agents see: the state of each row, in the closing one too, only for who asks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from rlrun.algorithms.dqn.policy import QPolicy
+from rlrun.engine.data.packing import Packing
+from rlrun.engine.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.functional.seeding import generator
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.slot_recorder import SlotRecorder
+from rlrun.engine.worlds.loop_worlds import LoopWorlds
+from rlrun.engine.worlds.mapping import PolicyMapping
+from rlrun.engine.worlds.world import World, WorldStep
+from tests.policies import plain_policy
+
+SPACES = Spaces(Box(-np.inf, np.inf, (1,)), Discrete(2))
+STEPS = 4
+
+
+class Ticks(World):
+    """Agents see the tick of the episode, and the state is ten times that; "b" dies after `life` steps."""
+
+    possible_agents = ("a", "b")
+    state_space = Box(-np.inf, np.inf, (1,))
+
+    def __init__(self, clock: str, life: int = STEPS) -> None:
+        self.clock, self.life, self.tick = clock, life, 0
+
+    def spaces(self, agent: str) -> Spaces:
+        return SPACES
+
+    def seen(self, *agents: str) -> dict[str, Any]:
+        return dict.fromkeys(agents, np.array([self.tick], np.float32))
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        self.tick = 0
+        return self.seen("a", "b") if self.clock == "parallel" else self.seen("a")
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        self.tick += 1
+        ended = self.tick == STEPS
+        if self.clock == "per_agent":  # in turns
+            shown = self.seen("a", "b") if ended else self.seen("ab"[self.tick % 2])
+            return WorldStep(shown, {"a": 1.0}, dict.fromkeys("ab", True) if ended else {}, {}, {}, ended)
+        dies = self.tick == self.life or (ended and self.tick < self.life)
+        shown = self.seen("a", "b") if self.tick <= self.life else self.seen("a")
+        ends = {**({"a": True} if ended else {}), **({"b": True} if dies else {})}
+        return WorldStep(shown, {"a": 1.0}, ends, {}, {}, ended)
+
+    def state(self) -> np.ndarray:
+        return np.array([10 * self.tick], np.float32)
+
+
+def behavior(columns: tuple[str, ...]) -> BehaviorPolicy:
+    policy = plain_policy(QPolicy, *SPACES, ModelConfig(hiddens=(4,)), seed=0)
+    own = policy.behavior()
+    own.world_columns = columns
+    own.load(Weights(0, policy.parameters.gather(policy.module).numpy(), schedules={"epsilon": 1.0}))
+    return own
+
+
+def recorded(columns: tuple[str, ...], length: int, fragments: int, clock: str, life: int = STEPS) -> list[SampleBatch]:
+    worlds = [Ticks(clock, life) for _ in range(2)]
+    made = LoopWorlds("ticks", worlds, EpisodeSeeds(0, 0), PolicyMapping(("p",), None), {"p": ("a", SPACES)}, {"p": 2})
+    own = behavior(columns)
+    recorder = SlotRecorder(made, {"p": own}, seeds=EpisodeSeeds(0, 0), name="ticks", length=length, max_replay_s=9.0)
+    noise = own.noise(generator(0, "noise"), length, 4)
+    return [recorder.record({"p": noise}).batches["p"] for _ in range(fragments)]
+
+
+@pytest.mark.parametrize("life", [STEPS, 2])
+@pytest.mark.parametrize("length", [3, 7])
+def test_each_row_has_the_state_of_its_own_moment_and_so_has_the_closing_row(length: int, life: int) -> None:
+    for batch in recorded((WORLD_STATE,), length, 4, "parallel", life):
+        assert batch[WORLD_STATE].shape == (length + 1, 4, 1)
+        np.testing.assert_array_equal(batch[WORLD_STATE], 10 * batch["obs"])
+        assert ACTS not in batch
+
+
+@pytest.mark.parametrize("length", [3, 7])
+def test_an_agent_that_takes_turns_is_recorded_with_the_state_it_acts_in(length: int) -> None:
+    steps = 0
+    for batch in recorded((WORLD_STATE,), length, 4, "per_agent"):
+        np.testing.assert_array_equal(batch[WORLD_STATE][:-1], 10 * batch["obs"][:-1])
+        packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
+        packed = packing.pack(batch[WORLD_STATE]), packing.pack(batch["obs"])
+        np.testing.assert_array_equal(packed[0], 10 * packed[1])
+        steps += int(batch["valid"].sum())
+    assert steps >= length
+
+
+def test_whether_agents_act_behind_a_fragment_is_recorded_where_it_is_asked_for() -> None:
+    before, after = recorded((ACTS,), 3, 2, "parallel", life=2)
+    np.testing.assert_array_equal(before[ACTS][:-1], before["valid"])
+    np.testing.assert_array_equal(before[ACTS][-1], after["valid"][0])
+    np.testing.assert_array_equal(before[ACTS], [[1, 1, 1, 1], [1, 1, 1, 1], [1, 0, 1, 0], [1, 0, 1, 0]])
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_who_does_not_ask_records_what_was_recorded_before(clock: str) -> None:
+    plain, asked = recorded((), 5, 2, clock), recorded((WORLD_STATE,), 5, 2, clock)
+    for batch, more in zip(plain, asked, strict=True):
+        assert more.keys() - batch.keys() == {WORLD_STATE}
+        for name, column in batch.items():
+            np.testing.assert_array_equal(column, more[name])

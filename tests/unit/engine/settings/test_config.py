@@ -1,0 +1,400 @@
+import math
+from typing import Any, Literal
+
+import pytest
+import yaml
+from pydantic import Field, model_validator
+
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.settings.commented_yaml import commented_yaml
+from rlrun.engine.settings.config import (
+    ConfigModel,
+    Fraction,
+    NonEmptyText,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    Schedule,
+    defaults,
+    fixed,
+)
+
+
+class Net(ConfigModel):
+    hiddens: tuple[PositiveInt, ...] = (64, 64)
+    """Units of each hidden layer."""
+    activation: Literal["relu", "tanh"] = "tanh"
+    """What stands between the layers."""
+
+
+class Settings(ConfigModel):
+    """Settings of an imagined algorithm."""
+
+    lr: Schedule = 3e-4
+    """Step size of Adam, a constant or a schedule over env steps, and this docstring is so long that it needs two lines
+    in a comment."""
+    env_steps: PositiveInt = 1000
+    """How long it runs."""
+    gamma: Fraction = 0.99
+    """Discount factor."""
+    compile: Literal["auto"] | bool = "auto"
+    """Whether updates are compiled."""
+    clip: PositiveFloat | None = None
+    """Largest norm of the gradient."""
+    normalize: bool = False
+    """Whether observations are normalized."""
+    size: tuple[int, int] = (84, 84)
+    """Height and width."""
+    label: NonEmptyText = "on"
+    """Free text."""
+    net: Net = Net()
+    """The network."""
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Anything."""
+    weights: dict[str, PositiveFloat] = Field(default_factory=dict)
+    """Weights by name."""
+
+
+class Batches(ConfigModel):
+    rows: PositiveInt = 64
+    minibatch: PositiveInt = 32
+
+    @model_validator(mode="after")
+    def _minibatches_fill_the_batch(self) -> "Batches":
+        if self.rows % self.minibatch:
+            raise ValueError(f"minibatch ({self.minibatch}) must divide rows ({self.rows})")
+        return self
+
+
+class Named(ConfigModel):
+    id: str
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_text_is_an_id(cls, data: Any) -> Any:
+        return {"id": data} if isinstance(data, str) else data
+
+
+class World(ConfigModel):
+    env: Named = Named(id="CartPole-v1")
+
+
+def problems(model: type[ConfigModel], data: Any, path: str = "") -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        model.parse(data, path=path)
+    return [str(problem) for problem in caught.value.problems]
+
+
+MISTAKES = [
+    ({"lrr": 1e-3}, "lrr: unknown key 'lrr'; did you mean 'lr'?"),
+    (
+        {"speed": 1},
+        "speed: unknown key 'speed'; there are: clip, compile, env_steps, gamma, kwargs, label, lr, net, normalize, "
+        "size, weights",
+    ),
+    ({"lr": True}, "lr: must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not true"),
+    ({"lr": "3"}, "lr: must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not '3'"),
+    ({"lr": -1}, "lr: must be a number >= 0, not -1"),
+    ({"lr": math.nan}, "lr: must be a finite number >= 0, not nan"),
+    ({"lr": math.inf}, "lr: must be a finite number >= 0, not inf"),
+    ({"lr": [[0, 1e-3], [10, "x"]]}, "lr.1.1: must be a number >= 0, not 'x'"),
+    ({"lr": [[0, 1e-3], [10]]}, "lr.1: must be [a whole number >= 0, a number >= 0], not [10]"),
+    ({"lr": [[0, 1e-3], [10, 1, 2]]}, "lr.1: must be [a whole number >= 0, a number >= 0], not [10, 1, 2]"),
+    ({"lr": [[10, 1e-3], [0, 0]]}, "lr: the env_steps of a schedule's points must ascend, not [10, 0]"),
+    ({"lr": []}, "lr: a schedule needs at least one point [env_steps, value]"),
+    ({"env_steps": 1.5}, "env_steps: must be a whole number > 0, not 1.5"),
+    ({"env_steps": True}, "env_steps: must be a whole number > 0, not true"),
+    ({"env_steps": "3"}, "env_steps: must be a whole number > 0, not '3'"),
+    ({"env_steps": 0}, "env_steps: must be a whole number > 0, not 0"),
+    ({"env_steps": None}, "env_steps: must be a whole number > 0, not null"),
+    ({"gamma": 1.01}, "gamma: must be a number >= 0 and <= 1, not 1.01"),
+    ({"compile": "aut"}, "compile: must be 'auto' or true or false, not 'aut'; did you mean 'auto'?"),
+    ({"compile": 1}, "compile: must be 'auto' or true or false, not 1"),
+    ({"clip": 0}, "clip: must be a number > 0 or null, not 0"),
+    ({"normalize": "yes"}, "normalize: must be true or false, not 'yes'; did you mean true?"),
+    ({"normalize": "Off"}, "normalize: must be true or false, not 'Off'; did you mean false?"),
+    ({"size": [84]}, "size: must be [a whole number, a whole number], not [84]"),
+    ({"size": 84}, "size: must be [a whole number, a whole number], not 84"),
+    ({"label": ""}, "label: must be text that is not empty, not ''"),
+    ({"net": 3}, "net: must be a mapping (key: value), not 3"),
+    ({"net": {"hiddens": 64}}, "net.hiddens: must be a list of whole numbers > 0, not 64"),
+    ({"net": {"hiddens": [64, -1]}}, "net.hiddens.1: must be a whole number > 0, not -1"),
+    (
+        {"net": {"activation": "Tanh"}},
+        "net.activation: must be 'relu' or 'tanh', not 'Tanh'; did you mean 'tanh'?",
+    ),
+    ({"net": {"hidens": [1]}}, "net.hidens: unknown key 'hidens'; did you mean 'hiddens'?"),
+    ({"kwargs": [1]}, "kwargs: must be a mapping (key: value), not [1]"),
+    ({"weights": {"a": 1, "b": 0}}, "weights.b: must be a number > 0, not 0"),
+    ([1], "must be a mapping (key: value), not [1]"),
+    (None, "must be a mapping (key: value), not null"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), MISTAKES, ids=[message[:40] for _, message in MISTAKES])
+def test_a_mistake_is_told_in_one_line_of_our_words(data: Any, message: str) -> None:
+    assert problems(Settings, data) == [message]
+
+
+def test_all_mistakes_are_told_at_once_with_the_path_before_them() -> None:
+    found = problems(Settings, {"lr": "x", "gamma": 2, "nett": {}, "net": {"hiddens": ["a"]}}, path="mine.config")
+    assert [line.split(":")[0] for line in found] == [
+        "mine.config.nett",
+        "mine.config.lr",
+        "mine.config.gamma",
+        "mine.config.net.hiddens.0",
+    ]
+
+
+def test_a_missing_field_is_told_at_its_own_path() -> None:
+    assert problems(Named, {}) == ["id: is missing"]
+
+
+def test_a_rule_across_fields_is_told_in_its_own_words() -> None:
+    assert problems(Batches, {"minibatch": 60}, path="config") == ["config: minibatch (60) must divide rows (64)"]
+
+
+def test_a_constructor_explains_mistakes_like_parse() -> None:
+    with pytest.raises(SpecError, match="gamma: must be a number >= 0 and <= 1, not 7"):
+        Settings(gamma=7)
+
+
+def test_lists_become_tuples_and_whole_floats_become_whole_numbers() -> None:
+    settings = Settings.parse({"env_steps": 1e6, "lr": [[0, 1e-3], [1e6, 0]], "net": {"hiddens": [32.0]}, "gamma": 1})
+    assert settings.env_steps == 1_000_000
+    assert isinstance(settings.env_steps, int)
+    assert settings.lr == ((0, 1e-3), (1_000_000, 0.0))
+    assert settings.net.hiddens == (32,)
+    assert isinstance(settings.gamma, float)
+
+
+def test_free_form_values_are_left_as_they_are() -> None:
+    kwargs = {"size": [1, 2.0], "flag": True, "nested": {"a": None}}
+    assert Settings.parse({"kwargs": kwargs}).kwargs == kwargs
+
+
+def test_a_bare_text_may_stand_for_a_mapping() -> None:
+    assert World.parse({"env": "Pendulum-v1"}).env == Named(id="Pendulum-v1")
+
+
+def test_data_round_trips() -> None:
+    settings = Settings.parse({"lr": [[0, 1e-3], [10, 0]], "clip": 0.5, "weights": {"a": 2}, "kwargs": {"x": [1]}})
+    data = settings.to_data()
+    assert data["lr"] == [[0, 1e-3], [10, 0.0]]
+    assert Settings.parse(data) == settings
+
+
+def test_replace_validates_again() -> None:
+    settings = Settings().replace(gamma=0.5, net=Net(hiddens=(8,)))
+    assert (settings.gamma, settings.net.hiddens) == (0.5, (8,))
+    with pytest.raises(SpecError, match="gamma: must be"):
+        settings.replace(gamma=1.5)
+
+
+def test_configs_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings().gamma = 0.5  # type: ignore[misc]
+
+
+class Plain(ConfigModel):
+    steps: PositiveInt = 5
+    """How many."""
+    rate: NonNegativeFloat = 1e-5
+    """How fast."""
+    net: Net = Net()
+    """The network."""
+    word: str = "on"
+    """A text that YAML 1.1 would misread."""
+
+
+def test_commented_yaml_reads_like_this() -> None:
+    assert (
+        commented_yaml(Plain)
+        == """\
+# How many.
+# (a whole number > 0)
+steps: 5
+
+# How fast.
+# (a number >= 0)
+rate: 1e-05
+
+# The network.
+net:
+  # Units of each hidden layer.
+  # (a list of whole numbers > 0)
+  hiddens: [64, 64]
+  # What stands between the layers.
+  # ('relu' or 'tanh')
+  activation: tanh
+
+# A text that YAML 1.1 would misread.
+# (text)
+word: "on"
+"""
+    )
+
+
+def test_commented_yaml_parses_back_to_the_defaults() -> None:
+    assert Settings.parse(yaml.safe_load(commented_yaml(Settings))) == Settings()
+
+
+def test_a_required_field_stands_in_commented_yaml_as_a_comment() -> None:
+    assert "# id:" in commented_yaml(Named).splitlines()
+
+
+@defaults(lr=[[0, 1.0], [1e2, 0.0]], gamma=1, net={"activation": "relu"})
+class Other(Settings):
+    extra: PositiveInt = 1
+    """One more."""
+
+
+@defaults(net={"hiddens": [8]})
+class Third(Other):
+    pass
+
+
+def test_defaults_change_values_and_keep_what_the_fields_mean() -> None:
+    assert (Other().lr, Other().gamma, Other().env_steps) == (((0, 1.0), (100, 0.0)), 1.0, 1000)
+    assert (Settings().lr, Settings().net.activation) == (3e-4, "tanh")
+    assert list(Other.model_fields) == [*Settings.model_fields, "extra"]
+    assert Other.model_fields["lr"].description == Settings.model_fields["lr"].description
+    assert Other.parse({"lr": 0.5}).lr == 0.5
+
+
+def test_a_default_of_a_section_changes_what_it_names() -> None:
+    assert (Other().net, Third().net) == (Net(activation="relu"), Net(activation="relu", hiddens=(8,)))
+    assert Third().gamma == 1.0
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"lrr": 1.0}, r"Wrong\.lrr: unknown key 'lrr'; did you mean 'lr'\?"),
+        ({"gamma": 2}, r"Wrong\.gamma: must be a number >= 0 and <= 1, not 2"),
+        ({"net": {"hidens": [1]}}, r"Wrong\.net\.hidens: unknown key 'hidens'; did you mean 'hiddens'\?"),
+    ],
+)
+def test_a_default_is_checked_like_a_value_where_the_class_is_made(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+
+        @defaults(**values)
+        class Wrong(Settings):
+            pass
+
+
+def test_rules_across_fields_hold_for_defaults_too() -> None:
+    with pytest.raises(SpecError, match=r"minibatch \(48\) must divide rows \(64\)"):
+
+        @defaults(minibatch=48)
+        class Wrong(Batches):
+            pass
+
+
+def test_a_mapping_for_a_section_says_what_differs_from_its_default() -> None:
+    assert Other.parse({"net": {"hiddens": [7]}}).net == Net(hiddens=(7,), activation="relu")
+    assert Other(net={"activation": "tanh"}).net == Net(activation="tanh")
+    assert Other().replace(net={"hiddens": [7]}).net == Net(hiddens=(7,), activation="relu")
+
+
+def test_a_copy_with_a_mapping_for_a_section_changes_what_it_names_of_the_present_one() -> None:
+    changed = Other(net={"hiddens": [7], "activation": "tanh"}, gamma=0.5).replace(net={"hiddens": [9]}, clip=2.0)
+    assert changed == Other(net=Net(hiddens=(9,), activation="tanh"), gamma=0.5, clip=2.0)
+
+
+def test_a_config_for_a_section_is_the_whole_section() -> None:
+    assert Other(net=Net(hiddens=(7,))).net == Net(hiddens=(7,), activation="tanh")
+
+
+def test_mistakes_in_a_section_are_told_where_they_are_whatever_its_default_says() -> None:
+    assert problems(Other, {"net": {"hiddens": 64, "width": 1}, "gamma": 3}) == [
+        "gamma: must be a number >= 0 and <= 1, not 3",
+        "net.width: unknown key 'width'; there are: activation, hiddens",
+        "net.hiddens: must be a list of whole numbers > 0, not 64",
+    ]
+
+
+class Deep(ConfigModel):
+    inner: Net = Net(activation="relu")
+    """One section."""
+    width: PositiveInt = 1
+    """How wide."""
+
+
+class Deeper(ConfigModel):
+    outer: Deep = Deep(inner=Net(hiddens=(3,)), width=2)
+    """A section with a section."""
+
+
+def test_sections_in_sections_say_what_differs_as_well() -> None:
+    assert Deeper.parse({"outer": {"inner": {"activation": "relu"}}}).outer == Deep(
+        inner=Net(hiddens=(3,), activation="relu"), width=2
+    )
+    assert Deep.parse({"inner": {"hiddens": [5]}}).inner == Net(hiddens=(5,), activation="relu")
+
+
+@fixed("it runs as long as it runs", env_steps=7, normalize=True)
+class Endless(Settings):
+    pass
+
+
+@defaults(gamma=0.5)
+class EndlessToo(Endless):
+    extra: PositiveInt = 1
+    """One more."""
+
+
+@pytest.mark.parametrize("model", [Endless, EndlessToo])
+def test_a_fixed_setting_is_read_and_neither_set_nor_shown(model: type[Endless]) -> None:
+    settings = model()
+    assert (settings.env_steps, settings.normalize) == (7, True)
+    assert not {"env_steps", "normalize"} & {*model.model_fields, *settings.to_data()}
+    assert model.parse(settings.to_data()) == settings.replace(gamma=settings.gamma) == settings
+    assert not {"env_steps", "normalize"} & yaml.safe_load(commented_yaml(model)).keys()
+    assert problems(model, {"env_steps": 7, "lr": "x"}) == [
+        "env_steps: 'env_steps' cannot be set here: it runs as long as it runs",
+        "lr: must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not 'x'",
+    ]
+    assert Settings().env_steps == 1000
+
+
+def test_what_two_bases_have_fixed_is_fixed() -> None:
+    @fixed("there is one", clip=None)
+    class Unclipped(Settings):
+        pass
+
+    class Both(Endless, Unclipped):
+        pass
+
+    assert (Both().env_steps, Both().clip) == (7, None)
+    assert set(Both.refused) == {"env_steps", "normalize", "clip"}
+    assert set(Settings.model_fields) - set(Both.model_fields) == set(Both.refused)
+
+
+def test_only_what_there_is_can_be_fixed() -> None:
+    with pytest.raises(SpecError, match=r"Wrong\.steps: unknown key 'steps'"):
+
+        @fixed("why", steps=1)
+        class Wrong(Settings):
+            pass
+
+
+def test_commented_yaml_shows_the_values_of_a_section_one_by_one() -> None:
+    assert commented_yaml(Deeper).endswith(
+        """\
+outer:
+  # One section.
+  inner:
+    # Units of each hidden layer.
+    # (a list of whole numbers > 0)
+    hiddens: [3]
+    # What stands between the layers.
+    # ('relu' or 'tanh')
+    activation: tanh
+  # How wide.
+  # (a whole number > 0)
+  width: 2
+"""
+    )
+    assert Deeper.parse(yaml.safe_load(commented_yaml(Deeper))) == Deeper()

@@ -1,0 +1,161 @@
+import re
+import sys
+from pathlib import Path
+
+import numpy  # noqa: F401 (here, since tests that forget modules cannot import it twice)
+import pytest
+
+import rlrun
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.messages.foreign_names import table
+from rlrun.engine.settings.registry import (
+    BUILT_IN,
+    UserCodeError,
+    algorithm_class,
+    algorithm_names,
+    is_installed_algorithm,
+    load_object,
+)
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    return tmp_path
+
+
+def test_an_import_path_names_an_object(lab: Path) -> None:
+    (lab / "lab_good.py").write_text("class Outer:\n    class Inner:\n        x = 3\n")
+    assert load_object("lab_good:Outer.Inner").x == 3
+
+
+@pytest.mark.parametrize("path", ["json", "json:", ":dumps", "json:1x", "a b:c", "json:dumps()", "../x:y"])
+def test_a_malformed_path_is_refused(path: str) -> None:
+    with pytest.raises(UsageError, match=r"the wrapper '.*' is no import path: write package.module:Name"):
+        load_object(path, "wrapper")
+
+
+def test_a_wrong_name_gets_the_nearest(lab: Path) -> None:
+    (lab / "lab_names.py").write_text("class Walker: pass\n")
+    with pytest.raises(UsageError) as caught:
+        load_object("lab_names:Wolker", "env factory")
+    assert str(caught.value) == (
+        "the env factory 'lab_names:Wolker' does not exist: lab_names has no 'Wolker'; did you mean 'Walker'?"
+    )
+
+
+def test_a_wrong_module_gets_the_nearest(lab: Path) -> None:
+    (lab / "lab_module_of_mine.py").write_text("")
+    with pytest.raises(UsageError) as caught:
+        load_object("lab_modul_of_mine:X", "algorithm")
+    assert str(caught.value) == (
+        "the algorithm's module 'lab_modul_of_mine' is not found: there is no 'lab_modul_of_mine'; "
+        "did you mean 'lab_module_of_mine'?"
+    )
+
+
+def test_a_wrong_module_gets_no_name_of_the_standard_library(lab: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_object("my_lib:X", "algorithm")
+    assert str(caught.value) == (
+        "the algorithm's module 'my_lib' is not found: there is no 'my_lib'; "
+        "run from the folder of my_lib.py, or put the spec file there"
+    )
+
+
+def test_a_wrong_module_in_a_package_gets_the_nearest(lab: Path) -> None:
+    (lab / "lab_package").mkdir()
+    (lab / "lab_package" / "__init__.py").write_text("")
+    (lab / "lab_package" / "walking.py").write_text("")
+    with pytest.raises(UsageError, match=r"there is no 'lab_package.wolking'; did you mean 'walking'\?"):
+        load_object("lab_package.wolking:X")
+    with pytest.raises(UsageError, match=r"there is no 'lab_package.walking.far'"):
+        load_object("lab_package.walking.far:X")
+
+
+def test_what_a_module_raises_is_told_with_its_own_traceback_only(lab: Path) -> None:
+    file = lab / "lab_raises.py"
+    file.write_text("def fail():\n    raise RuntimeError('no licence')\n\nfail()\n")
+    with pytest.raises(UserCodeError) as caught:
+        load_object("lab_raises:X", "env factory")
+    assert str(caught.value) == (
+        "the env factory's module 'lab_raises' failed while it was imported:\n"
+        "Traceback (most recent call last):\n"
+        f'  File "{file}", line 4, in <module>\n    fail()\n'
+        f"  File \"{file}\", line 2, in fail\n    raise RuntimeError('no licence')\n"
+        "RuntimeError: no licence"
+    )
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import no_such_library_xyz\n", "No module named 'no_such_library_xyz'"),
+        ("def f(:\n", "SyntaxError"),
+        ("import sys; sys.exit(3)\n", "SystemExit: 3"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_not_called_missing(lab: Path, source: str, message: str) -> None:
+    (lab / "lab_broken.py").write_text(source)
+    with pytest.raises(UserCodeError, match=message):
+        load_object("lab_broken:X")
+
+
+def test_an_algorithm_can_be_an_import_path(lab: Path) -> None:
+    (lab / "lab_algorithm.py").write_text("class AWR: pass\ninstance = AWR()\n")
+    assert algorithm_class("lab_algorithm:AWR").__name__ == "AWR"
+    with pytest.raises(UsageError, match="the algorithm 'lab_algorithm:instance' is not a class but AWR"):
+        algorithm_class("lab_algorithm:instance")
+
+
+def test_an_unknown_algorithm_gets_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"unknown algorithm 'poo'; did you mean 'ppo'\?"):
+        algorithm_class("poo")
+    assert algorithm_names()[: len(BUILT_IN)] == list(BUILT_IN)
+
+
+def test_what_others_count_as_an_algorithm_leads_to_the_settings_that_make_it_here() -> None:
+    message = "unknown algorithm 'QR-DQN': here it is 'dqn' with the settings of configs/cartpole/dqn_quantile.yaml"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        algorithm_class("QR-DQN")
+
+
+def test_what_is_said_of_algorithms_of_others_is_true() -> None:
+    configs = Path(rlrun.__file__).parent.parent
+    for name, other in table()["algorithms"].items():
+        assert name not in {known.replace("_", "") for known in algorithm_names()}
+        assert other.get("is", "ppo") in algorithm_names()
+        if spec := re.search(r"configs/\S+yaml", other["advice"]):
+            assert f"algorithm: {other['is']}\n" in (configs / spec[0]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("ACKTR", "it is not here yet"),
+        ("HER", "here it is a setting of algorithms with a replay, such as 'dqn', 'td3' and 'sac'"),
+        ("Cal-QL", "here it is 'cql' with config: {calibrated: true}"),
+        ("ppo_lstm", "here it is 'ppo' with config: {model: {core: lstm}}"),
+        ("RecurrentPPO", "here it is 'ppo' with config: {model: {core: lstm}}"),
+        ("MaskablePPO", "here it is 'ppo', which masks actions"),
+        ("rnd", "here it is 'ppo' with config: {curiosity: {kind: rnd}}"),
+        ("qwertz", "`rlrun algorithms` lists those that there are"),
+    ],
+)
+def test_an_algorithm_that_is_not_here_gets_a_way(name: str, told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"unknown algorithm '{name}'") + "[:;] " + re.escape(told)):
+        algorithm_class(name)
+
+
+def test_installed_algorithms_are_told_from_code_that_only_a_file_names() -> None:
+    assert is_installed_algorithm("ppo")
+    assert is_installed_algorithm("rlrun.algorithms.ppo:PPO")
+    for path in (
+        "os:system",
+        "rlrun.algorithms.ppo:PPOConfig",
+        "rlrun.engine.settings.registry:load_object",
+        "my_lab.awr:AWR",
+    ):
+        assert not is_installed_algorithm(path)

@@ -1,0 +1,370 @@
+"""Whose a run is, and what a run, a checkpoint or a spec of somebody else may ask for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+import rlrun
+from rlrun.engine.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.engine.checkpoint.own_digest import without_digest
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.league.scripted_opponent import BUILT_IN, ScriptedOpponent
+from rlrun.engine.messages.errors import CheckpointRefused, RunDamaged
+from rlrun.engine.settings.registry import load_object
+from rlrun.engine.trust import (
+    env_demands,
+    harmless,
+    is_own_opponent,
+    refuse_demands,
+    refuse_demands_of_run,
+    spec_demands,
+    text_demands,
+    why_not_own,
+)
+from rlrun.engine.worlds.world import World
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.spec.load import load_experiments, parse_experiments
+
+CLIENTS = {
+    "port": 9901,
+    "host": "0.0.0.0",
+    "spaces": {"observation": {"type": "Discrete", "n": 2}, "action": {"type": "Discrete", "n": 2}},
+}
+PLAIN: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "config": {"lr": 1e-3, "model": {"module": None}}}
+
+
+def test_a_spec_of_known_parts_asks_for_nothing() -> None:
+    assert (
+        spec_demands({**PLAIN, "evaluation": {"env": "CartPole-v0", "every": 5}, "loggers": {}, "storage": None}) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"env": {"external": CLIENTS}}, "env.external opens port 9901 on 0.0.0.0 to other programs"),
+        ({"evaluation": {"env": {"external": CLIENTS}}}, "evaluation.env.external opens port 9901"),
+        ({"algorithm": "my_lab.awr:AWR"}, "algorithm my_lab.awr:AWR is code that would be run"),
+        (
+            {"config": {"model": {"module": "rlrun.engine.nn.encoders:Encoder"}}},
+            "config.model.module is 'rlrun.engine.nn.encoders:",
+        ),
+        (
+            {"config": {"model": {"encoders": {"front": "os:system"}}}},
+            "config.model.encoders.front is 'os:system', which",
+        ),
+        (
+            {"config": {"exploration": "my_lab.ez_greedy:EZGreedy"}},
+            "config.exploration is 'my_lab.ez_greedy:EZGreedy', wh",
+        ),
+        ({"config": {"demonstrations": "/home/me/x.npz"}}, "config.demonstrations is '/home/me/x.npz', which may name"),
+        ({"config": {"expert": "expert"}}, "config.expert is a place to read from"),
+        ({"config": {"before_learning": [{"my_lab.hooks:Op": {}}]}}, "config.before_learning is code that would be ru"),
+        (
+            {"hooks": [{"my_lab.hooks:Plateau": {"patience": 3}}]},
+            "hooks [{'my_lab.hooks:Plateau': {'patience': 3}}] i",
+        ),
+        ({"hooks": [{}]}, "hooks [{}] is code that would be run"),
+        ({"config": {"input": "expert"}}, "config.input is a place to read from"),
+        ({"evaluation": {"env": "my_lab.room:Room"}}, "evaluation.env my_lab.room:Room is none of the known envs"),
+        ({"storage": "/mnt/x"}, "storage /mnt/x is a place to write to"),
+        ({"output": "/mnt/x"}, "output /mnt/x is a place to write to"),
+        ({"loggers": {"mlflow": {}}}, "loggers are services to send results to"),
+    ],
+)
+def test_what_a_spec_asks_for_is_named(part: dict[str, Any], said: str) -> None:
+    (demand,) = spec_demands({**PLAIN, **part})
+    assert said in demand
+
+
+def test_a_demand_that_stands_twice_is_told_once() -> None:
+    with pytest.raises(CheckpointRefused, match=r"^x: the run asks for what is not known to be harmless: a; b; if you"):
+        refuse_demands(["a", "b", "a"], "x: the run")
+    refuse_demands([], "x: the run")
+
+
+WORLD: dict[str, Any] = {
+    "algorithm": "ppo + dqn",
+    "env": {"world": "rlrun.toys.cartpoles:CartPoles"},
+    "config": {"num_workers": 0},
+    "policies": {"a": {"algorithm": "ppo", "config": {"lr": 1e-3}}, "b": {"algorithm": "dqn", "config": {}}},
+    "mapping": {"pole_0": "a", "*": "b"},
+}
+
+
+def test_policies_of_known_parts_ask_for_nothing() -> None:
+    assert spec_demands(WORLD) == []
+
+
+@pytest.mark.parametrize("path", sorted(harmless()["mappings"]))
+def test_mappings_of_rlruns_own_ask_for_nothing(path: str) -> None:
+    assert spec_demands({**WORLD, "mapping": path}) == []
+    assert callable(load_object(path))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "rlrun.engine.league.sides:re.sub",
+        "rlrun.engine.league.sides:_side",
+        "rlrun.engine.settings.registry:load_object",
+    ],
+)
+def test_what_else_lies_in_modules_of_rlruns_own_is_code_that_would_be_run(path: str) -> None:
+    assert spec_demands({**WORLD, "mapping": path}) == [f"mapping {path} is code that would be run"]
+    assert not is_own_opponent(path)
+
+
+@pytest.mark.parametrize(
+    "spec", ["cartpole/dagger", "cartpole/alphazero", "worlds/tic_tac_toe_league_ppo", "worlds/hex_alphazero"]
+)
+def test_specs_that_come_with_rlrun_and_name_its_objects_ask_for_nothing(spec: str) -> None:
+    (experiment,) = load_experiments([Path("configs") / f"{spec}.yaml"])
+    assert spec_demands(experiment.first_trial().to_data()) == []
+
+
+def test_what_policies_and_their_mapping_ask_for_is_named() -> None:
+    policies = {
+        "a": {"algorithm": "my_lab.awr:AWR", "config": {}},
+        "b": {"algorithm": "dqn", "config": {"model": {"module": "os:x"}}},
+    }
+    assert spec_demands({**WORLD, "policies": policies, "mapping": "my_lab.roles:of"}) == [
+        "algorithm my_lab.awr:AWR is code that would be run",
+        "policies.b.config.model.module is 'os:x', which may name a file or code",
+        "mapping my_lab.roles:of is code that would be run",
+    ]
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        "CartPole-v1",
+        "ALE/Pong-v5",
+        "HalfCheetah-v5",
+        "rlrun.toys.known_optimum:DictCartPole",
+        {"id": "FrozenLake-v1", "kwargs": {"map_name": "4x4", "is_slippery": False, "desc": ["SFFF", "FHFG"]}},
+        {
+            "id": "CartPole-v1",
+            "wrappers": ["TimeAwareObservation", {"id": "FrameStackObservation", "kwargs": {"n": 4}}],
+        },
+        {"id": "CartPole-v1", "reset_options": {"low": -0.1, "high": 0.1}},
+        "NoSuchEnv-v0",
+        "Reacher-v2",
+    ],
+)
+def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
+    assert env_demands(EnvConfig.parse(env), "env") == []
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ("my_lab.room:Room", "env my_lab.room:Room is none of the known envs, so its code would be run"),
+        ("my_lab:Room-v0", "env my_lab:Room-v0 is none of the known envs, so its code would be run"),
+        ("os:system", "env os:system is none"),
+        ("gymnasium:make", "env gymnasium:make is none"),
+        ("rlrun.engine.envs.make:make_env", "env rlrun.engine.envs.make:make_env is none"),
+        ("rlrun.toys.known_optimum:Crashing", "env rlrun.toys.known_optimum:Crashing is none"),
+        ("rlrun.toys.known_optimum:gymnasium.make", "is none of the known envs"),
+        (
+            {"id": "CartPole-v1", "wrappers": [{"id": "RecordVideo", "kwargs": {"video_folder": "/tmp/x"}}]},
+            "env.wrappers has RecordVideo, which may run code or write files",
+        ),
+        ({"id": "CartPole-v1", "wrappers": ["gymnasium.wrappers:TimeLimit"]}, "has gymnasium.wrappers:TimeLimit"),
+        (
+            {"id": "Ant-v5", "kwargs": {"xml_file": "/etc/passwd"}},
+            "env.kwargs.xml_file is '/etc/passwd', which may name a file or code",
+        ),
+        ({"id": "CartPole-v1", "reset_options": {"maps": [1, "a.txt"]}}, "env.reset_options.maps[1] is 'a.txt'"),
+    ],
+)
+def test_what_is_not_known_to_be_harmless_is_named_with_the_reason(env: Any, said: str) -> None:
+    assert said in env_demands(EnvConfig.parse(env), "env")[0]
+
+
+def test_an_id_that_a_user_has_registered_is_none_of_the_known_envs() -> None:
+    gymnasium.register("Registered-v0", entry_point="my_lab.room:Room")
+    try:
+        assert "Registered-v0 is none of the known envs" in env_demands(EnvConfig(id="Registered-v0"), "env")[0]
+    finally:
+        del gymnasium.registry["Registered-v0"]
+
+
+@pytest.mark.parametrize("text", ["..", "~", "a/b", "a\\b", "C:", "https://x", "x" * 41, "a\nb", "", "é"])
+def test_texts_that_may_be_paths_are_told_from_plain_ones(text: str) -> None:
+    assert bool(text_demands(text, "x")) == (text != "")
+
+
+def test_all_that_is_listed_is_there() -> None:
+    for path in harmless()["envs"]:
+        assert issubclass(load_object(path), gymnasium.Env)
+    assert all(isinstance(load_object(path), type) for path in harmless()["worlds"])
+    for name in harmless()["wrappers"]:
+        wrapper = load_object(name) if ":" in name else vars(gymnasium.wrappers)[name]
+        assert issubclass(wrapper, gymnasium.Wrapper | World)
+    for kind in ("tasks", "mappings", "experts"):
+        assert all(callable(load_object(path)) for path in harmless()[kind])
+    scripts = ("GreedyForager", "TribeForager")
+    own = {*BUILT_IN, *BUILT_IN.values(), *(f"rlrun.toys.scripted_players:{name}" for name in scripts)}
+    assert harmless()["opponents"] == own
+    assert all(ScriptedOpponent(name) for name in own)
+
+
+def test_what_specs_that_come_with_rlrun_name_of_its_own_is_listed() -> None:
+    texts = [path.read_text() for path in Path("configs").glob("*/*.yaml")]
+    named = {name for text in texts for name in re.findall(r"rlrun\.\w+\.\w+:\w+", text)}
+    assert len(named) > 20
+    assert named <= frozenset.union(*harmless().values())
+
+
+def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> None:
+    own = {"world": "rlrun.toys.cartpoles:CartPoles", "wrappers": ["rlrun.engine.worlds.wrappers:AgentIndicator"]}
+    assert env_demands(EnvConfig.parse(own), "env") == []
+    searched = {
+        "world": "rlrun.engine.worlds.games.searched_env:SearchedEnv",
+        "kwargs": {"env": "rlrun.toys.sparse_cartpole:SparseCartPole"},
+    }
+    assert env_demands(EnvConfig.parse(searched), "env") == []
+    spread = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 2}}
+    assert env_demands(EnvConfig.parse(spread), "env") == []
+
+
+@pytest.mark.parametrize(
+    ("world", "said"),
+    [
+        ({"world": "my_lab.room:Room"}, "env my_lab.room:Room is none of the known worlds, so its code would be run"),
+        ({"world": "rlrun.toys.cartpoles:CartPole"}, "is none of the known worlds"),
+        ({"world": "rlrun.engine.worlds.make:load_object"}, "is none of the known worlds"),
+        ({"world": "rlrun.engine.worlds.make:importlib.import_module"}, "is none of the known worlds"),
+        (
+            {"world": "rlrun.engine.worlds.games.searched_env:SearchedEnv", "kwargs": {"env": "my_lab.room:Room"}},
+            "env.kwargs.env is 'my_lab.room:Room', which may name a file or code",
+        ),
+        ({"pettingzoo": "my_lab.room"}, "env my_lab.room is none of the known worlds"),
+        ({"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"f": "../x"}}, "env.kwargs.f is '../x', which may name"),
+        (
+            {"pettingzoo": "mpe2.simple_spread_v3", "wrappers": ["my_lab.room:Wrapper"]},
+            "env.wrappers has my_lab.room:Wrapper, which may run code",
+        ),
+        (
+            {"pettingzoo": "mpe2.simple_spread_v3", "tasks": "my_lab.room:task"},
+            "env.tasks my_lab.room:task is code that would be run",
+        ),
+        (
+            {"pettingzoo": "mpe2.simple_spread_v3", "tasks": [{"kwargs": {"map": "../x"}}]},
+            "env.tasks[0].kwargs.map is '../x', which may name",
+        ),
+        (
+            {"pettingzoo": "mpe2.simple_spread_v3", "curriculum": "my_lab.room:harder"},
+            "env.curriculum my_lab.room:harder is code that would be run",
+        ),
+    ],
+)
+def test_what_else_a_world_asks_for_is_named(world: dict[str, Any], said: str) -> None:
+    (demand,) = env_demands(EnvConfig.parse(world), "env")
+    assert said in demand
+
+
+SPEC = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}}
+
+
+def new_run(runs_dir: Path) -> RunDirectory:
+    (experiment,) = parse_experiments({"pole": SPEC})
+    return RunDirectory.create(runs_dir, "pole", experiment, experiment.trials(), "local")
+
+
+def test_a_run_in_one_s_own_folder_is_one_s_own(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    assert why_not_own(run.path, tmp_path) == ""
+    assert why_not_own(run.path, tmp_path / "other") == f"it is not in your folder of runs, {tmp_path / 'other'}"
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "linked").symlink_to(run.path)
+    assert why_not_own(tmp_path / "mine" / "linked", tmp_path / "mine") != ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
+def test_a_run_of_another_user_is_not_one_s_own(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    os.chown(run.path, 54321, -1)
+    assert why_not_own(run.path, tmp_path) == f"{run.path} belongs to user 54321"
+    os.chown(run.path, 0, -1)
+    os.chown(tmp_path, 54321, -1)
+    assert why_not_own(run.path, tmp_path) == f"{tmp_path} belongs to user 54321"
+
+
+def test_a_harmless_run_of_a_stranger_goes_on(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    refuse_demands_of_run(run.path)
+    (trial,) = rlrun.resume(run.path, trust=False)
+    assert trial.status == "TERMINATED"
+
+
+def test_a_stranger_s_run_imports_nothing_before_it_is_refused(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    (tmp_path / "trap.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')\nclass PPO: pass\n")
+    (file,) = run.path.glob("*/spec.yaml")
+    file.write_text(file.read_text().replace("algorithm: ppo", "algorithm: trap:PPO"))
+    table = json.loads((run.path / "run.json").read_text())
+    table |= {"import_paths": [str(tmp_path)], "copy": "/mnt/copy", "from_checkpoint": "/home/me/x"}
+    (run.path / "run.json").write_text(json.dumps(table))
+    (run.path / "out").symlink_to("/etc")
+    with pytest.raises(CheckpointRefused) as refused:
+        rlrun.resume(run.path, trust=False)
+    for said in (
+        "algorithm trap:PPO is code that would be run",
+        "its copy /mnt/copy is a place to write to",
+        "from_checkpoint /home/me/x is a file to read",
+        "out is a link to another place",
+        "--trust",
+    ):
+        assert said in str(refused.value)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_the_checkpoint_that_a_trial_of_a_stranger_started_from_is_a_file_to_read(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    (record,) = (run.record(name) for name in run.table.trials)
+    run.trial_directory(record.name).write_record(replace(record, from_checkpoint="/home/me/x"))
+    with pytest.raises(CheckpointRefused, match="from_checkpoint /home/me/x is a file to read"):
+        refuse_demands_of_run(run.path)
+
+
+def test_a_stranger_s_run_that_cannot_be_understood_is_named_with_the_file(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    (file,) = run.path.glob("*/spec.yaml")
+    file.write_text("algorithm: [")
+    with pytest.raises(RunDamaged, match=f"^{file}: cannot be understood: "):
+        refuse_demands_of_run(run.path)
+
+
+def test_what_a_checkpoint_of_a_stranger_s_run_names_is_not_imported_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(tmp_path)
+    (trial,) = rlrun.resume(run.path)
+    (tmp_path / "trap_too.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')\nclass PPO: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    content = read_checkpoint(trial.checkpoint)
+    altered = replace(content, spec={**content.spec, "algorithm": "trap_too:PPO"})
+    shutil.rmtree(trial.checkpoint)
+    write_checkpoint(trial.checkpoint, altered)
+    with pytest.raises(CheckpointRefused, match="algorithm trap_too:PPO is code that would be run"):
+        rlrun.resume(run.path, extend={"iteration": 2}, trust=False)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_stranger_s_search_is_refused(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    file = run.path / "spec.yaml"
+    file.write_text(without_digest(file.read_text()).replace("scheduler: null", "scheduler: asha"))
+    with pytest.raises(CheckpointRefused, match="scheduler makes trials that cannot be checked beforehand"):
+        rlrun.resume(run.path, trust=False)

@@ -1,0 +1,70 @@
+"""Curricula: what an iteration's metrics make of the next episodes, in a run that is cut and goes on bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.engine.messages.errors import TrainingFailed, UsageError
+from rlrun.engine.training.assemble.curriculum import Curriculum
+from tests.results import numbers
+
+HERE = "tests.unit.engine.training.test_curriculum"
+
+
+def goes_up(metrics: dict[str, Any]) -> dict[str, Any]:
+    """A further 1 for each 200 env steps."""
+    return {"goal": float(metrics["env_steps"] // 200)}
+
+
+def returns_nothing(metrics: dict[str, Any]) -> None:
+    return None
+
+
+ENV = {"id": "tests.unit.engine.envs.test_tasks:Goal", "curriculum": f"{HERE}:goes_up"}
+WORLD = {"world": "tests.unit.engine.worlds.test_task_world:Goals", "curriculum": f"{HERE}:goes_up"}
+CONFIG = {
+    "train_batch_size": 100,
+    "num_envs_per_worker": 2,
+    "num_epochs": 1,
+    "min_env_steps_per_iteration": 100,
+    "rollout_fragment_length": 7,
+    "model": {"hiddens": [4]},
+}
+
+
+# An episode pays the goal at each of 3 steps; in the world to two agents, of whom one leaves after 2.
+@pytest.mark.parametrize(("env", "payments"), [(ENV, 3), (WORLD, 5)])
+def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bit(
+    env: dict[str, str], payments: int, tmp_path: Path
+) -> None:
+    with rlrun.Training(env, rlrun.PPO(**CONFIG), seed=1) as training:
+        for _ in range(5):
+            training.step()
+        saved = training.save(tmp_path / "saved")
+        expected = [numbers(training.step()) for _ in range(6)]
+    # The goal is 1 for each 200 env steps before it.
+    assert expected[-1]["episode_return_max"] == payments * (expected[-2]["env_steps"] // 200)
+    with rlrun.Training.restore(saved, trust=True) as training:
+        assert [numbers(training.step()) for _ in range(6)] == expected
+
+
+def test_what_is_no_curriculum_is_refused() -> None:
+    game = {"world": "rlrun.toys.board_games:TicTacToe", "curriculum": f"{HERE}:goes_up"}
+    with (
+        pytest.raises(UsageError, match="in one game; leave out env"),
+        rlrun.Training(game, rlrun.AlphaZero()) as training,
+    ):
+        training.step()
+    with (
+        pytest.raises(UsageError, match="begin the episodes that it chooses"),
+        rlrun.Training(ENV, rlrun.ES()) as training,
+    ):
+        training.step()
+    with pytest.raises(UsageError, match="did you mean 'goes_up'"):
+        Curriculum(f"{HERE}:goes_upp")
+    with pytest.raises(TrainingFailed, match="must return keyword arguments, a dict, not None"):
+        Curriculum(f"{HERE}:returns_nothing").advance({})

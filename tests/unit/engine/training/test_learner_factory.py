@@ -1,0 +1,186 @@
+"""How a run's updates are computed is decided by its settings and its length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import rlrun
+from rlrun.algorithms.dreamer.dreamer import Dreamer
+from rlrun.algorithms.ppo import PPO
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.kernels import library as kernel_library
+from rlrun.engine.kernels.library import why_no_library
+from rlrun.engine.learner.executors.compilation import cache_key, compiler
+from rlrun.engine.learner.executors.numpy_kernels import KERNELS
+from rlrun.engine.learner.executors.numpy_update import recorded
+from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+from rlrun.engine.messages.errors import CompilerMissing
+from rlrun.engine.training.assemble.learner_factory import (
+    chosen_update_executor,
+    common_update_executor,
+    continued_executor,
+)
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.trial_training import training_of
+
+needs_c = pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
+needs_cpp = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+
+ONE_UPDATE_A_STEP = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 64}
+
+
+HALF = {**ONE_UPDATE_A_STEP, "precision": "bfloat16"}
+"""Updates without kernels."""
+
+
+def chosen(env_steps: int | None, **settings: Any) -> UpdateExecutor:
+    return chosen_update_executor(PPO(PPO.Config.parse({**ONE_UPDATE_A_STEP, **settings})), env_steps)
+
+
+@needs_c
+@pytest.mark.parametrize("model", [{}, {"core": "gtrxl"}, {"module": "a:B"}, {"encoders": {"camera": "a:B"}}])
+def test_updates_in_float32_run_by_kernels_in_c_in_runs_of_any_length(model: dict[str, Any]) -> None:
+    made = [chosen(length, model=model) for length in (1, 1_000_000, None)]
+    assert [*made, chosen(1, model=model, compile=True)] == ["c"] * 4
+
+
+def test_where_a_machine_of_the_run_has_no_kernels_all_take_numpy_and_a_demand_is_refused() -> None:
+    algorithms = [PPO(PPO.Config.parse(ONE_UPDATE_A_STEP))]
+    assert common_update_executor(algorithms, 100, "on node b there is no C compiler") == "numpy"
+    demanding = [PPO(PPO.Config.parse({**ONE_UPDATE_A_STEP, "compile": True}))]
+    with pytest.raises(CompilerMissing, match="and on node b there is no C compiler: mend that, or set it to auto"):
+        common_update_executor(demanding, 100, "on node b there is no C compiler")
+
+
+def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(KERNELS, torch.ops.aten.mm.default)  # as if another torch had another name for it
+    told: list[str] = []
+    config = {
+        "train_batch_size": 64,
+        "min_env_steps_per_iteration": 0,
+        "minibatch_size": 32,
+        "num_epochs": 1,
+    }
+    with rlrun.Training("CartPole-v1", rlrun.PPO(**config), announce=told.append) as training:
+        for _ in range(2):
+            training.step()
+        language = {"c": "C", "numpy": "NumPy"}[str(training.update_executor)]
+    (text,) = told
+    assert text == f"updates run by torch's operations, not by {language}, which has no kernel for aten.mm.default"
+
+
+@needs_cpp
+def test_long_runs_without_kernels_are_compiled_and_short_ones_run_eagerly() -> None:
+    assert [chosen(env_steps, precision="bfloat16") for env_steps in (19_999, 20_000)] == ["eager", "compiled"]
+
+
+@pytest.mark.parametrize("algorithm", [PPO, Dreamer])
+def test_on_a_gpu_updates_are_graphs_in_runs_of_any_length(algorithm: type[Algorithm[Any]]) -> None:
+    on_a_gpu = algorithm(num_gpus=1)
+    assert chosen_update_executor(on_a_gpu, None) == continued_executor("cuda_graph") == "cuda_graph"
+    assert continued_executor("cuda_graph", eager=True) == "eager"
+    assert chosen_update_executor(PPO(num_gpus=1, compile=False), None) == "eager"
+
+
+@pytest.fixture
+def no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("CC", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+    cached = (kernel_library.why_no_library, kernel_library.library, kernel_library.key, kernel_library.compiler)
+    for each in cached:
+        each.cache_clear()
+    yield
+    for each in cached:
+        each.cache_clear()
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_dense_updates_run_by_numpy_and_demanded_kernels_are_refused() -> None:
+    assert chosen(1_000_000) == "numpy"
+    with pytest.raises(CompilerMissing, match="there is no C compiler: mend that, or set it to auto"):
+        chosen(1_000_000, compile=True)
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_a_run_that_began_with_kernels_is_not_continued_without_them_unasked() -> None:
+    with pytest.raises(CompilerMissing, match=r"by kernels in C, and there is no C compiler: .*--eager"):
+        continued_executor("c")
+    assert continued_executor("numpy") == continued_executor("c", eager=True) == "numpy"
+
+
+@pytest.mark.parametrize("settings", [{"precision": "bfloat16"}, {"compile": False}])
+def test_what_has_no_kernels_stays_eager_in_short_runs(settings: dict[str, Any]) -> None:
+    assert chosen(10_000, **settings) == "eager"
+
+
+@pytest.mark.parametrize(
+    ("settings", "shares"),
+    [
+        ({"lr": 1e-4, "clip_param": [[0, 0.2], [1000, 0.0]], "entropy_coeff": 0.01}, True),
+        ({"vf_loss_coeff": 0.9}, False),
+        ({"minibatch_size": 16}, False),
+        ({"model": {"hiddens": [4]}}, False),
+    ],
+    ids=["scheduled", "loss", "shape", "net"],
+)
+def test_seeds_and_scheduled_settings_leave_the_compiled_update_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], shares: bool
+) -> None:
+    keys = []
+
+    def noted(function: Any, arguments: Any, announce: Any) -> Any:
+        keys.append(cache_key(str(recorded(function, arguments)), arguments))
+        return lambda given: function(*given)
+
+    monkeypatch.setattr("rlrun.engine.learner.executors.execution.compiled", noted)
+    for seed, changes in ((0, {}), (1, settings)):
+        config = {
+            "train_batch_size": 32,
+            "min_env_steps_per_iteration": 0,
+            "minibatch_size": 32,
+            "num_epochs": 1,
+            "model": {"hiddens": [8]},
+            **changes,
+        }
+        with rlrun.Training("CartPole-v1", rlrun.PPO(**config), seed=seed) as training:
+            training.update_executor = "compiled"
+            training.step()
+    first, second = keys
+    assert (first == second) == shares
+
+
+def test_trials_that_share_an_update_are_counted_together() -> None:
+    entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 5_000}, "config": HALF}
+    for seeds, expected in ((3, "eager"), (4, "eager" if compiler() is None else "compiled")):
+        (experiment,) = parse_experiments({"sweep": {**entry, "seeds": seeds}})
+        with training_of(experiment.trials()[0]) as training:
+            training.start()
+            assert training.update_executor == expected
+
+
+def test_a_restored_run_computes_its_updates_as_it_began(tmp_path: Path) -> None:
+    config = {
+        "train_batch_size": 64,
+        "min_env_steps_per_iteration": 0,
+        "minibatch_size": 32,
+        "num_epochs": 1,
+        "model": {"hiddens": [8]},
+    }
+    with rlrun.Training("CartPole-v1", rlrun.PPO(**config), seed=3) as whole:
+        whole.update_executor = "numpy"
+        whole.step()
+        whole.save(tmp_path / "checkpoint")
+        whole.step()
+        expected = whole.running.trainee.learner.flat().tolist()
+    with rlrun.Training.restore(tmp_path / "checkpoint") as restored:
+        assert restored.update_executor == "numpy"
+        restored.step()
+        assert restored.running.trainee.learner.flat().tolist() == expected

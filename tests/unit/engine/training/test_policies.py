@@ -1,0 +1,116 @@
+"""The policies of a training as values: plain data and back, and what may change while they learn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlrun.algorithms.dqn.dqn import DQN
+from rlrun.algorithms.ppo import PPO
+from rlrun.engine.algorithm_config import WorldSamplingSettings
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.league.league_settings import SeatSettings
+from rlrun.engine.messages.errors import CheckpointError, UsageError
+from rlrun.engine.training.assemble.description import Description
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.save import saved_state
+from rlrun.engine.training.training import Training
+
+POLES = EnvConfig(world="rlrun.toys.cartpoles:CartPoles")
+SMALL = {"model": {"hiddens": [8]}, "compile": False}
+
+
+def both(lr: float = 1e-3, gamma: float = 0.9, train: tuple[str, ...] = ()) -> Policies:
+    ppo = PPO(PPO.Config.parse({**SMALL, "train_batch_size": 32, "minibatch_size": 16, "num_epochs": 1, "lr": lr}))
+    dqn = DQN(DQN.Config.parse({**SMALL, "learning_starts": 8, "minibatch_size": 8, "gamma": gamma}))
+    sampling = WorldSamplingSettings(num_envs_per_worker=2, min_env_steps_per_iteration=32)
+    return Policies({"a": ppo, "b": dqn}, sampling, {"b": 1}, {"pole_0": "a", "*": "b"}, train)
+
+
+def test_policies_are_the_same_after_a_round_trip_through_plain_data() -> None:
+    for policies in (both(train=("a",)), Policies.alone(PPO(PPO.Config(lr=0.1)))):
+        data = json.loads(json.dumps(policies.to_data()))
+        again = Policies.from_data(data)
+        assert again.to_data() == data
+        assert (again.trained, again.is_alone, again.title) == (policies.trained, policies.is_alone, policies.title)
+
+
+def test_settings_of_sampling_that_a_policy_was_given_in_python_outlast_a_round_trip() -> None:
+    own = Policies({"a": PPO(PPO.Config(rollout_fragment_length=7))}, WorldSamplingSettings())
+    config = Policies.from_data(own.to_data()).algorithms["a"].config
+    assert (config.rollout_fragment_length, "num_workers" in own.to_data()["policies"]["a"]["config"]) == (7, False)
+
+
+def test_only_scheduled_settings_change_while_policies_learn() -> None:
+    assert both().differ_in_schedules_alone(both(lr=0.1))
+    assert not both().differ_in_schedules_alone(both(gamma=0.8))
+    assert not both().differ_in_schedules_alone(both(train=("a",)))
+    assert not both().differ_in_schedules_alone(Policies.alone(both().first))
+
+
+def test_a_training_goes_on_with_other_schedules_of_each_policy() -> None:
+    with Training(POLES, both()) as training:
+        training.step()
+        assert training.reconfigure(both(lr=0.5))
+        assert not training.reconfigure(both(gamma=0.5))
+        assert training.step()["policies/a/learner/lr"] == 0.5
+
+
+def test_a_checkpoint_of_two_policies_goes_on_where_it_left_off(tmp_path: Path) -> None:
+    with Training(POLES, both(), seed=3) as training:
+        training.step()
+        training.save(tmp_path / "saved")
+        expected = training.step()
+    with Training.restore(tmp_path / "saved") as restored:
+        result = restored.step()
+    timeless = [name for name in expected if "time" not in name and "per_s" not in name]
+    assert {name: result[name] for name in timeless} == {name: expected[name] for name in timeless}
+    with pytest.raises(CheckpointError, match=r"a checkpoint of ppo \+ dqn, not of PPO"):
+        Training.restore(tmp_path / "saved", trained_by=PPO)
+
+
+def test_policies_are_judged_in_worlds_that_show_their_agents_the_same() -> None:
+    with Training(POLES, both()) as training:
+        assert set(training.evaluate(1, env=POLES.replace(max_episode_steps=5)).policies) == {"a", "b"}
+    game = Description(EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame"), Policies.alone(both().first))
+    with pytest.raises(UsageError, match="policy default: its observations are"):
+        game.check_fits(POLES, game.spaces())
+
+
+def test_who_adopts_weights_is_not_told_that_none_are_sent_before_anything_was_learned_since() -> None:
+    told: list[str] = []
+    policies = both()
+    with Training(POLES, policies) as other:
+        other.step()
+        learned = other.content({})
+    often = WorldSamplingSettings(num_envs_per_worker=2, min_env_steps_per_iteration=1)
+    alike = Policies(policies.algorithms, often, policies.slots, policies.mapping)
+    with Training(POLES, alike, announce=told.append) as training:
+        training.start()
+        saved_state.adopt(training.running, learned)
+        for _ in range(20):
+            training.step()
+    assert told == []
+
+
+def test_policies_say_in_words_whose_agents_are_whose_and_who_plays_whom() -> None:
+    assert both(train=("a",)).described() == ["agents: pole_0 -> a, * -> b", "policy b: does not learn"]
+    assert Policies.alone(both().first).described() == []
+    scripted = {"rlrun.toys.scripted_players:RandomLegal": 0.2}
+    seat = SeatSettings(plays_against="a", selves_of=("a", "b"), self_play_share=0.5, scripted=scripted)
+    league = Policies(
+        both().algorithms,
+        both().sampling,
+        mapping="rlrun.engine.league.sides:alternate",
+        seats={"seat": seat, "mirror": SeatSettings(plays_against="b", self_play_share=1.0)},
+    )
+    assert league.described() == [
+        "agents: by rlrun.engine.league.sides:alternate",
+        "seat seat: a plays against 0.5 present selves of a, b, 0.2 rlrun.toys.scripted_players:RandomLegal, "
+        "0.3 past selves of a, b (prioritized)",
+        "seat mirror: b plays against 1 present selves of b",
+        "league: a snapshot every 10 iterations, 10 past selves of each policy at most, "
+        "20 rating episodes against each",
+    ]

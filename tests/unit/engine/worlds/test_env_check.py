@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.spaces import Box, Discrete
+
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_findings import EnvFinding, speed_finding
+from rlrun.engine.envs.env_watch import hangs_fail_after
+from rlrun.engine.envs.vector_env import EnvError
+from rlrun.engine.worlds.env_check import check_by_stepping
+from rlrun.engine.worlds.mapping import PolicyMapping
+
+
+class Line(gymnasium.Env[Any, Any]):
+    """A walk on a line from 0; what it does wrong is told by name."""
+
+    action_space: Any = Discrete(2)
+
+    def __init__(self, fault: str = "") -> None:
+        self.fault = fault
+        self.observation_space = Box(-np.inf, np.inf, (1,), np.float32)
+        if fault == "bounds":
+            self.observation_space = Box(-0.5, 0.5, (1,), np.float32)
+        if fault == "free actions":
+            self.action_space = Box(-np.inf, np.inf, (1,), np.float32)
+        self.place, self.steps = 0.0, 0
+        self.own = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.steps = 0
+        self.place = float(self.np_random.normal())
+        if self.fault == "noise":
+            self.place = float(self.own.normal())
+        if self.fault == "deterministic":
+            self.place = 0.0
+        return self.seen(), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        if self.fault == "hangs" and self.steps == 5:
+            time.sleep(600)
+        if self.fault == "stuck":
+            raise RuntimeError("the lever is stuck")
+        self.place += float(np.ravel(action)[0]) - 0.5
+        if self.fault == "late noise" and self.steps == 5:
+            self.place += float(self.own.normal())
+        reward = {"large": 100.0, "none": 0.0, "tiny": 1e-5}.get(self.fault, self.place)
+        if self.fault == "NaN reward" and self.steps == 3:
+            reward = float("nan")
+        if self.fault == "four values":
+            return self.seen(), reward, False, {}
+        if self.fault == "flag":
+            return self.seen(), reward, "no", False, {}
+        both = self.steps == 10 and self.fault != "endless"
+        if self.fault == "one step":
+            both = True
+        return self.seen(), reward, both, both and self.fault == "both", {}
+
+    def seen(self) -> Any:
+        if self.fault == "NaN" and self.steps == 3:
+            return np.array([np.nan], np.float32)
+        if (self.fault == "late shape" and self.steps == 3) or self.fault == "bad reset":
+            return np.zeros(2, np.float32)
+        if self.fault == "double" and self.steps:
+            return np.array([self.place])
+        scale = {"far": 1000.0, "constant": 0.0}.get(self.fault, 1.0)
+        return np.array([scale * self.place], np.float32)
+
+
+def stepped(config: EnvConfig) -> list[EnvFinding]:
+    return check_by_stepping(config, PolicyMapping(("agent",)), {}, steps=200)
+
+
+def findings(monkeypatch: pytest.MonkeyPatch, fault: str) -> dict[str, EnvFinding]:
+    """Returns what is found of a line with a fault, by topic; only what is not ok."""
+    monkeypatch.setitem(gymnasium.registry, "Line-v0", EnvSpec("Line-v0", Line))
+    config = EnvConfig(id="Line-v0", kwargs={"fault": fault})
+    return {one.topic: one for one in stepped(config) if one.verdict != "ok"}
+
+
+def test_a_sound_env_has_nothing_but_ok(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert findings(monkeypatch, "") == {}
+
+
+@pytest.mark.parametrize(
+    ("fault", "topics"),
+    [
+        ("noise", {"seeds": "wrong", "resume": "wrong"}),
+        ("far", {"observations": "note"}),
+        ("constant", {"observations": "note"}),
+        ("bounds", {"observations": "note"}),
+        ("large", {"rewards": "note"}),
+        ("tiny", {"rewards": "note"}),
+        ("none", {"rewards": "note"}),
+        ("endless", {"episodes": "note"}),
+        ("both", {"episodes": "note"}),
+        ("one step", {"episodes": "note"}),
+        ("free actions", {"action space": "note"}),
+        ("deterministic", {"seeds": "note"}),
+        ("double", {"observations": "note"}),
+        ("NaN", {"observations": "wrong"}),
+        ("NaN reward", {"returns": "wrong"}),
+        ("late shape", {"returns": "wrong"}),
+        ("four values", {"returns": "wrong"}),
+        ("flag", {"returns": "wrong"}),
+        ("bad reset", {"returns": "wrong"}),
+    ],
+)
+def test_what_is_wrong_with_an_env_is_found(
+    monkeypatch: pytest.MonkeyPatch, fault: str, topics: dict[str, str]
+) -> None:
+    found = findings(monkeypatch, fault)
+    assert {topic: one.verdict for topic, one in found.items()} == topics
+    assert all(one.found and one.reason for one in found.values())
+
+
+def test_what_no_env_may_return_costs_no_finding_about_the_steps_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gymnasium.registry, "Line-v0", EnvSpec("Line-v0", Line))
+    found = {one.topic: one for one in stepped(EnvConfig(id="Line-v0", kwargs={"fault": "late shape"}))}
+    assert found["returns"].found.endswith("step 3): the observation has shape (2,), but its space has (1,)")
+    assert {"observation space", "observations", "rewards", "seeds", "speed"} <= found.keys()
+    assert found["seeds"].found == "the same seeds repeat episodes, others differ"
+
+
+def test_an_observation_of_another_type_is_told_though_it_is_cast(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert findings(monkeypatch, "double")["observations"].found == "one is float64, and its space has float32"
+
+
+def test_a_slow_env_is_told_with_what_that_comes_to() -> None:
+    slow = speed_finding(510, 10.0, "in one process")
+    assert (slow.verdict, slow.found) == ("note", "51 steps/s in one process")
+    assert slow.reason == "a million steps take 5.4 hours, whatever learns from them"
+    assert speed_finding(2000, 10.0, "in one process").verdict == "ok"
+    assert speed_finding(10, 0.9, "in one process").verdict == "ok"  # too few to judge by
+
+
+def test_noise_in_mid_episode_is_told_with_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = findings(monkeypatch, "late noise")
+    assert found["seeds"].found == "the same seeds and actions came to something else after 5 steps"
+
+
+def test_an_observation_that_cannot_be_learned_from_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = findings(monkeypatch, "NaN")["observations"]
+    assert (found.verdict, found.found) == ("wrong", "the observation contains NaN (env 0, after 3 steps)")
+
+
+def test_an_env_that_hangs_is_given_up_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = r"raised in step\(\) \(worker 0, env 0, episode 0 .*, step 4\):\n(.|\n)*check: took no step within 0.5 s"
+    with hangs_fail_after(0.5), pytest.raises(EnvError, match=told):
+        findings(monkeypatch, "hangs")
+
+
+def test_an_env_that_raises_shows_its_own_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EnvError, match="the lever is stuck"):
+        findings(monkeypatch, "stuck")

@@ -1,0 +1,35 @@
+"""Which worlds are games that can be searched in."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.worlds.make import game_of
+from rlrun.toys.hex_game import HexArrays
+from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
+
+GAMES = "rlrun.toys.board_games"
+
+
+@pytest.mark.parametrize(
+    ("world", "game"), [("TicTacToe", TicTacToeArrays), ("ConnectFour", ConnectFourArrays), ("Hex", HexArrays)]
+)
+def test_board_games_are(world: str, game: type) -> None:
+    assert isinstance(game_of(EnvConfig(world=f"{GAMES}:{world}")), game)
+
+
+def test_hex_has_the_size_of_its_world() -> None:
+    game = game_of(EnvConfig(world=f"{GAMES}:Hex", kwargs={"size": 7}))
+    assert isinstance(game, HexArrays)
+    assert game.size == 7
+
+
+def test_other_worlds_worlds_that_are_stepped_at_once_and_wrapped_games_are_not() -> None:
+    wrapped = {"world": f"{GAMES}:TicTacToe", "wrappers": [{"id": "rlrun.engine.worlds.wrappers:AgentIndicator"}]}
+    for world in (
+        EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame"),
+        EnvConfig(world="rlrun.toys.foraging:Foraging"),
+        EnvConfig.parse(wrapped),
+    ):
+        assert game_of(world) is None

@@ -1,0 +1,99 @@
+"""Which policy acts for which agent, and what is said of agents that are nobody's."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from rlrun.engine.messages.errors import TrainingFailed, UsageError
+from rlrun.engine.worlds.mapping import PolicyMapping
+
+
+def test_the_first_pattern_that_fits_decides() -> None:
+    mapping = PolicyMapping(["hunters", "prey"], {"hunter_*": "hunters", "hunter_1": "prey", "*": "prey"})
+    assert [mapping.policy_of(agent, 0) for agent in ("hunter_1", "hare", "hunter")] == ["hunters", "prey", "prey"]
+
+
+def test_all_agents_are_those_of_the_only_policy() -> None:
+    assert PolicyMapping(["default"]).policy_of("anybody", 7) == "default"
+
+
+def test_several_policies_need_a_mapping() -> None:
+    with pytest.raises(UsageError, match=r"there are 2 policies \(a, b\) and no mapping"):
+        PolicyMapping(["a", "b"])
+
+
+def test_a_pattern_with_an_unknown_policy_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"the pattern 'h\*' names no policy but 'hunter'; did you mean 'hunters'\?"):
+        PolicyMapping(["hunters", "prey"], {"h*": "hunter"})
+
+
+def test_an_agent_that_no_pattern_fits_is_named_with_the_patterns() -> None:
+    mapping = PolicyMapping(["a"], {"hunter_0": "a", "prey_*": "a"})
+    with pytest.raises(UsageError) as raised:
+        mapping.policy_of("hunter_1", 0)
+    assert str(raised.value) == (
+        "mapping: agent 'hunter_1' is no policy's: none of the patterns 'hunter_0', 'prey_*' fits it; "
+        "did you mean 'hunter_0'?"
+    )
+
+
+@pytest.fixture
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "seat_functions.py").write_text(
+        "asked = []\n"
+        "def swap(agent, episode):\n"
+        "    asked.append((agent, episode))\n"
+        "    return 'first' if (agent == 'p0') == (episode % 2 == 0) else 'second'\n"
+        "def third(agent, episode):\n    return 'secund'\n"
+        "def fails(agent, episode):\n    return 1 / 0\n"
+        "number = 3\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("functions")
+def test_a_function_swaps_seats_between_episodes_and_is_asked_once_in_each() -> None:
+    import seat_functions
+
+    mapping = PolicyMapping(["first", "second"], "seat_functions:swap")
+    assert [mapping.policy_of("p0", episode) for episode in (0, 0, 1, 1, 2)] == ["first"] * 2 + ["second"] * 2 + [
+        "first"
+    ]
+    assert seat_functions.asked == [("p0", 0), ("p0", 1), ("p0", 2)]
+    assert mapping.seatings(["p0", "p1"])[:2] == [
+        {"first": ["p0"], "second": ["p1"]},
+        {"first": ["p1"], "second": ["p0"]},
+    ]
+
+
+@pytest.mark.usefixtures("functions")
+def test_a_function_that_names_no_policy_is_told_with_agent_and_episode() -> None:
+    with pytest.raises(UsageError, match=r"for agent 'p0' in episode 4, names no policy but 'secund'; did you mean"):
+        PolicyMapping(["first", "second"], "seat_functions:third").policy_of("p0", 4)
+
+
+@pytest.mark.usefixtures("functions")
+def test_a_function_that_raises_is_told_with_its_traceback() -> None:
+    with pytest.raises(TrainingFailed, match=r"(?s)raised for agent 'p0' in episode 4:.*ZeroDivisionError"):
+        PolicyMapping(["first"], "seat_functions:fails").policy_of("p0", 4)
+
+
+@pytest.mark.usefixtures("functions")
+def test_a_function_must_be_one() -> None:
+    with pytest.raises(UsageError, match="cannot be called: it is a int"):
+        PolicyMapping(["first"], "seat_functions:number")
+
+
+def test_a_mapping_travels_to_other_processes() -> None:
+    mapping = pickle.loads(pickle.dumps(PolicyMapping(["a", "b"], {"x*": "a", "*": "b"})))
+    assert mapping.policy_of("x1", 0) == "a"
+
+
+def test_worlds_with_endless_ids_do_not_fill_the_memory() -> None:
+    mapping = PolicyMapping(["a"])
+    for number in range(10_000):
+        mapping.policy_of(f"walker_{number}", 0)
+    assert len(mapping._known) <= 4096

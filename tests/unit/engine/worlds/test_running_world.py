@@ -1,0 +1,136 @@
+"""What a world that runs tells of itself to whoever looks at its thread."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from rlrun.engine.envs.env_watch import waits_for
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.envs.vector_env import EnvError
+from rlrun.engine.worlds.loop_worlds import LoopWorlds
+from rlrun.engine.worlds.mapping import PolicyMapping
+from rlrun.engine.worlds.world import World, WorldStep
+
+SPACES = Spaces(Box(-1, 1, (1,)), Discrete(2))
+
+
+class Watched(World):
+    """Looks at its own thread from inside, as the watch does that finds it hung."""
+
+    possible_agents = ("a",)
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def spaces(self, agent: str) -> Spaces:
+        return SPACES
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        self.told.append(waits_for(sys._getframe()))
+        return {"a": np.zeros(1, np.float32)}
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        return WorldStep(self.reset(0), {}, {}, {}, {}, ended=False)
+
+
+def test_a_world_that_hangs_is_named_with_its_episode_and_step() -> None:
+    worlds, seeds = [Watched(), Watched()], EpisodeSeeds(0, worker_index=3)
+    vector = LoopWorlds("x:y", worlds, seeds, PolicyMapping(["p"]), {"p": ("a", SPACES)}, {"p": 1})
+    vector.reset()
+    vector.step({"p": np.zeros(2, int)})
+    vector.step({"p": np.zeros(2, int)})
+    where = f"worker 3, world 1, episode 0 with seed {seeds.seed(1, 0)}, step"
+    assert worlds[1].told == [f"{where} {step}" for step in (0, 0, 1)]
+
+
+def test_a_thread_that_waits_for_no_world_is_said_to_wait_for_none() -> None:
+    assert waits_for(sys._getframe()) == ""
+
+
+class Scripted(World):
+    """Two agents in episodes of four steps, the second of which is another than the defaults say.
+
+    Args:
+        second: Parts of the second step.
+    """
+
+    possible_agents = ("runner_0", "runner_1")
+
+    def __init__(self, **second: Any) -> None:
+        self.second, self.taken = second, 0
+
+    def spaces(self, agent: str) -> Spaces:
+        return SPACES
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        self.taken = 0
+        return {agent: np.zeros(1, np.float32) for agent in self.possible_agents}
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        self.taken += 1
+        seen = {agent: np.zeros(1, np.float32) for agent in self.possible_agents}
+        step = WorldStep(seen, dict.fromkeys(seen, 1.0), {}, {}, {}, ended=self.taken == 4)
+        return step._replace(**self.second) if self.taken == 2 else step
+
+
+def stepped(world: World, steps: int) -> LoopWorlds:
+    spaces = {"p": ("runner_0", SPACES)}
+    vector = LoopWorlds("x:y", [world], EpisodeSeeds(0, worker_index=3), PolicyMapping(["p"]), spaces, {"p": 3})
+    vector.reset()
+    for _ in range(steps):
+        vector.step({"p": np.zeros(3, int)})
+    return vector
+
+
+@pytest.mark.parametrize(
+    ("second", "agent", "said"),
+    [
+        ({"rewards": {"runner_1": "1.5"}}, "runner_1", "the reward must be a number, not '1.5'"),
+        ({"terminateds": {"runner_0": "yes"}}, "runner_0", "terminateds must hold True or False, not 'yes'"),
+        ({"truncateds": {"runner_0": float("nan")}}, "runner_0", "truncateds must hold True or False, not nan"),
+        ({"ended": "no"}, "", "ended must be True or False, not 'no'"),
+    ],
+)
+def test_rewards_and_ends_of_another_kind_are_refused_at_later_steps_too(
+    second: dict[str, Any], agent: str, said: str
+) -> None:
+    whose = f", agent '{agent}'" if agent else ""
+    with pytest.raises(EnvError, match=rf"worker 3, world 0, episode 0 .*, step 2{whose}\): {said}"):
+        stepped(Scripted(**second), 2)
+
+
+def test_a_reward_for_an_id_that_no_agent_has_is_refused_at_the_end_of_the_episode() -> None:
+    world = Scripted(rewards={"runer_1": 1.0})
+    stepped(world, 3)
+    told = (
+        r"step 4, agent 'runer_1'\): it was rewarded, and the episode has ended without an observation for an agent of "
+        "this id; did you mean 'runner_1'\\?"
+    )
+    with pytest.raises(EnvError, match=told):
+        stepped(world, 4)
+
+
+def test_rewards_are_taken_for_agents_that_are_born_later_or_never_and_for_those_that_are_known() -> None:
+    class Born(Scripted):
+        def step(self, actions: Mapping[str, Any]) -> WorldStep:
+            step = super().step(actions)
+            seen = {"late": np.zeros(1, np.float32)} if self.taken >= 3 else {}
+            late = {"late": 1.0} if self.taken == 2 else {}
+            last = {"last": 1.0} if self.taken == 4 else {}  # with an observation that is its first and its last
+            shown = {**step.observations, **seen, **{agent: np.zeros(1, np.float32) for agent in last}}
+            return step._replace(observations=shown, rewards={**step.rewards, **late, **last})
+
+    stepped(Born(), 5)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_two_agents_whose_rewards_only_together_are_infinite_are_taken() -> None:
+    vector = stepped(Scripted(rewards={"runner_0": 1e308, "runner_1": 1e308}), 1)
+    assert vector.step({"p": np.zeros(3, int)}).policies["p"].rewards.tolist() == [1e308, 1e308, 0.0]

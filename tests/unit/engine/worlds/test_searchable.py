@@ -1,0 +1,132 @@
+"""Games in Python objects are searched in like those in arrays, and what is no such game is told why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pytest
+
+from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
+from rlrun.engine.data.action_masks import ACTION_MASK
+from rlrun.engine.messages.errors import EnvironmentUnusable
+from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, States
+from rlrun.engine.worlds.games.searchable import ObjectGame
+from rlrun.engine.worlds.games.symmetries import OBSERVATION
+from rlrun.toys.board_players import position_of
+from rlrun.toys.board_rules import CONNECT_FOUR
+from rlrun.toys.line_games import ConnectFourArrays
+from tests.unit.engine.worlds.random_play import uniform
+
+
+@dataclass
+class ConnectFourObject:
+    """A position by the bits of the mover's and the other player's pieces."""
+
+    own: int = 0
+    other: int = 0
+    mover: int = 1
+
+    @property
+    def result(self) -> float | None:
+        if CONNECT_FOUR.wins(self.other, 0):
+            return -1.0
+        return 0.0 if self.own | self.other == CONNECT_FOUR.full else None
+
+    def observe(self) -> dict[str, Any]:
+        legal = CONNECT_FOUR.legal(0, self.own | self.other)
+        return {OBSERVATION: CONNECT_FOUR.planes(self.own, self.other, 0), ACTION_MASK: legal}
+
+    def legal(self) -> Flags:
+        return CONNECT_FOUR.legal(0, self.own | self.other) > 0
+
+    def play(self, action: int) -> None:
+        piece = CONNECT_FOUR.piece_of(action, 0, self.own | self.other)
+        self.own, self.other, self.mover = self.other, self.own | piece, -self.mover
+
+    def clone(self) -> Self:
+        return type(self)(self.own, self.other, self.mover)
+
+    def at(self, observation: Any) -> Self:
+        _, own, other = position_of(observation)
+        return type(self)(own, other, 1 if own.bit_count() == other.bit_count() else -1)
+
+
+def game(kind: type[ConnectFourObject] = ConnectFourObject) -> ObjectGame:
+    return ObjectGame("mine", lambda seed: kind(), 7)
+
+
+class ByBoard:
+    """Predicts by the numbers of the board alone, so that every form of a game is predicted alike."""
+
+    def __init__(self, game: ArrayGame) -> None:
+        self._game = game
+
+    def __call__(self, states: States, legal: Flags) -> tuple[Floats, Floats]:
+        boards = self._game.observe(states)[OBSERVATION].reshape(len(states), -1)
+        values = np.sin(boards @ np.arange(1.0, boards.shape[1] + 1)).astype(np.float32)
+        return uniform(legal), values
+
+
+def test_a_search_through_objects_is_the_search_through_arrays() -> None:
+    visits, values = [], []
+    for each in (ConnectFourArrays(), game()):
+        search = BatchedSearch(each, ByBoard(each), SearchSettings())
+        search.begin(each.first(3))
+        for action in (3, 3, 2):
+            search.run(60)
+            visits.append(search.visits)
+            values.append(search.values)
+            search.advance(np.full(3, action))
+    assert all((visits[i] == visits[3 + i]).all() for i in range(3))
+    assert all((values[i] == values[3 + i]).all() for i in range(3))
+
+
+def test_positions_played_on_stay_as_they_are_and_are_found_again_by_what_they_show() -> None:
+    objects = game()
+    first = objects.first(2)
+    then = objects.play(first, np.array([0, 6]))
+    assert [position.own for position in first] == [0, 0]
+    assert objects.movers(then).tolist() == [-1, -1]
+    assert objects.legal(then).all()
+    seen = objects.observe(then)
+    assert seen[OBSERVATION].shape == (2, 6, 7, 2)
+    assert (objects.positions(seen) == then).all()
+    nothing = objects.observe(first[:0])
+    assert nothing[OBSERVATION].shape == (0, 6, 7, 2)
+
+
+class Shares(ConnectFourObject):
+    def clone(self) -> Self:
+        return self
+
+
+class Lost(ConnectFourObject):
+    def at(self, observation: Any) -> Self:
+        return type(self)(1, 0)
+
+
+class Short(ConnectFourObject):
+    def legal(self) -> Flags:
+        return super().legal()[:6]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (
+            Shares,
+            "mine cannot be searched in: a clone is not independent: 20 actions in it changed its original: 1.0 and",
+        ),
+        (
+            Lost,
+            r"mine cannot be searched in: after 1 equal actions a clone and one made by at\(\) differ: they show "
+            r"0.0 and 1.0 at \[0, 0, 1\] of what is observed",
+        ),
+        (Short, r"env mine cannot be searched in: legal\(\) returned array.* not which of 7 actions are"),
+    ],
+)
+def test_objects_that_are_no_independent_positions_are_refused(kind: type[ConnectFourObject], said: str) -> None:
+    with pytest.raises(EnvironmentUnusable, match=said):
+        game(kind)

@@ -1,0 +1,65 @@
+"""Envs of one agent whose state can be set are worlds that can be searched in."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlrun.engine.messages.errors import EnvironmentUnusable
+from rlrun.engine.worlds.games.searched_env import AGENT, SearchedEnv
+from rlrun.toys.sparse_cartpole import SparseCartPole
+
+POLE = "rlrun.toys.sparse_cartpole:SparseCartPole"
+
+
+def test_the_world_and_its_game_go_through_the_same_episode() -> None:
+    world = SearchedEnv(POLE)
+    game = pickle.loads(pickle.dumps(world.array_game()))  # as it travels to workers
+    seen, states = world.reset(7)[AGENT], game.first(1, 7)
+    generator = np.random.default_rng(0)
+    while True:
+        assert (game.observe(states)[0] == seen).all()
+        action = int(generator.integers(2))
+        step, states = world.step({AGENT: action}), game.play(states, np.array([action]))
+        seen = step.observations[AGENT]
+        ended, returned = game.results(states)
+        assert bool(ended[0]) == step.ended
+        if step.ended:
+            assert returned[0] == step.rewards[AGENT] > 5
+            return
+
+
+class Gliding(SparseCartPole):
+    """Goes wherever it wants after some steps."""
+
+    def step(self, action: int) -> Any:
+        if self._elapsed == 3:
+            self.state = self.np_random.uniform(-0.1, 0.1, 4)
+        return super().step(action)
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ("gymnasium.envs.classic_control.cartpole:CartPoleEnv", "it has no get_state, set_state, state_of"),
+        (f"{__name__}:Gliding", "after 4 equal actions a clone and its original differ: they show"),
+    ],
+)
+def test_envs_that_cannot_be_searched_in_say_why(env: str, said: str) -> None:
+    with pytest.raises(EnvironmentUnusable, match=f"env {env} cannot be searched in: {said}"):
+        SearchedEnv(env).array_game()
+
+
+def test_an_env_with_other_actions_than_a_choice_is_refused() -> None:
+    with pytest.raises(EnvironmentUnusable, match="its actions are Box"):
+        SearchedEnv(f"{__name__}:Pushes")
+
+
+class Pushes(SparseCartPole):
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))

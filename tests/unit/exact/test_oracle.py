@@ -1,0 +1,89 @@
+"""Exact values beside learned ones: of tables, Q networks and actor-critics; refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.training import Training
+from rlrun.exact.oracle import exact_values, learned_values
+from tests.rounding import rounding_error
+
+CLIFF = {"id": "CliffWalking-v1", "max_episode_steps": 50}
+SMALL = {"model": {"hiddens": [8]}, "compile": False, "num_envs_per_worker": 2}
+
+
+def training_of(name: str, env: Any = "FrozenLake-v1", **settings: Any) -> Training:
+    cls = algorithm_class(name)
+    return Training(EnvConfig.parse(env), cls(cls.Config.parse(settings)), seed=3)
+
+
+def test_a_table_that_holds_the_best_policys_values_has_no_gap() -> None:
+    training = training_of("q_learning", gamma=0.9)
+    exact = exact_values(training.description.env, 0.9)
+    training.running.trainee.learner.load_flat(exact.q.astype(np.float32).ravel())
+    learned = learned_values(training)
+    assert learned.value_gap == pytest.approx(0.0, abs=rounding_error(4))
+    assert learned.policy_gap == pytest.approx(0.0, abs=rounding_error(4))
+    training.close()
+
+
+def test_gaps_are_those_of_a_table_that_is_known() -> None:
+    training = training_of("q_learning", CLIFF, gamma=0.9)
+    table = np.zeros((48, 4), np.float32)
+    table[:, 0] = 1.0  # up, at all times: one loses a point for ever
+    training.running.trainee.learner.load_flat(table.ravel())
+    learned = learned_values(training)
+    best = -(1 - 0.9**13) / (1 - 0.9)
+    assert learned.exact.at_start == pytest.approx(best)
+    assert learned.policy_at_start == pytest.approx(-1 / (1 - 0.9))
+    assert learned.policy_gap == pytest.approx(best + 10)
+    # An episode is never in the cliff's ten states, nor acts in the goal.
+    assert learned.exact.counts.sum() == 48 - 10 - 1
+    assert learned.value_gap == pytest.approx(np.abs(learned.exact.q - table)[learned.exact.counts].mean())
+    training.close()
+
+
+def test_without_discount_values_are_returns_within_the_time_limit() -> None:
+    training = training_of("q_learning", CLIFF, gamma=1.0)
+    learned = learned_values(training)
+    assert learned.exact.at_start == -13.0
+    assert learned.policy_at_start == -50.0
+    training.close()
+
+
+@pytest.mark.parametrize("name", ["dqn", "ppo"])
+def test_networks_are_compared_by_what_they_put_out(name: str) -> None:
+    training = training_of(name, **SMALL)
+    learned = learned_values(training)
+    assert (learned.q is None) == (name == "ppo")
+    for state in (0, 9):
+        assert training.act(state) == learned.actions[state]
+    assert np.isfinite([learned.value_gap, learned.policy_gap]).all()
+    assert learned.policy_gap >= 0
+    training.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("es", {}, "es estimates no values that exact ones could be compared with"),
+        ("ppo", {**SMALL, "normalize_rewards": True}, "ppo estimates values of scaled or clipped rewards"),
+        ("ppo", {**SMALL, "model": {"core": "gru"}}, "ppo goes by more than the state that it is in"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_the_reason(name: str, settings: dict[str, Any], message: str) -> None:
+    training = training_of(name, **settings)
+    with pytest.raises(UsageError, match=message):
+        learned_values(training)
+    training.close()
+
+
+def test_no_discount_without_a_time_limit_is_refused() -> None:
+    with pytest.raises(UsageError, match="set gamma below 1, or max_episode_steps of the env"):
+        exact_values(EnvConfig(id="CliffWalking-v1"), 1.0)

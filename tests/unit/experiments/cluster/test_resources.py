@@ -1,0 +1,180 @@
+"""What a trial needs, whether it fits, and what the refusal says."""
+
+from pathlib import Path
+
+import pytest
+
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.cluster.resources import Capacity, TrialResources, check_fits, container_quota, ray_cpus
+from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.spec.load import parse_experiments
+
+
+def trial(cpus: float = 1.0, **config: float) -> TrialSpec:
+    data = {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "stop": {"iteration": 1},
+        "config": config,
+        "resources": {"cpus": cpus},
+    }
+    return parse_experiments({"small": data})[0].trials()[0]
+
+
+def machine(cpus: float, gpus: float = 0) -> Capacity:
+    return Capacity(cpus=(cpus,), gpus=(gpus,), place="this machine", shares_trial_cpu=True)
+
+
+def cluster(*cpus: float) -> Capacity:
+    return Capacity(cpus=cpus, gpus=(0.0,) * len(cpus), place="the cluster at 10.0.0.1:6379", shares_trial_cpu=False)
+
+
+def test_a_trial_asks_for_its_own_process_first_and_a_bundle_for_each_worker() -> None:
+    needs = TrialResources.of(trial(cpus=0.5, num_workers=2, num_gpus=1, num_cpus_per_worker=0.25))
+    assert needs.bundles() == [{"CPU": 0.5, "GPU": 1.0}, {"CPU": 0.25}, {"CPU": 0.25}]
+    assert needs.total_cpus == 1.0
+
+
+def test_a_trial_without_a_gpu_asks_for_none() -> None:
+    assert TrialResources.of(trial()).bundles() == [{"CPU": 1.0}]
+
+
+def test_each_learner_has_a_bundle_with_its_share_of_the_gpus_and_the_trial_none() -> None:
+    needs = TrialResources.of(trial(num_learners=2, num_gpus=1, num_workers=1, torch_threads=3))
+    assert needs.bundles() == [{"CPU": 1.0}, {"CPU": 3.0, "GPU": 0.5}, {"CPU": 3.0, "GPU": 0.5}, {"CPU": 1.0}]
+    assert (needs.total_cpus, needs.total_gpus) == (8, 1)
+
+
+def test_learners_take_the_places_of_workers() -> None:
+    assert machine(2).fits(TrialResources.of(trial(num_learners=2)))
+    assert machine(2).fits(TrialResources.of(trial(num_learners=1, num_workers=1)))
+    assert not machine(2).fits(TrialResources.of(trial(num_learners=2, num_workers=1)))
+    assert cluster(2, 1).fits(TrialResources.of(trial(num_learners=2)))
+    assert not cluster(2, 1).fits(TrialResources.of(trial(num_learners=3)))
+    mixed = Capacity(cpus=(4, 2, 1), gpus=(0, 1, 1), place="the cluster", shares_trial_cpu=False)
+    assert mixed.fits(TrialResources.of(trial(num_learners=2, num_gpus=2, num_workers=4)))
+    assert not mixed.fits(TrialResources.of(trial(num_learners=2, num_gpus=2, num_workers=5)))
+    assert not mixed.fits(TrialResources.of(trial(num_learners=3, num_gpus=3)))
+
+
+def test_on_ones_own_machine_the_trial_shares_the_cores_of_its_workers() -> None:
+    assert machine(2).fits(TrialResources.of(trial(num_workers=2)))
+    assert not machine(2).fits(TrialResources.of(trial(num_workers=3)))
+    assert machine(2).fits(TrialResources.of(trial(num_workers=8, num_cpus_per_worker=0.25)))
+
+
+def test_a_process_larger_than_the_machine_never_fits() -> None:
+    assert not machine(2).fits(TrialResources.of(trial(cpus=3)))
+    assert not machine(2).fits(TrialResources.of(trial(num_workers=1, num_cpus_per_worker=3)))
+
+
+def test_on_a_cluster_everything_stands_side_by_side_and_each_process_on_one_node() -> None:
+    assert cluster(2, 2).fits(TrialResources.of(trial(num_workers=3)))
+    assert not cluster(2, 2).fits(TrialResources.of(trial(num_workers=4)))
+    assert not cluster(2, 2).fits(TrialResources.of(trial(cpus=3)))
+    assert cluster(4, 2, 2).fits(TrialResources.of(trial(num_workers=2, num_cpus_per_worker=2)))
+    assert cluster(3).fits(TrialResources.of(trial(num_workers=20, num_cpus_per_worker=0.1)))
+
+
+def test_on_a_cluster_the_trials_process_needs_cpus_and_gpus_of_the_same_node() -> None:
+    mixed = Capacity(cpus=(1, 4), gpus=(1, 0), place="the cluster", shares_trial_cpu=False)
+    assert mixed.fits(TrialResources.of(trial(num_gpus=1, num_workers=4)))
+    assert not mixed.fits(TrialResources.of(trial(cpus=2, num_gpus=1)))
+
+
+def test_ray_is_told_to_have_the_cores_or_what_the_largest_trial_needs() -> None:
+    assert ray_cpus([trial(), trial()], cores=2) == 2
+    assert ray_cpus([trial(), trial(num_workers=2)], cores=2) == 3
+    assert ray_cpus([trial(cpus=0.5, num_workers=2)], cores=2) == 3
+    assert ray_cpus([], cores=2) == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "capacity", "message"),
+    [
+        (
+            trial(num_workers=8),
+            machine(2),
+            "trial 000-seed=0 needs 9 CPUs and 0 GPUs: 1 for the trial + 8 x 1 for workers; this machine has 2 CPUs "
+            "and 0 GPUs; num_workers can be 2 at most, or lower num_cpus_per_worker",
+        ),
+        (
+            trial(num_gpus=1),
+            machine(2),
+            "trial 000-seed=0 needs 1 CPUs and 1 GPUs; this machine has 2 CPUs and 0 GPUs; lower num_gpus",
+        ),
+        (
+            trial(cpus=4),
+            machine(2),
+            "trial 000-seed=0 needs 4 CPUs and 0 GPUs; this machine has 2 CPUs and 0 GPUs; lower resources.cpus",
+        ),
+        (
+            trial(num_learners=4),
+            machine(2),
+            "trial 000-seed=0 needs 5 CPUs and 0 GPUs: 1 for the trial + 4 x 1 for learners; this machine has 2 CPUs "
+            "and 0 GPUs; num_learners can be 2 at most",
+        ),
+        (
+            trial(num_learners=1, num_workers=2),
+            machine(2),
+            "trial 000-seed=0 needs 4 CPUs and 0 GPUs: 1 for the trial + 1 x 1 for learners + 2 x 1 for workers; this "
+            "machine has 2 CPUs and 0 GPUs; num_workers can be 1 at most, or lower num_cpus_per_worker",
+        ),
+        (
+            trial(num_learners=2, num_gpus=2),
+            machine(4, gpus=1),
+            "trial 000-seed=0 needs 3 CPUs and 2 GPUs: 1 for the trial + 2 x 1 for learners; this machine has 4 CPUs "
+            "and 1 GPUs; lower num_gpus",
+        ),
+        (
+            trial(num_workers=4),
+            cluster(2, 2),
+            "trial 000-seed=0 needs 5 CPUs and 0 GPUs: 1 for the trial + 4 x 1 for workers; the cluster at "
+            "10.0.0.1:6379 has 4 CPUs and 0 GPUs on 2 nodes with 2 CPUs at most; num_workers can be 3 at most, or "
+            "lower num_cpus_per_worker",
+        ),
+        (
+            trial(num_workers=3, num_cpus_per_worker=1.5),
+            cluster(2, 2, 2),
+            "trial 000-seed=0 needs 5.5 CPUs and 0 GPUs: 1 for the trial + 3 x 1.5 for workers; the cluster at "
+            "10.0.0.1:6379 has 6 CPUs and 0 GPUs on 3 nodes with 2 CPUs at most; num_workers can be 2 at most, or "
+            "lower num_cpus_per_worker",
+        ),
+    ],
+)
+def test_the_refusal_has_the_numbers_and_the_way_out(spec: TrialSpec, capacity: Capacity, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_fits([trial(), spec], capacity)
+    assert str(refused.value) == message
+    assert refused.value.exit_code == 2
+
+
+def test_what_fits_is_not_refused() -> None:
+    check_fits([trial(), trial(num_workers=2)], machine(2))
+
+
+@pytest.mark.parametrize(("text", "quota"), [("max 100000\n", None), ("150000 100000\n", 1.5), ("", None)])
+def test_a_containers_quota_is_read(tmp_path: Path, text: str, quota: float | None) -> None:
+    (tmp_path / "cpu.max").write_text(text)
+    assert container_quota(tmp_path / "cpu.max") == quota
+
+
+def test_without_a_container_there_is_no_quota(tmp_path: Path) -> None:
+    assert container_quota(tmp_path / "cpu.max") is None
+
+
+def test_the_learners_of_all_policies_are_counted() -> None:
+    policies = {
+        "a": {"algorithm": "ppo", "config": {"num_learners": 2, "num_gpus": 1, "torch_threads": 3}},
+        "b": {"algorithm": "ppo", "config": {"num_learners": 1}},
+        "c": {"algorithm": "ppo", "config": {"num_gpus": 0.5}},
+    }
+    data = {
+        "env": {"world": "rlrun.toys.cartpoles:CartPoles"},
+        "policies": policies,
+        "mapping": {"pole_0": "a", "pole_1": "b", "*": "c"},
+        "config": {"num_workers": 1},
+        "stop": {"iteration": 1},
+    }
+    needs = TrialResources.of(parse_experiments({"world": data})[0].first_trial())
+    assert needs.bundles() == [{"CPU": 1.0, "GPU": 0.5}, *([{"CPU": 3.0, "GPU": 0.5}] * 3), {"CPU": 1.0}]

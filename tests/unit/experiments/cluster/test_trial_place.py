@@ -1,0 +1,423 @@
+"""Trials that do not see the run's directory: what reaches it, what comes back, and what a kill leaves."""
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.engine.checkpoint.format import Content, verify_checkpoint, write_checkpoint
+from rlrun.engine.checkpoint.store import CheckpointStore
+from rlrun.engine.messages.errors import CheckpointError, TrainingFailed, UsageError
+from rlrun.experiments.cluster import trial_place
+from rlrun.experiments.cluster.driver_files import DriverFiles, Operation
+from rlrun.experiments.cluster.trial_place import (
+    PIECE_BYTES,
+    SCRATCH_VARIABLE,
+    TrialMirror,
+    leave_token,
+    open_place,
+    sees,
+)
+from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial import results
+from rlrun.experiments.trial.results import read_results
+from rlrun.experiments.trial.trial_directory import TrialDirectory
+from rlrun.experiments.trial.trial_loop import TrialLoop
+from tests.results import all_numbers
+
+ELSEWHERE = Path("/only/the/driver/has/runs/steady")
+"""How the trials know the run's directory: on their machine there is no such path."""
+TRIAL = "000-seed=0"
+
+
+class MortalDisk(DriverFiles):
+    """Carries out so many operations; then the sender dies."""
+
+    def __init__(self, run: str, operations: int) -> None:
+        super().__init__(run)
+        self._left = operations
+
+    def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
+        for operation in operations:
+            if not self._left:
+                raise KeyboardInterrupt
+            self._left -= 1
+            super().apply(trial, claim, [operation])
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    run = tmp_path / "driver/runs/steady"
+    run.mkdir(parents=True)
+    return run
+
+
+@pytest.fixture
+def disk(run: Path) -> Iterator[DriverFiles]:
+    disk = DriverFiles(str(run))
+    yield disk
+    disk.release(TRIAL)
+
+
+def mirror(disk: DriverFiles, tmp_path: Path, trial: str = TRIAL) -> TrialMirror:
+    return TrialMirror(disk, ELSEWHERE, trial, tmp_path / "scratch")
+
+
+def spec(iterations: int = 6, **checkpoint: Any) -> TrialSpec:
+    entry = {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "stop": {"iteration": iterations},
+        "checkpoint": {"every": 1, "keep": 2, "best": None, **checkpoint},
+        "config": {
+            "train_batch_size": 64,
+            "min_env_steps_per_iteration": 0,
+            "minibatch_size": 32,
+            "num_epochs": 1,
+            "num_envs_per_worker": 2,
+            "model": {"hiddens": [8]},
+        },
+    }
+    (experiment,) = parse_experiments({"steady": entry})
+    return experiment.trials()[0]
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    found = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if not path.name.startswith(".")}
+
+
+def test_after_each_push_the_run_has_what_the_trial_has(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
+    place = mirror(disk, tmp_path)
+    with TrialLoop(spec(), place.directory) as loop:
+        while not loop.done:
+            loop.step()
+            loop.wait_until_saved()
+            place.push()
+            assert files(run / TRIAL) == files(place.directory)
+    place.push()
+    assert files(run / TRIAL) == files(place.directory)
+    assert [path.name for path in CheckpointStore(run / TRIAL / "checkpoints").paths()] == [
+        "iteration_000005",
+        "iteration_000006",
+    ]
+    place.close()
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_a_row_is_sent_once(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # all files have a new row
+    sent: list[Operation] = []
+
+    class Listening(DriverFiles):
+        def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
+            sent.extend(operations)
+            super().apply(trial, claim, operations)
+
+    disk = Listening(str(run))
+    place = mirror(disk, tmp_path)
+    with TrialLoop(spec(every=None), place.directory) as loop:
+        for _ in range(4):
+            loop.step()
+            loop.wait_until_saved()
+            place.push()
+        sent.clear()
+        place.push()
+        assert sent == []
+        loop.step()
+        loop.wait_until_saved()
+        place.push()
+        kinds = {operation.name.partition(".rlrun")[0]: operation.kind for operation in sent}
+        assert kinds.pop("events.out.tfevents.0000000000") == "append"
+        assert kinds == {"result.json": "append", "progress.csv": "append"}
+        lines = (place.directory / "result.json").read_bytes().splitlines(keepends=True)
+        assert [operation.data for operation in sent if operation.name == "result.json"] == lines[-1:]
+    place.close()
+    disk.release(TRIAL)
+
+
+def test_a_trial_that_goes_on_elsewhere_gives_the_numbers_of_one_that_was_never_moved(
+    tmp_path: Path, run: Path, disk: DriverFiles
+) -> None:
+    with TrialLoop(spec(every=2, best="episode_return_mean"), tmp_path / "still") as still:
+        while not still.done:
+            still.step()
+    for machine in ("a", "b", "c"):
+        disk.release(TRIAL)  # as the driver does when it hears that a machine is lost
+        place = TrialMirror(disk, ELSEWHERE, TRIAL, tmp_path / machine)
+        with TrialLoop(spec(every=2, best="episode_return_mean"), place.directory, resume=True) as loop:
+            for _ in range(3):  # each machine is lost an iteration behind the last checkpoint, but the last
+                if not loop.done:
+                    loop.step()
+                    loop.wait_until_saved()
+                    place.push()
+    place.push()
+    assert all_numbers(read_results(run / TRIAL)) == all_numbers(read_results(tmp_path / "still"))
+    kept = [path.name for path in CheckpointStore(tmp_path / "still/checkpoints").paths()]
+    assert [path.name for path in CheckpointStore(run / TRIAL / "checkpoints").paths()] == kept
+    for path in CheckpointStore(run / TRIAL / "checkpoints").paths():
+        verify_checkpoint(path)
+    assert len(list((run / TRIAL).glob("events.*"))) == 3
+
+
+def test_only_the_newest_whole_checkpoint_is_fetched_and_the_older_ones_are_still_pruned(
+    tmp_path: Path, run: Path, disk: DriverFiles
+) -> None:
+    with TrialLoop(spec(keep=3), run / TRIAL) as loop:
+        for _ in range(4):
+            loop.step()
+            loop.wait_until_saved()
+    damaged = run / TRIAL / "checkpoints/iteration_000004/state.json"
+    size = damaged.stat().st_size
+    damaged.write_bytes(b"{}")
+    place = mirror(disk, tmp_path)
+    here = CheckpointStore(place.directory / "checkpoints", keep=3).scan()
+    assert here.newest == place.directory / "checkpoints/iteration_000003"
+    assert [place.with_driver_paths(skipped.reason) for skipped in here.skipped] == [
+        f"{ELSEWHERE}/{TRIAL}/checkpoints/iteration_000004: state.json is truncated: 2 of {size} bytes"
+    ]
+    assert [path.name for path in (place.directory / "checkpoints/iteration_000002").iterdir()] == ["manifest.json"]
+    with TrialLoop(spec(keep=3), place.directory, resume=True) as loop:
+        while not loop.done:
+            loop.step()
+            loop.wait_until_saved()
+            place.push()
+    assert [path.name for path in CheckpointStore(run / TRIAL / "checkpoints").paths()] == [
+        f"iteration_{iteration:06}" for iteration in (4, 5, 6)
+    ]
+    place.close()
+
+
+def test_a_kill_in_the_middle_of_a_push_leaves_whole_checkpoints_only(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    with TrialLoop(spec(), before / TRIAL) as loop:
+        for _ in range(3):
+            loop.step()
+            loop.wait_until_saved()
+        shutil.copytree(before, after)
+    with TrialLoop(spec(), after / TRIAL, resume=True) as loop:
+        loop.step()
+        loop.wait_until_saved()
+    for operations in range(100):
+        run = shutil.copytree(before, tmp_path / f"killed-{operations}")
+        disk = MortalDisk(str(run), operations)
+        place = mirror(disk, tmp_path)
+        shutil.rmtree(place.directory)
+        shutil.copytree(after / TRIAL, place.directory)
+        died = False
+        try:
+            place.push()
+        except KeyboardInterrupt:
+            died = True
+        place.close()
+        disk.release(TRIAL)
+        kept = CheckpointStore(run / TRIAL / "checkpoints").paths()
+        assert len(kept) >= 2
+        for path in kept:
+            verify_checkpoint(path)
+            assert len(read_results(run / TRIAL)) >= int(path.name[-6:])
+        if not died:
+            break
+        goes_on = mirror(disk, tmp_path)  # whoever goes on cleans up
+        assert not list(run.rglob("*.partial"))
+        assert [path.name for path in CheckpointStore(goes_on.directory / "checkpoints").paths()] == [
+            path.name for path in kept
+        ]
+        goes_on.close()
+        disk.release(TRIAL)
+    assert 10 < operations < 60
+    assert files(run / TRIAL) == files(after / TRIAL)
+
+
+def test_large_files_travel_in_pieces(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
+    place = mirror(disk, tmp_path)
+    large = os.urandom(2 * PIECE_BYTES + 5)
+    (place.directory / "notes.bin").write_bytes(large)
+    (place.directory / "result.json").write_bytes(large)
+    place.push()
+    assert (run / TRIAL / "notes.bin").read_bytes() == large
+    with (place.directory / "result.json").open("ab") as file:
+        file.write(large)
+    place.push()
+    assert (run / TRIAL / "result.json").read_bytes() == 2 * large
+    place.close()
+    again = mirror(disk, tmp_path)
+    assert (again.directory / "result.json").read_bytes() == 2 * large
+    again.close()
+
+
+def test_a_file_that_was_written_afresh_is_not_taken_for_one_that_grew(
+    tmp_path: Path, run: Path, disk: DriverFiles
+) -> None:
+    place = mirror(disk, tmp_path)
+    result = place.directory / "result.json"
+    result.write_text("one\ntwo\n")
+    place.push()
+    for text in ("ONE\n", "ONE\nTWO\nTHREE\n"):  # twice, so that the file system may give the first number again
+        other = place.directory / "other"
+        other.write_text(text)
+        other.replace(result)
+    place.push()
+    assert (run / TRIAL / "result.json").read_text() == "ONE\nTWO\nTHREE\n"
+    place.close()
+
+
+def test_who_lets_go_of_a_trial_is_waited_for(tmp_path: Path, disk: DriverFiles) -> None:
+    before = mirror(disk, tmp_path)
+
+    def let_go() -> None:
+        (before.directory / "error.txt").write_text("the last words")
+        before.push()
+        before.close()
+
+    timer = threading.Timer(0.3, let_go)
+    timer.start()
+    after = mirror(disk, tmp_path)
+    timer.join()
+    assert (after.directory / "error.txt").read_text() == "the last words"
+    after.close()
+
+
+def test_a_trial_is_not_taken_from_a_process_that_sees_the_run(
+    tmp_path: Path, run: Path, disk: DriverFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_place, "CLAIM_TIMEOUT_S", 0.2)
+    directory = TrialDirectory(run / TRIAL)
+    directory.claim()
+    with pytest.raises(UsageError, match="is running the trial already"):
+        mirror(disk, tmp_path)
+    directory.release()
+    mirror(disk, tmp_path).close()
+
+
+def test_who_was_given_up_for_lost_writes_no_more(
+    tmp_path: Path, run: Path, disk: DriverFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_place, "CLAIM_TIMEOUT_S", 0.2)
+    lost = mirror(disk, tmp_path)
+    (lost.directory / "error.txt").write_text("from the lost one")
+    there = mirror(disk, tmp_path)
+    (there.directory / "error.txt").write_text("from the new one")
+    there.push()
+    with pytest.raises(TrainingFailed, match=f"{TRIAL}: was restarted elsewhere"):
+        lost.push()
+    assert (run / TRIAL / "error.txt").read_text() == "from the new one"
+    disk.release(TRIAL)
+    (there.directory / "error.txt").write_text("from the new one, too late")
+    with pytest.raises(TrainingFailed, match="was restarted elsewhere"):
+        there.push()
+    lost.close()
+    there.close()
+
+
+def test_the_run_can_tell_that_a_trial_is_being_run_elsewhere(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
+    place = mirror(disk, tmp_path)
+    with pytest.raises(UsageError, match="this process is running the trial already"):
+        TrialDirectory(run / TRIAL).claim(timeout_s=0)
+    disk.release(TRIAL)
+    assert not TrialDirectory(run / TRIAL).is_claimed()
+    place.close()
+
+
+def test_the_run_hears_of_its_own_paths_only(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
+    place = mirror(disk, tmp_path)
+    (place.directory / "error.txt").write_text(f"{place.directory}/failed")
+    (place.directory / "trial.json").write_text(f'{{"error": "see {place.directory}/failed"}}')
+    place.push()
+    assert (run / TRIAL / "error.txt").read_text() == f"{ELSEWHERE}/{TRIAL}/failed"
+    assert (run / TRIAL / "trial.json").read_text() == f'{{"error": "see {ELSEWHERE}/{TRIAL}/failed"}}'
+    assert place.with_driver_paths(f"goes on from {place.directory}") == f"goes on from {ELSEWHERE}/{TRIAL}"
+    place.close()
+
+
+def test_checkpoints_of_others_are_fetched_and_the_newest_content_counts(
+    tmp_path: Path, run: Path, disk: DriverFiles
+) -> None:
+    parent = run / "001-seed=1/checkpoints/iteration_000002"
+    there = ELSEWHERE / "001-seed=1/checkpoints/iteration_000002"
+    with TrialLoop(spec(), run / "001-seed=1") as loop:
+        loop.step()
+        loop.step()
+        loop.wait_until_saved()
+        place = mirror(disk, tmp_path)
+        first = place.fetch(there)
+        assert files(first) == files(parent)
+        (first / "state.json").write_text("whoever fetches it twice gets it from here")
+        assert place.fetch(there) == first
+        assert (first / "state.json").read_text() == "whoever fetches it twice gets it from here"
+        write_checkpoint(parent, Content({}, {}, {}, {"another": "content of the same name"}))
+    assert files(place.fetch(there)) == files(parent)
+    place.push()
+    assert not (run / TRIAL / "checkpoints").exists()
+    gone = place.fetch(ELSEWHERE / "002-seed=2/checkpoints/iteration_000002")
+    with pytest.raises(CheckpointError, match="002-seed=2/checkpoints/iteration_000002"):
+        verify_checkpoint(gone)
+    place.close()
+
+
+def test_a_trial_begins_from_another_runs_checkpoint_wherever_it_begins(
+    tmp_path: Path, run: Path, disk: DriverFiles
+) -> None:
+    with TrialLoop(spec(iterations=1), tmp_path / "earlier") as earlier:
+        earlier.step()
+        start = earlier.save()
+    with TrialLoop(spec(every=None, at_end=False), tmp_path / "still", from_checkpoint=start) as still:
+        still.step()
+        still.step()
+    for _ in range(2):  # the first machine is lost before it has saved anything
+        place = mirror(disk, tmp_path)
+        begin = place.fetch(start)
+        with TrialLoop(spec(every=None, at_end=False), place.directory, resume=True, from_checkpoint=begin) as loop:
+            loop.step()
+            loop.step()
+            loop.wait_until_saved()
+            place.push()
+        place.close()
+    assert all_numbers(read_results(run / TRIAL)) == all_numbers(read_results(tmp_path / "still"))
+    record = TrialDirectory(run / TRIAL).read_record()
+    assert record is not None
+    assert record.from_checkpoint == str(start)
+
+
+def test_folders_of_killed_processes_are_removed_and_those_of_living_ones_are_not(
+    tmp_path: Path, disk: DriverFiles
+) -> None:
+    living = mirror(disk, tmp_path)
+    killed = tmp_path / "scratch/rlrun-trial-0123abcd"
+    killed.mkdir()
+    (killed / ".lock").touch()
+    (tmp_path / "scratch/somebody-else").mkdir()
+    other = mirror(disk, tmp_path, "001-seed=1")
+    assert living.directory.is_dir()
+    assert other.directory.is_dir()
+    assert not killed.exists()
+    assert (tmp_path / "scratch/somebody-else").is_dir()
+    living.close()
+    other.close()
+    disk.release("001-seed=1")
+
+
+def test_a_process_knows_the_runs_directory_by_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, other = tmp_path / "run", tmp_path / "other"
+    run.mkdir()
+    other.mkdir()
+    token = leave_token(run)
+    leave_token(other)
+    assert sees(run, token)
+    assert not sees(other, token)
+    assert not sees(tmp_path / "nowhere", token)
+
+    place = open_place(run, TRIAL, token, "")
+    assert not place.is_copied
+    assert place.directory == run / TRIAL
+    assert place.fetch(run / "x") == run / "x"
+    assert place.with_driver_paths(f"{run}") == f"{run}"
+    with pytest.raises(UsageError, match=f"does not see the run's directory {other}: name the cluster with --address"):
+        open_place(other, TRIAL, token, "")
+    monkeypatch.setenv(SCRATCH_VARIABLE, str(tmp_path / "scratch"))
+    assert not open_place(run, TRIAL, token, "").is_copied  # there is nobody to bring it back

@@ -1,0 +1,103 @@
+"""Numbers of workers and envs that are measured before the trials of a run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.cli.watch import RunWatcher
+from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.experiments.launch import timings
+from rlrun.experiments.launch.measured import room_for_workers, with_measured_settings
+from rlrun.experiments.launch.run import resume, run
+from rlrun.experiments.launch.timings import Timing, chosen
+from rlrun.experiments.runs.events import RunEvent, RunMeasured, RunMeasuring
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.spec.load import parse_experiments
+
+
+def groundless() -> None:
+    """An env factory that raises."""
+    raise RuntimeError("no ground")
+
+
+SPEC: dict[str, Any] = {
+    "algorithm": "ppo",
+    "env": "CartPole-v1",
+    "stop": {"iteration": 1},
+    "config": {
+        "num_envs_per_worker": "auto",
+        "train_batch_size": 512,
+        "minibatch_size": 512,
+        "num_epochs": 1,
+        "min_env_steps_per_iteration": 0,
+        "compile": False,
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def windows_of_one_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timings, "WINDOW_S", 0.0)
+
+
+def test_the_smallest_of_nearly_equal_settings_is_chosen() -> None:
+    fast = Timing(4, 16, (990.0, 1000.0, 1010.0))
+    assert chosen([fast, Timing(0, 64, (880.0, 890.0, 895.0))]) == fast  # the fastest window is over 10 % below
+    near = Timing(0, 64, (500.0, 800.0, 900.0))  # so noisy that it may be as fast
+    assert chosen([fast, near]) == near
+    assert chosen([fast, near, Timing(0, 32, (901.0,))]).num_envs_per_worker == 32
+    assert chosen([fast, Timing(1, 64, (2000.0,)), Timing(8, 8, (2100.0,))]).num_workers == 1
+
+
+def test_a_run_has_plain_numbers_that_a_resume_takes(tmp_path: Path) -> None:
+    events: list[RunEvent] = []
+    (trial,) = run({"a": SPEC}, runs_dir=tmp_path, watch=events.append)
+    assert isinstance(events[0], RunMeasuring)
+    measured = events[1]
+    assert isinstance(measured, RunMeasured)
+    assert (measured.timed, measured.possible) == (2, 2)
+    envs = measured.numbers["num_envs_per_worker"]
+    assert envs in (8, 16)
+    assert measured.numbers == {"num_envs_per_worker": envs}
+    config = RunDirectory.open(tmp_path / "a").experiment().to_data()["config"]
+    assert (config["num_envs_per_worker"], config["train_batch_size"]) == (envs, 512)
+    again: list[RunEvent] = []
+    (extended,) = resume(tmp_path / "a", extend={"iteration": 2}, watch=again.append)
+    assert not [event for event in again if isinstance(event, RunMeasuring | RunMeasured)]
+    assert 0 < trial.env_steps < extended.env_steps
+    assert RunDirectory.open(tmp_path / "a").experiment().to_data()["config"] == config
+
+
+def test_settings_are_not_timed_for_ever_by_a_clock_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.perf_counter()
+    monkeypatch.setattr(timings, "WINDOW_S", 1.0)
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    (trial,) = parse_experiments({"a": SPEC})[0].trials()
+    with pytest.raises(TrainingFailed, match="has stopped Python's clock"):
+        list(timings.time_settings(trial, [(0, 8)]))
+
+
+def test_trials_that_run_together_share_the_cpus(capsys: pytest.CaptureFixture[str]) -> None:
+    config = {**SPEC["config"], "num_workers": "auto"}
+    (experiment,) = parse_experiments({"a": {**SPEC, "config": config, "seeds": 2000}})
+    trial = experiment.first_trial()
+    assert room_for_workers(trial, 1) >= 1
+    assert room_for_workers(trial, 2000) == 0
+    with RunWatcher() as watch:
+        measured = with_measured_settings(experiment, None, None, watch)
+    assert measured.config.num_workers == 0
+    assert measured.config.num_envs_per_worker in (8, 16)
+    said = capsys.readouterr().err
+    assert "a: measuring num_workers and num_envs_per_worker" in said
+    assert "settings timed): the numbers of this run's spec now depend on the machine" in said
+
+
+def test_a_failure_of_the_env_while_it_is_measured_shows_its_traceback(tmp_path: Path) -> None:
+    spec = {**SPEC, "env": f"{__name__}:groundless"}
+    with pytest.raises(TrainingFailed, match="no ground"):
+        run({"a": spec}, runs_dir=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,127 @@
+"""A run goes back to an earlier checkpoint: exactly, and without losing what came later."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.runs.events import RunEvent, TrialRewound
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.runs.trial_result import TrialResult
+
+ENTRY = {
+    "algorithm": "ppo",
+    "env": "CartPole-v1",
+    "stop": {"env_steps": 192},
+    "checkpoint": {"every": 1, "keep": 9},
+    "config": {
+        "train_batch_size": 32,
+        "minibatch_size": 32,
+        "num_epochs": 1,
+        "num_envs_per_worker": 4,
+        "min_env_steps_per_iteration": 0,
+        "model": {"hiddens": [8]},
+        "compile": False,
+    },
+}
+STEPS = [32, 63, 93, 123, 154, 186, 215]  # an env that begins a new episode takes no step
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("runs")
+    rlrun.run({"pole": ENTRY}, runs_dir=runs)
+    return runs / "pole"
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "pole")
+
+
+def numbers(trial: TrialResult) -> list[dict[str, Any]]:
+    return [
+        {name: value for name, value in row.items() if "time" not in name and not name.endswith("_per_s")}
+        for row in trial.results()
+    ]
+
+
+def state(run: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+def test_a_run_from_an_earlier_step_repeats_its_rows_and_keeps_the_later_ones_aside(run: Path) -> None:
+    (before,) = RunDirectory.open(run).results()
+    first, rows = numbers(before), (before.directory / "result.json").read_bytes()
+    assert [row["env_steps"] for row in first] == STEPS
+    events: list[RunEvent] = []
+    (after,) = rlrun.resume(run, from_step=100, watch=events.append)
+    assert numbers(after) == first
+    assert after.status == "TERMINATED"
+    aside = before.directory / "set_aside" / "1"
+    assert events[0] == TrialRewound(
+        before.name, before.directory / "checkpoints/iteration_000003", "93 env steps", aside
+    )
+    assert (aside / "result.json").read_bytes() == rows
+    assert sorted(path.name for path in (aside / "checkpoints").iterdir()) == [
+        "iteration_000004", "iteration_000005", "iteration_000006", "iteration_000007",
+    ]  # fmt: skip
+    record = RunDirectory.open(run).record(before.name)
+    assert record.exact_resume is True
+
+
+def test_a_second_time_has_a_folder_of_its_own_and_a_damaged_checkpoint_is_passed_over(run: Path) -> None:
+    trial = run / "000-seed=0"
+    (trial / "checkpoints/iteration_000003/state.npz").write_bytes(b"")
+    events: list[RunEvent] = []
+    for step in (100, 64):
+        rlrun.resume(run, from_step=step, watch=events.append)
+    told = [event.steps for event in events if isinstance(event, TrialRewound)]
+    assert told == ["63 env steps", "63 env steps"]
+    assert sorted(path.name for path in (trial / "set_aside").iterdir()) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (
+            31,
+            "has no whole checkpoint at or before 31 env steps, only those at 32, 63, 93, 123, 154, 186, 215",
+        ),
+        (500, "no trial has gone beyond 500 steps: 000-seed=0 has 215 env steps"),
+    ],
+)
+def test_a_step_without_a_checkpoint_changes_nothing_and_says_which_there_are(run: Path, step: int, said: str) -> None:
+    before = state(run)
+    with pytest.raises(UsageError, match=said):
+        rlrun.resume(run, from_step=step)
+    assert state(run) == before
+
+
+@pytest.mark.parametrize("key", ["scheduler", "searcher", "output"])
+def test_a_run_whose_results_have_been_used_does_not_go_back(
+    run: Path, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = RunDirectory.open(run)
+    entry, text = opened.spec()
+    monkeypatch.setattr(RunDirectory, "spec", lambda self: ({**entry, key: "asha"}, text))
+    before = state(run)
+    with pytest.raises(UsageError, match=f"{key if key != 'output' else 'data set'}.*rlrun train SPEC --from"):
+        rlrun.resume(run, from_step=100)
+    assert state(run) == before
+
+
+def test_a_run_that_a_later_stage_began_with_does_not_go_back(run: Path) -> None:
+    shutil.copytree(run, run.parent / "later")
+    later = RunDirectory.open(run.parent / "later")
+    later._write_table(replace(later.table, after="pole"))
+    name = later.table.trials[0]
+    later.trial_directory(name).write_record(replace(later.record(name), from_checkpoint="somewhere"))
+    with pytest.raises(UsageError, match="later has begun with its final weights"):
+        rlrun.resume(run, from_step=100)

@@ -1,0 +1,160 @@
+"""What run and resume refuse before anything starts, and what importing them does not import."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlrun
+from rlrun.engine.messages.errors import CheckpointError, ExitCode, SpecError, TrainingFailed, UsageError
+from rlrun.experiments.cluster.ray_session import warn_if_open_to_everyone
+from rlrun.experiments.launch.checks import check_envs
+from rlrun.experiments.launch.parts import Part, is_left
+from rlrun.experiments.launch.run import resume, run
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.spec.load import parse_experiments
+
+
+def groundless() -> None:
+    """An env factory that raises."""
+    raise RuntimeError("no ground")
+
+
+SPEC: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iteration": 1}}
+
+
+def test_importing_the_entry_imports_neither_torch_nor_ray() -> None:
+    look = "import sys, rlrun, rlrun.experiments.launch.run; rlrun.run, rlrun.resume, rlrun.PPO, rlrun.Training"
+    look += "; print(sorted({'torch', 'ray'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_importing_rlrun_alone_imports_next_to_nothing() -> None:
+    look = "import sys; before = set(sys.modules); import rlrun"
+    look += "; print(sorted(name for name in set(sys.modules) - before if name.startswith('rlrun')))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "['rlrun']\n"
+
+
+def test_an_unknown_public_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'rlrun' has no attribute 'Trainer'"):
+        _ = rlrun.Trainer
+
+
+@pytest.mark.parametrize("kind", ["workers", "learners"])
+def test_a_trial_that_can_never_fit_is_refused_before_anything_is_written(tmp_path: Path, kind: str) -> None:
+    spec = {**SPEC, "config": {f"num_{kind}": 2000}}
+    with pytest.raises(UsageError, match=rf"needs 2001 CPUs and 0 GPUs: 1 for the trial \+ 2000 x 1 for {kind}"):
+        run({"greedy": spec}, runs_dir=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"experiments": []}, "there is no experiment to run"),
+        ({"experiments": {"a": SPEC, "b": SPEC}, "name": "c"}, "the name 'c' is for one run, and there are 2"),
+        ({"experiments": {"a": SPEC}, "name": "../c"}, r"the name '\.\./c' must be of letters"),
+        ({"experiments": {"a": SPEC}, "executor": "local", "address": "auto"}, "executor 'local' runs trials in this"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        run(**arguments, runs_dir=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_start_that_fails_leaves_no_run_behind(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="dqn acts in Discrete, not in Box"):
+        run({"swing": {**SPEC, "algorithm": "dqn", "env": "Pendulum-v1"}}, runs_dir=tmp_path, executor="local")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_learn_in_its_env_is_told_before_a_run() -> None:
+    swing = parse_experiments({"swing": {**SPEC, "algorithm": "dqn", "env": "Pendulum-v1"}})
+    sound = parse_experiments({"sound": SPEC, "grid": {**SPEC, "env": {"grid_search": ["CartPole-v1", "Acrobot-v1"]}}})
+    judged = {**SPEC, "evaluation": {"every": 1, "episodes": 1, "env": "Acrobot-v1"}}
+    check_envs(sound)
+    with pytest.raises(UsageError, match=r"^swing: a Q policy chooses among a finite number of actions"):
+        check_envs([*sound, *swing])
+    with pytest.raises(UsageError, match=r"(?s)^swing: a Q policy .*\njudged: env Acrobot-v1: its observations are"):
+        check_envs([*swing, *parse_experiments({"judged": judged})])
+
+
+def test_the_only_experiment_that_cannot_run_is_named_and_keeps_its_exit_code() -> None:
+    with pytest.raises(TrainingFailed, match=r"(?s)^fails: .*no ground") as failed:
+        check_envs(parse_experiments({"fails": {**SPEC, "env": f"{__name__}:groundless"}}))
+    assert failed.value.exit_code == ExitCode.TRAINING_FAILED
+
+
+def test_a_wrong_spec_or_seed_is_a_spec_error(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="did you mean 'algorithm'"):
+        run({"a": {**SPEC, "algoritm": "ppo"}}, runs_dir=tmp_path)
+    with pytest.raises(SpecError, match="seeds"):
+        run({"a": SPEC}, seed=-1, runs_dir=tmp_path)
+
+
+def test_a_start_that_is_no_checkpoint_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError):
+        run({"a": SPEC}, from_checkpoint=tmp_path, runs_dir=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_address_where_nothing_listens_is_refused_at_once_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef")
+    with socket.socket() as taken:  # bound, so that nobody else listens there, and not listening either
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(UsageError, match=f"there is no Ray cluster at the address {address}"):
+            run({"a": SPEC}, address=address, runs_dir=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "mode", "message"),
+    [
+        ("ray://10.0.0.1:10001", "token", "not through Ray Client; run rlrun on one, with --address auto"),
+        ("10.0.0.1:6379", "disabled", "with its token only: unset RAY_AUTH_MODE, which is disabled"),
+        ("10.0.0.1:6379", "token", "with its token only, and there is none here: set RAY_AUTH_TOKEN"),
+    ],
+)
+def test_a_cluster_is_joined_from_one_of_its_nodes_and_with_its_token_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, mode: str, message: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match=message):
+        run({"a": SPEC}, address=address, runs_dir=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_overrides_are_not_for_experiments_that_are_checked_already(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'a' is an experiment: use its replace"):
+        run(parse_experiments({"a": SPEC}), overrides=["stop.iteration=2"], runs_dir=tmp_path)
+
+
+def test_without_a_token_everyone_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.warns(UserWarning, match="RAY_AUTH_MODE=disabled: anyone who can reach"):
+        warn_if_open_to_everyone()
+
+
+def test_a_search_that_was_interrupted_between_two_suggestions_is_not_over(tmp_path: Path) -> None:
+    searched = {**SPEC, "searcher": "bohb", "scheduler": {"bohb": {"max_t": 9}}, "num_samples": 2}
+    (experiment,) = parse_experiments({"searched": {**searched, "config": {"lr": {"uniform": [0.001, 0.01]}}}})
+    directory = RunDirectory.create(tmp_path, "searched", experiment, [], "ray")
+    part = Part(directory, experiment, [], "ray", resumed=False)
+    assert is_left(part, directory.results())
+
+
+def test_what_is_no_run_cannot_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a run"):
+        resume(tmp_path)

@@ -1,0 +1,91 @@
+"""A run whose directory is copied to a storage, and what goes on from there."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import rlrun
+from rlrun.cli.main import cli
+from rlrun.engine.messages.errors import Interrupted, UsageError
+from rlrun.experiments.runs.events import RunEvent, TrialEvent, Watcher
+from rlrun.experiments.runs.run_directory import RUN_FILE
+from tests.results import all_numbers
+
+
+def spec(storage: str, iterations: int = 6) -> dict[str, Any]:
+    entry = {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "stop": {"iteration": iterations},
+        "storage": storage,
+        "config": {
+            "train_batch_size": 64,
+            "min_env_steps_per_iteration": 0,
+            "minibatch_size": 32,
+            "num_epochs": 1,
+            "num_envs_per_worker": 2,
+            "model": {"hiddens": [8]},
+        },
+        "checkpoint": {"every": 2},
+    }
+    return {"steady": entry}
+
+
+def files(directory: Path) -> set[str]:
+    found = {path.relative_to(directory) for path in directory.rglob("*") if path.is_file()}
+    return {str(path) for path in found if not path.name.startswith(".")}
+
+
+def test_a_run_whose_machine_is_lost_goes_on_elsewhere_from_its_copy(tmp_path: Path) -> None:
+    storage = f"file://{tmp_path}/storage"
+
+    def lose_power_at(iteration: int) -> Watcher:
+        def watch(event: RunEvent) -> None:
+            if isinstance(event, TrialEvent) and event.result is not None and event.result["iteration"] == iteration:
+                raise KeyboardInterrupt
+
+        return watch
+
+    with pytest.raises(Interrupted):
+        rlrun.run(spec(storage), runs_dir=tmp_path / "lost", watch=lose_power_at(3))
+    with pytest.raises(Interrupted):  # which brings the copy in step when it begins, but not when it is cut off
+        rlrun.resume(tmp_path / "lost/steady", watch=lose_power_at(5))
+    shutil.rmtree(tmp_path / "lost")
+
+    uri = f"{storage}/steady"
+    assert (tmp_path / "storage/steady/000-seed=0/checkpoints/iteration_000003").is_dir()
+    assert not (tmp_path / "storage/steady/000-seed=0/checkpoints/iteration_000004").is_dir()
+    told = CliRunner().invoke(cli, ["resume", uri, "--runs-dir", str(tmp_path / "here"), "--json"])
+    assert told.exit_code == 0, told.output
+    (trial,) = rlrun.resume(tmp_path / "here/steady")
+    assert trial.status == "TERMINATED"
+    (still,) = rlrun.run({"steady": {**spec("x")["steady"], "storage": None}}, runs_dir=tmp_path / "still")
+    assert all_numbers(trial.results()) == all_numbers(still.results())
+    assert files(tmp_path / "storage/steady") == files(tmp_path / "here/steady")
+
+
+def test_a_run_takes_a_name_that_is_free_in_its_storage_too(tmp_path: Path) -> None:
+    storage = tmp_path / "storage"
+    (first,) = rlrun.run(spec(str(storage), 1), runs_dir=tmp_path / "a")
+    (second,) = rlrun.run(spec(str(storage), 1), runs_dir=tmp_path / "b")
+    assert (first.directory.parent.name, second.directory.parent.name) == ("steady", "steady-2")
+    assert json.loads((storage / "steady-2" / RUN_FILE).read_text())["copy"] == f"{storage}/steady-2"
+    assert files(storage / "steady-2") == files(tmp_path / "b/steady-2")
+
+
+def test_a_storage_that_cannot_be_reached_is_refused_before_anything_begins(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="storage weird://x/steady"):
+        rlrun.run(spec("weird://x"), runs_dir=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_may_go_on_in_the_place_of_its_copy(tmp_path: Path) -> None:
+    rlrun.run(spec(str(tmp_path / "storage"), 2), runs_dir=tmp_path / "lost")
+    shutil.rmtree(tmp_path / "lost")
+    (trial,) = rlrun.resume(tmp_path / "storage/steady", extend={"iteration": 4})
+    assert trial.last_result["iteration"] == 4
+    assert len(all_numbers(trial.results())) == 4

@@ -1,0 +1,126 @@
+"""What a run says of its trials while they run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+import rlrun
+from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.step_marks import StepMarks, begin_marks, end_marks
+from rlrun.engine.messages.errors import TrainingFailed
+from rlrun.experiments.runs import active_run
+from rlrun.experiments.runs.active_run import ActiveRun
+from rlrun.experiments.runs.driver_log import DriverLog
+from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialNote, Watcher
+from rlrun.experiments.runs.interrupts import Interrupts
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial import results
+from rlrun.experiments.trial.event_file import FILE_PATTERN
+
+SPEC = {
+    "algorithm": "ppo",
+    "env": "CartPole-v1",
+    "stop": {"iteration": 6},
+    "config": {
+        "train_batch_size": 32,
+        "min_env_steps_per_iteration": 0,
+        "minibatch_size": 32,
+        "num_epochs": 1,
+        "num_envs_per_worker": 1,
+    },
+}
+
+
+def notes_of_size(tmp_path: Path, large: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(active_run, "LARGE_BYTES", large)
+    monkeypatch.setattr(active_run, "LOOK_EVERY_ITERATIONS", 2)
+    events: list[RunEvent] = []
+    rlrun.run({"pole": SPEC}, runs_dir=tmp_path, watch=events.append)
+    return [event.text for event in events if isinstance(event, TrialNote) and "result files" in event.text]
+
+
+def test_a_run_says_once_that_result_files_have_become_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (said,) = notes_of_size(tmp_path, 1, monkeypatch)
+    assert said.startswith("its result files take 0 MB after 2 iterations")
+    assert "config.min_env_steps_per_iteration" in said
+
+
+def test_a_run_counts_all_files_that_grow_with_each_iteration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # rows of all files
+    assert notes_of_size(tmp_path, 1_000_000, monkeypatch) == []
+    (trial,) = (tmp_path / "pole").glob("000*")
+    (events,) = trial.glob(FILE_PATTERN)
+    size = sum(file.stat().st_size for file in (trial / "result.json", trial / "progress.csv", events))
+    (said,) = notes_of_size(tmp_path, round(0.8 * size), monkeypatch)  # which no one of them reaches
+    assert "after 6 iterations" in said
+
+
+def test_a_signal_is_told_at_once_and_before_the_iteration_ends(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def watch(event: RunEvent) -> None:
+        told.append(type(event).__name__)
+        if isinstance(event, TrialNote) and event.text == "first":
+            os.kill(os.getpid(), signal.SIGTERM)  # while the watcher is spoken to: told after that
+            told.append("note ends")
+
+    run = run_watched(tmp_path, watch)
+    with run.interrupts:
+        run.stopping()  # of a run that has not begun nothing is told
+        run.tell(RunStarted("pole", tmp_path, "local", False, (), False, sys.stdout))
+        run.note("000", "first")
+        run.note("000", "second")
+        run.stopping()
+        run.tell(RunFinished(tmp_path, (), 1.0))
+    assert told == ["RunStarted", "TrialNote", "note ends", "RunStopping", "TrialNote", "RunFinished"]
+
+
+def test_a_signal_is_told_in_the_middle_of_an_iteration(tmp_path: Path) -> None:
+    told: list[RunEvent] = []
+    run = run_watched(tmp_path, told.append)
+    with run.interrupts:
+        run.tell(RunStarted("pole", tmp_path, "local", False, (), False, sys.stdout))
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert told[1:] == [RunStopping("SIGTERM")]
+
+
+def run_watched(tmp_path: Path, watch: Watcher) -> ActiveRun:
+    (experiment,) = parse_experiments({"pole": SPEC})
+    directory = RunDirectory.create(tmp_path, "pole", experiment, experiment.trials(), "local")
+    run: list[ActiveRun] = []
+    interrupts = Interrupts(heard=lambda: run[0].stopping())
+    run.append(ActiveRun(directory, experiment, [], False, False, interrupts, DriverLog(), watch))
+    return run[0]
+
+
+def test_a_trial_whose_process_died_in_an_env_is_told_with_the_episode_that_it_was_in(tmp_path: Path) -> None:
+    (experiment,) = parse_experiments({"pole": SPEC})
+    (trial,) = experiment.trials()
+    directory = RunDirectory.create(tmp_path, "pole", experiment, [trial], "ray")
+    begin_marks(directory.path / trial.name)  # as the process does that has died since
+    StepMarks("lab:Crashes", EpisodeSeeds(run_seed=0, worker_index=0), 2).begin(1, 4, 44)
+    try:
+        run = ActiveRun(
+            directory,
+            experiment,
+            [trial],
+            resumed=False,
+            eager=False,
+            interrupts=Interrupts(),
+            log=DriverLog(),
+            watch=lambda event: None,
+        )
+        run.failed(trial.name, TrainingFailed("its process died"))
+    finally:
+        end_marks()
+    first, second = directory.record(trial.name).error.splitlines()
+    assert first == "its process died"
+    assert second.startswith(
+        "the process ended in env lab:Crashes (env 1, episode 4 with seed 44); with `num_workers: 1`"
+    )

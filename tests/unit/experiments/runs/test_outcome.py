@@ -1,0 +1,88 @@
+"""What is complete, what has failed and what is left; and what a call that leaves something raises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlrun.engine.messages.errors import DiskFull, Interrupted, RayEnded, TrainingFailed
+from rlrun.experiments.runs.outcome import call_failure, failure_of, resume_command, shown_path
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.runs.trial_status import Status, is_complete, is_over
+
+RUN = Path("/runs/pole")
+LEFT = "go on with: rlrun resume /runs/pole"
+
+
+def trial(name: str, status: Status, error: str = "") -> TrialResult:
+    return TrialResult(name, RUN / name, "pole", status, error=error)
+
+
+@pytest.mark.parametrize(
+    ("status", "complete", "over"),
+    [
+        ("TERMINATED", True, True),
+        ("ERROR", False, True),
+        ("PENDING", False, False),
+        ("RUNNING", False, False),
+        ("PAUSED", False, False),
+        ("INTERRUPTED", False, False),
+        ("KILLED", False, False),
+        ("DAMAGED", False, False),
+    ],
+)
+def test_what_is_neither_complete_nor_failed_is_left(status: Status, complete: bool, over: bool) -> None:
+    assert (is_complete(status), is_over(status)) == (complete, over)
+
+
+def test_a_run_of_complete_trials_has_not_failed() -> None:
+    assert failure_of([trial("000", "TERMINATED")]) is None
+
+
+def test_a_run_fails_with_what_its_trials_say_and_how_to_go_on_with_those_that_are_left() -> None:
+    trials = [trial("000", "TERMINATED"), trial("001", "ERROR", "it burns"), trial("002", "KILLED")]
+    failure = failure_of([*trials, trial("003", "RUNNING")], {RUN / "003": TrainingFailed("another process runs it")})
+    assert str(failure) == (
+        "001: it burns\n\n003: another process runs it\n\n"
+        "not complete: 002 (killed), 003 (running); go on with: rlrun resume /runs/pole"
+    )
+
+
+def test_a_call_that_leaves_nothing_raises_nothing_even_where_trials_have_failed() -> None:
+    assert call_failure([trial("000", "ERROR", "it burns")], [], signal="SIGINT", fault=None, errors={}) is None
+
+
+def test_a_call_that_leaves_trials_without_a_signal_has_failed() -> None:
+    found = call_failure([trial("000", "KILLED")], [RUN], signal="", fault=None, errors={})
+    assert isinstance(found, TrainingFailed)
+    assert str(found) == f"not complete: 000 (killed); {LEFT}"
+
+
+def test_a_search_that_has_trials_to_make_has_failed_although_all_that_were_made_are_complete() -> None:
+    found = call_failure([trial("000", "TERMINATED")], [RUN], signal="", fault=None, errors={})
+    assert isinstance(found, TrainingFailed)
+    assert str(found) == f"the search is not complete; {LEFT}"
+
+
+@pytest.mark.parametrize(
+    ("fault", "exit_code", "text"),
+    [
+        (None, 130, f"SIGINT: stopped; {LEFT}"),
+        (DiskFull("no room"), 7, f"no room; after that {LEFT}"),
+        (RayEnded("Ray has ended"), 4, f"Ray has ended; {LEFT}"),
+    ],
+)
+def test_what_stopped_all_trials_is_told_before_the_trials(
+    fault: DiskFull | RayEnded | None, exit_code: int, text: str
+) -> None:
+    found = call_failure([trial("000", "INTERRUPTED")], [RUN], signal="SIGINT", fault=fault, errors={})
+    assert isinstance(found, Interrupted | DiskFull | RayEnded)
+    assert (found.exit_code, str(found)) == (exit_code, text)
+
+
+def test_a_command_names_a_run_as_the_user_would_type_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert resume_command(tmp_path / "a run") == "rlrun resume 'a run'"
+    assert resume_command(tmp_path / "runs/pole", retry_failed=True) == "rlrun resume runs/pole --retry-failed"
+    assert shown_path(Path("/elsewhere")) == "/elsewhere"

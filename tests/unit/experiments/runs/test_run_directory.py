@@ -1,0 +1,221 @@
+"""A run's directory is the whole truth of the run."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlrun.engine.checkpoint.own_digest import without_digest, yaml_with_digest
+from rlrun.engine.messages.errors import RlrunError, RunDamaged, SpecError, UsageError
+from rlrun.experiments.runs.provenance import commits
+from rlrun.experiments.runs.run_directory import RunDirectory, default_runs_dir, follow_import_paths, import_paths
+from rlrun.experiments.spec.load import load_experiments, parse_experiments
+from rlrun.report.reading import read_run
+
+SPEC = {
+    "algorithm": "ppo",
+    "env": "CartPole-v1",
+    "seeds": 2,
+    "stop": {"iteration": 1},
+    "config": {"lr": {"grid_search": [1e-3, 3e-4]}},
+}
+TRIALS = ["000-lr=0.001-seed=0", "001-lr=0.001-seed=1", "002-lr=0.0003-seed=0", "003-lr=0.0003-seed=1"]
+
+
+def new_run(runs: Path, name: str = "sweep") -> RunDirectory:
+    (experiment,) = parse_experiments({"sweep": SPEC})
+    return RunDirectory.create(runs, name, experiment, experiment.trials(), "ray")
+
+
+def test_a_new_run_holds_its_table_its_spec_and_every_trial_pending(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    table = json.loads((run.path / "run.json").read_text())
+    assert table["experiment"] == "sweep"
+    assert table["executor"] == "ray"
+    assert table["trials"] == TRIALS
+    assert set(table["versions"]) == {"python", "platform", "rlrun", "torch", "ray", "gymnasium", "numpy"}
+    assert set(table["machine"]) == {"cpu", "gpu"}
+    assert table["commits"] == commits([Path.cwd()])
+    assert [run.record(name).status for name in TRIALS] == ["PENDING"] * 4
+    assert [result.params for result in run.results()][2:] == [{"lr": 3e-4}, {"lr": 3e-4}]
+
+
+def test_the_spec_of_a_run_is_a_spec_file_that_means_the_same(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    (again,) = load_experiments([run.path / "spec.yaml"])
+    (first,) = parse_experiments({"sweep": SPEC})
+    assert again.trials() == first.trials() == [run.trial(name) for name in TRIALS]
+
+
+def test_the_spec_of_an_immense_run_that_was_allowed_is_read_again(tmp_path: Path) -> None:
+    immense = {**SPEC, "config": {"lr": {"uniform": [0, 1]}}, "searcher": "optuna", "num_samples": 6_000}
+    (experiment,) = parse_experiments({"sweep": immense}, max_trials=12_000)
+    run = RunDirectory.create(tmp_path, "sweep", experiment, experiment.trials(), "ray")
+    assert run.experiment().to_data() == experiment.to_data()
+
+
+def test_a_run_whose_searcher_is_gone_says_so_and_still_tells_its_results(tmp_path: Path) -> None:
+    searched = {"config": {"lr": {"uniform": [0, 1]}}, "searcher": "optuna", "num_samples": 2}
+    (experiment,) = parse_experiments({"sweep": {**SPEC, **searched}})
+    run = RunDirectory.create(tmp_path, "sweep", experiment, experiment.trials(), "ray")
+    written = without_digest((run.path / "spec.yaml").read_text()).replace("optuna:", "hyperopt:")
+    (run.path / "spec.yaml").write_bytes(yaml_with_digest(written))
+    opened = RunDirectory.open(run.path)
+    with pytest.raises(SpecError, match=r"spec.yaml: sweep.searcher: the searcher hyperopt is gone: write optuna"):
+        opened.experiment()
+    assert read_run(run.path).spec["searcher"].keys() == {"hyperopt"}
+
+
+def test_a_taken_name_gets_company(tmp_path: Path) -> None:
+    assert [new_run(tmp_path).path.name for _ in range(3)] == ["sweep", "sweep-2", "sweep-3"]
+
+
+def test_an_opened_run_is_the_one_that_was_made_also_where_it_was_moved_to(tmp_path: Path) -> None:
+    made = new_run(tmp_path / "here")
+    moved = shutil.move(made.path, tmp_path / "there")
+    opened = RunDirectory.open(Path(moved))
+    assert opened.table == made.table
+    assert [result.directory for result in opened.results()] == [tmp_path / "there" / name for name in TRIALS]
+
+
+def test_an_extension_that_was_interrupted_can_be_asked_for_again(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    spec = run.path / TRIALS[1] / "spec.yaml"
+    spec.rename(tmp_path / "elsewhere")
+    with pytest.raises(RunDamaged, match="does not exist"):
+        run.extend({"iteration": 2})
+    (tmp_path / "elsewhere").rename(spec)
+    run.extend({"iteration": 2})
+    assert [run.trial(name).stop.bounds["iteration"] for name in TRIALS] == [2, 2, 2, 2]
+    assert run.experiment().stop.bounds == {"iteration": 2}
+
+
+def test_finished_trials_and_failed_ones_are_not_unfinished(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.mark(TRIALS[0], "TERMINATED")
+    run.mark(TRIALS[1], "ERROR", "boom")
+    run.mark(TRIALS[2], "RUNNING")
+    assert run.unfinished(retry_failed=False) == TRIALS[2:]
+    assert run.unfinished(retry_failed=True) == TRIALS[1:]
+    assert [result.error for result in run.results()] == ["", "boom", "", ""]
+    assert (run.path / TRIALS[1] / "error.txt").read_text() == "boom"
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"format": 1}', "{", "[" * 100_000], ids=range(5))
+def test_a_damaged_table_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(RunDamaged, match=r"run\.json: cannot be understood"):
+        RunDirectory.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "/etc", "..", ""])
+def test_a_trial_s_name_that_leads_out_of_the_run_is_refused(tmp_path: Path, name: str) -> None:
+    run = new_run(tmp_path)
+    table = json.loads((run.path / "run.json").read_text())
+    (run.path / "run.json").write_text(json.dumps({**table, "trials": [name]}))
+    with pytest.raises(RunDamaged, match=r"trials\.0: .* is no name of a trial"):
+        RunDirectory.open(run.path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"sweep: [1,\n  b: }", "cannot be understood: while parsing"),
+        (b"\xff\xfe", "cannot be understood: 'utf-8' codec"),
+        (b"{}", "cannot be understood: there is no 'sweep'"),
+        (b"sweep:", "cannot be understood: sweep is no mapping"),
+        (b"# sha256: " + b"0" * 64 + b"\nsweep: {}", "cannot be understood: it was altered"),
+        (b"sweep: {algorithm: ppo, env: CartPole-v1, stopp: {iteration: 1}}", "sweep.stopp: unknown key"),
+        (None, "does not exist"),
+    ],
+)
+def test_a_damaged_spec_is_refused_by_name(tmp_path: Path, content: bytes | None, message: str) -> None:
+    run = new_run(tmp_path)
+    if content is None:
+        (run.path / "spec.yaml").unlink()
+    else:
+        (run.path / "spec.yaml").write_bytes(content)
+    with pytest.raises(RlrunError, match=f"{run.path / 'spec.yaml'}: {message}"):
+        run.experiment()
+
+
+def test_a_damaged_spec_of_a_trial_is_refused_by_name(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    spec = run.path / TRIALS[0] / "spec.yaml"
+    for content, message in [
+        ("name: x", "there is no 'algorithm'"),
+        ("algorithm: ppo\nconfig: {lrr: 1}", "lrr: unknown"),
+    ]:
+        spec.write_text(content)
+        with pytest.raises(RlrunError, match=f"{spec}: .*{message}"):
+            run.trial(TRIALS[0])
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"not a run: there is no run\.json"):
+        RunDirectory.open(tmp_path / "nowhere")
+
+
+def test_a_run_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    table = json.loads((run.path / "run.json").read_text())
+    (run.path / "run.json").write_text(json.dumps({**table, "format": 2}))
+    with pytest.raises(UsageError, match="made by a newer rlrun"):
+        RunDirectory.open(run.path)
+
+
+def test_only_one_process_runs_a_run(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    take = "import sys\nfrom pathlib import Path\nfrom rlrun.experiments.runs.run_directory import RunDirectory\n"
+    take += "with RunDirectory.open(Path(sys.argv[1])).locked(): print('taken', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", take, run.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "taken\n"
+        with pytest.raises(UsageError, match=f"process {other.pid} is running it"), run.locked():
+            pass
+        other.kill()
+        other.wait()
+    with run.locked():
+        assert (run.path / ".lock").read_text() == str(os.getpid())
+
+
+def test_a_run_without_a_result_can_be_discarded_and_no_other(tmp_path: Path) -> None:
+    fresh, begun = new_run(tmp_path), new_run(tmp_path)
+    fresh.mark(TRIALS[3], "ERROR")
+    (begun.path / TRIALS[3]).mkdir(exist_ok=True)
+    (begun.path / TRIALS[3] / "result.json").write_text('{"iteration": 1}\n')
+    fresh.discard_if_unbegun()
+    begun.discard_if_unbegun()
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep-2"]
+
+
+def test_runs_go_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RLRUN_RUNS", raising=False)
+    assert default_runs_dir() == Path("runs")
+    monkeypatch.setenv("RLRUN_RUNS", "/somewhere")
+    assert default_runs_dir() == Path("/somewhere")
+
+
+def test_folders_of_the_users_are_kept_for_a_resume_and_those_of_python_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), str(tmp_path / "gone")])
+    kept = import_paths()
+    assert str(tmp_path) in kept
+    assert str(tmp_path / "gone") not in kept
+    assert not [path for path in kept if "site-packages" in path]
+    monkeypatch.setattr(sys, "path", ["/first"])
+    follow_import_paths(["/first", str(tmp_path)])
+    assert sys.path == ["/first", str(tmp_path)]
+
+
+def test_a_runs_folder_that_is_a_file_is_the_user_s_mistake(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(UsageError, match="runs cannot be the folder of runs: File exists"):
+        new_run(tmp_path / "runs")

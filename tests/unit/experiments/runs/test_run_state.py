@@ -1,0 +1,168 @@
+"""How a run stands is read from its files alone, whoever runs it and whatever is damaged."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.experiments.runs.run_directory import RunDirectory
+from rlrun.experiments.runs.run_state import RunState, driver_of, read_run_state
+from rlrun.experiments.runs.trial_result import TrialResult
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.results import ResultWriter
+from rlrun.experiments.trial.trial_directory import TrialRecord, TrialStatus
+
+FIRST, SECOND = "000-lr=0.001-seed=0", "001-lr=0.001-seed=1"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    spec = {
+        "algorithm": "ppo",
+        "env": "CartPole-v1",
+        "seeds": 2,
+        "stop": {"env_steps": 1000, "episode_return_mean": 475},
+        "config": {"lr": {"grid_search": [1e-3, 3e-4]}},
+    }
+    (experiment,) = parse_experiments({"sweep": spec})
+    return RunDirectory.create(tmp_path, "sweep", experiment, experiment.trials(), "ray")
+
+
+def write(run: RunDirectory, name: str, status: TrialStatus, *returns: float | None, **more: Any) -> None:
+    writer = ResultWriter(run.path / name)
+    for iteration, mean in enumerate(returns, start=1):
+        writer.write({"iteration": iteration, "env_steps": 100 * iteration, "episode_return_mean": mean})
+    writer.close()
+    directory = run.trial_directory(name)
+    directory.write_record(replace(run.record(name), status=status, **more))
+
+
+def first(state: RunState) -> TrialResult:
+    return next(trial for trial in state.trials if trial.name == FIRST)
+
+
+def test_a_run_is_told_with_its_trials_in_order(run: RunDirectory) -> None:
+    write(run, FIRST, "TERMINATED", 1.0, 3.0, 2.0, best_return=3.0, iteration=3, env_steps=300)
+    state = read_run_state(run.path)
+    assert (state.experiment, state.driver, state.problem) == ("sweep", None, "")
+    assert state.stop == {"env_steps": 1000.0, "episode_return_mean": 475.0}
+    assert [trial.name for trial in state.trials] == list(run.table.trials)
+    assert [trial.configuration for trial in state.trials] == [0, 0, 1, 1]
+    assert [trial.status for trial in state.trials] == ["TERMINATED", "PENDING", "PENDING", "PENDING"]
+    trial = first(state)
+    assert (trial.seed, trial.params, trial.env_steps, trial.best_return) == (0, {"lr": 0.001}, 300, 3.0)
+    assert trial.last_result["episode_return_mean"] == 2.0
+    assert not state.is_over
+
+
+def test_the_driver_is_the_process_that_holds_the_lock(run: RunDirectory) -> None:
+    assert driver_of(run.path) is None
+    with run.locked():
+        assert driver_of(run.path) == os.getpid()
+        assert read_run_state(run.path).driver == os.getpid()
+    assert driver_of(run.path) is None
+    with run.locked():  # asking has left no lock behind
+        pass
+
+
+@pytest.mark.parametrize(
+    ("status", "host", "alone", "driven"),
+    [
+        ("RUNNING", platform.node(), "KILLED", "PENDING"),
+        ("RUNNING", "another-machine", "KILLED", "RUNNING"),
+        ("PAUSED", "", "KILLED", "PAUSED"),
+        ("INTERRUPTED", "", "INTERRUPTED", "PENDING"),
+        ("PENDING", "", "PENDING", "PENDING"),
+        ("ERROR", "", "ERROR", "ERROR"),
+        ("TERMINATED", "", "TERMINATED", "TERMINATED"),
+    ],
+)
+def test_a_status_is_what_trial_json_says_in_the_light_of_who_is_alive(
+    run: RunDirectory, status: TrialStatus, host: str, alone: str, driven: str
+) -> None:
+    write(run, FIRST, status, host=host, pid=7 if status == "RUNNING" else None)
+    assert first(read_run_state(run.path)).status == alone
+    with run.locked():
+        assert first(read_run_state(run.path)).status == driven
+
+
+def test_a_trial_that_some_process_holds_runs(run: RunDirectory) -> None:
+    write(run, FIRST, "RUNNING", 1.0, host="here", pid=7)
+    directory = run.trial_directory(FIRST)
+    directory.claim()
+    try:
+        trial = first(read_run_state(run.path))
+    finally:
+        directory.release()
+    assert (trial.status, trial.place) == ("RUNNING", "here:7")
+
+
+def test_the_best_of_a_trial_that_runs_counts_what_came_after_its_last_checkpoint(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(run, FIRST, "RUNNING", 1.0, 9.0, 5.0, best_return=1.0, iteration=1)
+    assert first(read_run_state(run.path)).best_return == 9.0
+    monkeypatch.setattr("rlrun.experiments.runs.trial_result.SMALL_BYTES", 0)  # a long file is not read for it
+    assert first(read_run_state(run.path)).best_return == 5.0
+    write(run, SECOND, "RUNNING", None, best_return=None)
+    assert read_run_state(run.path).trials[1].best_return is None
+
+
+def test_the_best_of_a_run_by_an_earlier_version_is_found_in_its_rows(run: RunDirectory) -> None:
+    write(run, FIRST, "TERMINATED", 1.0, 9.0, 5.0)
+    assert first(read_run_state(run.path)).best_return == 9.0
+
+
+def test_members_of_populations_are_told_with_the_settings_they_have_now(run: RunDirectory) -> None:
+    directory = run.trial_directory(FIRST)
+    directory.write_spec({**directory.read_spec(), "population": 3})
+    write(run, FIRST, "TERMINATED", 1.0, params={"lr": 0.5})
+    trial = first(read_run_state(run.path))
+    assert (trial.population, trial.params) == (3, {"lr": 0.5})
+
+
+def test_what_is_damaged_is_told_and_the_rest_is_read(run: RunDirectory) -> None:
+    write(run, SECOND, "TERMINATED", 4.0)
+    (run.path / FIRST / "trial.json").write_text('{"name": "x", "status": "RUNNING", "seed": "one"}')
+    (run.path / FIRST / "spec.yaml").write_bytes(b"\xff\xfe")
+    (run.path / "run.json").write_text("{")
+    state = read_run_state(run.path)
+    assert state.problem.startswith(f"{run.path}/run.json: cannot be understood: ")
+    assert state.experiment == ""
+    assert [trial.status for trial in state.trials] == ["DAMAGED", "TERMINATED", "PENDING", "PENDING"]
+    found = "cannot be understood: seed: Input should be a valid integer, unable to parse string as an integer"
+    assert first(state).error == f"{run.path}/{FIRST}/trial.json: {found}"
+    assert state.stop == {}
+    assert state.trials[1].best_return == 4.0
+
+
+def test_a_trial_whose_directory_is_gone_is_damaged(run: RunDirectory) -> None:
+    (run.path / FIRST / "trial.json").unlink()
+    assert first(read_run_state(run.path)) == TrialResult(
+        FIRST,
+        run.path / FIRST,
+        "sweep",
+        "DAMAGED",
+        error=f"{run.path}/{FIRST}: there is no trial.json",
+        configuration=0,
+    )
+
+
+def test_nothing_is_written_and_nothing_of_the_users_is_imported(run: RunDirectory) -> None:
+    spec = run.trial_directory(FIRST)
+    spec.write_spec({**spec.read_spec(), "algorithm": "no_such_module:Nothing"})
+    write(run, FIRST, "RUNNING", 1.0)
+    before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
+    assert first(read_run_state(run.path)).status == "KILLED"
+    assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
+
+
+def test_a_record_of_an_earlier_version_is_understood(run: RunDirectory) -> None:
+    (run.path / FIRST / "trial.json").write_text('{"name": "x", "status": "TERMINATED", "seed": 0}')
+    assert run.record(FIRST) == TrialRecord("x", "TERMINATED", 0)
+    assert first(read_run_state(run.path)).status == "TERMINATED"

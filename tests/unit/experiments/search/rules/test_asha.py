@@ -1,0 +1,145 @@
+"""Who survives which rung, by hand."""
+
+import math
+
+import pytest
+
+from rlrun.experiments.search.rules.asha import Asha, quantile
+from rlrun.experiments.search.rules.rule import Measure
+
+MAX = Measure("episode_return_mean", "max", "env_steps")
+
+
+def asha(trials: str = "abcdefgh", **settings: object) -> Asha:
+    rule = Asha(**{"max_t": 64, "grace_period": 4, "reduction_factor": 4, "measure": MAX, **settings})
+    for trial in trials:
+        rule.add(trial)
+    return rule
+
+
+def test_rungs_are_the_powers_of_the_factor_below_the_limit():
+    assert asha().rungs == ((4, 16),)
+    assert asha(max_t=65).rungs == ((4, 16, 64),)
+    assert asha(max_t=100, grace_period=10, reduction_factor=3, brackets=3).rungs == ((10, 30, 90), (30, 90), (90,))
+
+
+def test_at_a_rung_a_trial_needs_the_quantile_of_those_before_it():
+    rule = asha()
+    # trial, score, verdict at time 4; the upper quartile of what was there before stands beside it
+    table = [
+        ("a", 10, "continue"),  # nobody before
+        ("b", 9, "stop"),  # 10
+        ("c", 10, "continue"),  # 9.75
+        ("d", 20, "continue"),  # 10
+        ("e", 12, "stop"),  # 12.5
+        ("f", 12, "continue"),  # 12
+        ("g", 11.9, "stop"),  # 12
+    ]
+    assert [(trial, rule.on_result(trial, 4, score).verdict) for trial, score, _ in table] == [
+        (trial, verdict) for trial, _, verdict in table
+    ]
+
+
+def test_only_the_first_result_at_or_past_a_rung_is_compared():
+    rule = asha()
+    assert rule.on_result("a", 5, 10).rung == 4
+    assert rule.on_result("b", 3, 0).verdict == "continue"
+    assert rule.on_result("b", 4, 11).verdict == "continue"
+    assert [rule.on_result("b", time, 0).rung for time in (5, 9, 15)] == [None, None, None]
+    assert rule.on_result("b", 16, 0).rung == 16
+
+
+def test_a_result_past_several_rungs_counts_for_the_furthest_one():
+    rule = asha()
+    assert rule.on_result("a", 17, 10).rung == 16
+    assert rule.on_result("a", 18, 0).verdict == "continue"
+    assert rule.on_result("b", 4, 1).verdict == "continue"
+    assert rule.on_result("b", 16, 9).verdict == "stop"
+
+
+def test_every_trial_stops_at_the_limit_and_is_told_so_again():
+    rule = asha()
+    assert rule.on_result("a", 64, 10).reason == "asha: has reached 64 env steps, its limit"
+    assert rule.on_result("a", 64, 10).verdict == "stop"
+
+
+def test_a_stopped_trial_still_counts_at_the_rungs_it_came_to():
+    rule = asha()
+    rule.on_result("a", 4, 10)
+    rule.remove("a")
+    assert rule.on_result("b", 4, 9).verdict == "stop"
+
+
+def test_a_trial_without_a_number_is_worse_than_any_with_one_but_not_than_its_like():
+    rule = asha(reduction_factor=2)
+    assert rule.on_result("a", 4, None).verdict == "continue"
+    assert rule.on_result("b", 4, math.nan).verdict == "continue"
+    assert rule.on_result("c", 4, -1e9).verdict == "continue"
+    assert rule.on_result("d", 4, 1).verdict == "continue"
+    assert rule.on_result("e", 4, 2).verdict == "continue"
+    assert rule.on_result("f", 4, None).reason == (
+        "asha: no episode_return_mean at 4 env steps is below the best half's -1,000,000,000"
+    )
+
+
+def test_no_trial_is_ever_held():
+    rule = asha()
+    assert {rule.on_result(trial, 4, score).verdict for score, trial in enumerate("abcdefgh")} == {"continue"}
+    assert rule.released() == {}
+
+
+def test_reasons_are_in_the_units_of_the_metric():
+    rule = asha(max_t=100_000, grace_period=10_000)
+    rule.on_result("a", 10_000, 30.14)
+    assert rule.on_result("b", 10_000, 12.4).reason == (
+        "asha: 12.4 at 10,000 env steps is below the best quarter's 30.14"
+    )
+    rule = asha(
+        max_t=50, grace_period=2.5, reduction_factor=2.5, measure=Measure("learner/loss", "min", "time_total_s")
+    )
+    rule.on_result("a", 2.5, -0.25)
+    assert rule.on_result("b", 2.75, -1234.5).reason == "asha: 1,234 at 2.75 s is above the best 40 %'s 0.25"
+
+
+def test_trials_are_dealt_to_brackets_by_how_many_rungs_those_have():
+    rule = asha("", max_t=256, brackets=3)  # rungs 4 16 64, 16 64, 64: shares 0.665, 0.245, 0.090
+    for number in range(100):
+        rule.add(str(number))
+    dealt = [rule.bracket_of(str(number)) for number in range(100)]
+    assert dealt[:8] == [0, 1, 0, 0, 2, 0, 1, 0]
+    assert [dealt.count(bracket) for bracket in range(3)] == [67, 24, 9]
+
+
+def test_a_trial_in_a_later_bracket_is_first_compared_at_a_later_rung():
+    rule = asha("ab", max_t=256, brackets=3)
+    assert rule.bracket_of("b") == 1
+    assert rule.on_result("b", 4, 0).rung is None
+    assert rule.on_result("b", 16, 0).rung == 16
+
+
+def test_telling_of_a_trial_again_changes_nothing():
+    rule = asha("aab", max_t=256, brackets=3)
+    assert rule.bracket_of("b") == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "number"),
+    [
+        ({"grace_period": 65}, r"grace_period \(65\)"),
+        ({"grace_period": 0}, r"grace_period \(0\)"),
+        ({"reduction_factor": 1}, r"reduction_factor \(1\)"),
+        ({"brackets": 0}, r"brackets \(0\)"),
+    ],
+)
+def test_numbers_without_sense_are_refused(settings, number):
+    with pytest.raises(ValueError, match=number):
+        asha(**settings)
+
+
+def test_the_quantile_is_interpolated_and_missing_beside_a_missing_number():
+    assert quantile([], 0.75) == -math.inf
+    assert quantile([4, 1, 3, 2, 5], 0.75) == 4
+    assert quantile([1, 2], 0.75) == 1.75
+    assert quantile([-math.inf, 2], 0.75) == -math.inf
+    assert quantile([-math.inf, 1, 2], 0.5) == 1
+    assert quantile([-math.inf, -math.inf], 0.5) == -math.inf

@@ -1,0 +1,222 @@
+"""Who waits, goes on and stops at which rung, by hand."""
+
+import math
+
+import pytest
+
+from rlrun.experiments.search.rules.hyperband import HyperBand, Plan
+from rlrun.experiments.search.rules.rule import Measure
+
+MAX = Measure("episode_return_mean", "max", "env_steps")
+
+
+def hyperband(trials: str, announced: int | None = None, **settings: object) -> HyperBand:
+    """Brackets with up to two halvings: 9 trials, then 3, then 1 at times 1, 3, 9, and so on."""
+    settings = {"max_t": 9, "grace_period": 1, "largest_first": True, "measure": MAX, **settings}
+    rule = HyperBand(trials=len(trials) if announced is None else announced, **settings)
+    for trial in trials:
+        rule.add(trial)
+    return rule
+
+
+def verdicts(rule: HyperBand, results: dict[str, tuple[float, float | None]]) -> dict[str, str]:
+    """Delivers a result of each trial; returns what became of each once all are in."""
+    found = {trial: rule.on_result(trial, time, score).verdict for trial, (time, score) in results.items()}
+    return found | {trial: decision.verdict for trial, decision in rule.released().items()}
+
+
+def test_brackets_are_those_of_the_paper():
+    plans = hyperband("", max_t=81, grace_period=1).plans
+    assert [plan.places for plan in plans] == [(81, 27, 9, 3, 1), (34, 12, 4, 2), (15, 5, 2), (8, 3), (5,)]
+    assert [plan.rungs for plan in plans] == [(1, 3, 9, 27, 81), (3, 9, 27, 81), (9, 27, 81), (27, 81), (81,)]
+
+
+def test_brackets_are_filled_in_either_order_round_after_round():
+    largest, smallest = hyperband(""), hyperband("", largest_first=False)
+    assert largest.plans == (Plan((1, 3, 9), (9, 3, 1)), Plan((3, 9), (5, 2)), Plan((9,), (3,)))
+    assert smallest.plans == largest.plans[::-1]
+    rule = hyperband("abcdefghijklmnopqrst", largest_first=False)  # 3, 5, 9 and 3 of the next round
+    assert [rule.on_result(trial, 1, 0).verdict for trial in "cdhir"] == ["continue"] * 3 + ["wait"] + ["continue"]
+
+
+def test_the_first_rung_is_not_before_the_grace_period():
+    assert [plan.rungs for plan in hyperband("", grace_period=1.1).plans] == [(3, 9), (9,)]
+    assert hyperband("", grace_period=9).plans == (Plan((9,), (1,)),)
+    assert hyperband("", max_t=100_000, grace_period=100_000 / 3**3).plans[0].places == (27, 9, 3, 1)
+
+
+def test_a_bracket_halves_until_one_is_left():
+    rule = hyperband("abcdefghi")
+    first = verdicts(rule, {trial: (1, int("519283746"["abcdefghi".index(trial)])) for trial in "abcdefghi"})
+    assert {trial for trial, verdict in first.items() if verdict == "continue"} == {"c", "e", "g"}
+    assert {trial for trial, verdict in first.items() if verdict == "stop"} == {"a", "b", "d", "f", "h", "i"}
+    assert verdicts(rule, {"c": (3, 1), "e": (3, 3), "g": (3, 2)}) == {"c": "stop", "e": "continue", "g": "stop"}
+    assert verdicts(rule, {"e": (4, 0)}) == {"e": "continue"}
+    assert verdicts(rule, {"e": (9, 0)}) == {"e": "stop"}
+
+
+def test_trials_wait_for_the_slowest_and_hear_together():
+    rule = hyperband("abc", max_t=3, reduction_factor=3)
+    assert rule.on_result("a", 1, 1).verdict == "wait"
+    assert rule.released() == {}
+    assert rule.on_result("c", 1, 3).verdict == "wait"
+    assert rule.on_result("b", 0.5, 9).verdict == "continue"
+    decision = rule.on_result("b", 1, 2)
+    assert (decision.verdict, decision.rung) == ("stop", 1)
+    released = rule.released()
+    assert {trial: decision.verdict for trial, decision in released.items()} == {"a": "stop", "c": "continue"}
+    assert rule.released() == {}
+
+
+def test_reasons_say_the_rung_and_what_the_best_have():
+    rule = hyperband("abcd", max_t=4, grace_period=2, reduction_factor=2)
+    waits = rule.on_result("a", 2, 10)
+    assert waits.reason == "hyperband: waits at 2 env steps, where 1 of 2 trials are"
+    assert rule.on_result("b", 2, 12.5).verdict == "continue"
+    assert rule.released()["a"].reason == "hyperband: 10 at the rung of 2 env steps; the best of 2 trials has 12.5"
+    assert rule.on_result("b", 4, 13).reason == "hyperband: has reached 4 env steps, its limit"
+    rule = hyperband("abcdefghi", name="bohb", measure=Measure("learner/loss", "min", "iteration"))
+    reasons = [rule.on_result(trial, 1, -score).reason for score, trial in enumerate("abcdefghi")]
+    assert reasons[8] == "bohb: 8 at the rung of iteration 1; the best 3 of 9 trials have 2 or less"
+
+
+def test_a_bracket_waits_for_trials_that_are_yet_to_be_suggested():
+    rule = hyperband("a", announced=3, max_t=3)
+    assert rule.on_result("a", 1, 1).reason == "hyperband: waits at 1 env steps, where 1 of 3 trials are"
+    rule.add("b")
+    assert rule.on_result("b", 1, 0).verdict == "wait"
+    rule.add("c")
+    assert rule.on_result("c", 1, 2).verdict == "continue"
+    assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"a": "stop", "b": "stop"}
+
+
+def test_a_bracket_that_is_not_filled_keeps_the_planned_numbers():
+    rule = hyperband("abcde")  # planned for 9, 3, 1
+    assert verdicts(rule, {trial: (1, score) for score, trial in enumerate("abcde")}) == {
+        "a": "stop", "b": "stop", "c": "continue", "d": "continue", "e": "continue"
+    }  # fmt: skip
+    rule = hyperband("ab")
+    assert verdicts(rule, {"a": (1, 0), "b": (1, 1)}) == {"a": "continue", "b": "continue"}
+    assert verdicts(rule, {"a": (3, 0), "b": (3, 1)}) == {"a": "stop", "b": "continue"}
+
+
+def test_a_single_trial_never_waits():
+    rule = hyperband("a")
+    assert [rule.on_result("a", time, 0).verdict for time in (1, 2, 3, 5, 9)] == ["continue"] * 4 + ["stop"]
+
+
+def test_a_trial_that_fails_before_a_rung_is_no_longer_waited_for():
+    rule = hyperband("abc", max_t=3)
+    rule.on_result("a", 1, 1)
+    rule.on_result("b", 1, 2)
+    rule.remove("c")
+    assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"a": "stop", "b": "continue"}
+
+
+def test_a_trial_that_fails_after_a_rung_leaves_its_place_empty_there():
+    rule = hyperband("abcdefghi")
+    verdicts(rule, {trial: (1, score) for score, trial in enumerate("abcdefghi")})
+    rule.on_result("g", 3, 1)
+    rule.on_result("h", 3, 2)
+    rule.remove("i")
+    assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"g": "stop", "h": "continue"}
+
+
+def test_when_all_but_the_waiting_ones_have_failed_those_go_on():
+    rule = hyperband("abc", max_t=3)
+    assert rule.on_result("a", 1, 1).verdict == "wait"
+    rule.remove("b")
+    rule.remove("c")
+    assert [decision.verdict for decision in rule.released().values()] == ["continue"]
+    rule = hyperband("abc", max_t=3)
+    for trial in "abc":
+        rule.remove(trial)
+    assert rule.released() == {}
+
+
+def test_a_trial_that_ends_by_itself_at_a_rung_counts_there():
+    rule = hyperband("abc", max_t=3)
+    assert rule.on_result("a", 1, 9).verdict == "wait"
+    rule.remove("a")
+    assert rule.on_result("b", 1, 1).verdict == "wait"
+    assert rule.on_result("c", 1, 2).verdict == "stop"
+    assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"b": "stop"}
+
+
+def test_a_result_past_several_rungs_counts_at_each_and_nobody_is_forgotten():
+    rule = hyperband("abcdefghi")
+    for score, trial in enumerate("abcdefgh"):
+        assert rule.on_result(trial, 4, score).verdict == "wait"
+    assert rule.on_result("i", 4, 8).verdict == "continue"
+    assert {decision.verdict for decision in rule.released().values()} == {"stop"}
+
+
+def test_a_trial_ahead_of_its_rung_waits_for_those_that_come_after_it():
+    rule = hyperband("abcdefghi")
+    for score, trial in enumerate("abcdefgh"):
+        rule.on_result(trial, 1, score)
+    assert rule.on_result("i", 3, 8).verdict == "wait"
+    assert {trial for trial, decision in rule.released().items() if decision.verdict == "continue"} == {"g", "h"}
+    assert rule.on_result("g", 3, 9).verdict == "wait"
+    assert rule.on_result("h", 3, 0).verdict == "stop"
+    assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"g": "continue", "i": "stop"}
+
+
+def test_a_trial_without_a_number_is_worse_than_any_with_one():
+    rule = hyperband("abc", max_t=3)
+    assert verdicts(rule, {"a": (1, None), "b": (1, -100), "c": (1, math.nan)}) == {
+        "a": "stop", "b": "continue", "c": "stop"
+    }  # fmt: skip
+    rule = hyperband("ab", max_t=2, reduction_factor=2)
+    rule.on_result("a", 1, None)
+    rule.on_result("b", 1, None)
+    assert rule.released()["a"].reason == (
+        "hyperband: no episode_return_mean at the rung of 1 env steps; the best of 2 trials has no episode_return_mean"
+    )
+
+
+def test_of_equal_trials_the_later_ones_go_on():
+    rule = hyperband("abc", max_t=3)
+    assert verdicts(rule, {"c": (1, 0), "b": (1, 0), "a": (1, 0)}) == {"a": "stop", "b": "stop", "c": "continue"}
+
+
+def test_a_waiting_trial_that_reports_again_waits_on_and_its_first_score_counts():
+    rule = hyperband("abc", max_t=3)
+    rule.on_result("a", 1, 1)
+    assert rule.on_result("a", 0.5, 7).verdict == "continue"
+    assert rule.on_result("a", 1, 7).verdict == "wait"
+    assert rule.on_result("a", 1.5, 7).verdict == "wait"
+    rule.on_result("b", 1, 2)
+    assert rule.on_result("c", 1, 3).verdict == "continue"
+    assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"a": "stop", "b": "stop"}
+    assert rule.on_result("a", 1, 1).verdict == "stop"
+
+
+def test_what_was_released_is_forgotten_when_the_trial_reports_or_ends():
+    rule = hyperband("abc", max_t=3)
+    for score, trial in enumerate("abc"):
+        rule.on_result(trial, 1, score)
+    assert rule.on_result("a", 1.2, 0).verdict == "stop"
+    rule.remove("b")
+    assert rule.released() == {}
+
+
+def test_more_trials_than_announced_are_refused_and_the_same_one_twice_is_not():
+    rule = hyperband("abc")
+    rule.add("a")
+    with pytest.raises(ValueError, match="d is one more than the 3 trials"):
+        rule.add("d")
+
+
+@pytest.mark.parametrize(
+    ("settings", "number"),
+    [
+        ({"grace_period": 10}, r"grace_period \(10\)"),
+        ({"grace_period": 0}, r"grace_period \(0\)"),
+        ({"reduction_factor": 1}, r"reduction_factor \(1\)"),
+        ({"announced": -1}, r"trials \(-1\)"),
+    ],
+)
+def test_numbers_without_sense_are_refused(settings, number):
+    with pytest.raises(ValueError, match=number):
+        hyperband("", **settings)

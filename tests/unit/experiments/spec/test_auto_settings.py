@@ -1,0 +1,118 @@
+"""Settings that are measured before a run: what they may change, and who refuses them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from rlrun.algorithms.ddppo.ddppo import DDPPOConfig
+from rlrun.algorithms.ppo import PPOConfig
+from rlrun.cli.main import cli
+from rlrun.engine.messages.errors import SpecError
+from rlrun.experiments.spec.auto_settings import AUTO_SETTINGS, candidates
+from rlrun.experiments.spec.load import parse_experiments
+
+ENTRY: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 1000}}
+BOTH = {"num_workers": "auto", "num_envs_per_worker": "auto"}
+
+
+def test_only_settings_that_fill_the_batch_are_measured() -> None:
+    assert candidates(PPOConfig(train_batch_size=256), AUTO_SETTINGS, 4) == [(0, 8), (1, 8)]
+    every = [(number, envs) for number in (0, 1) for envs in (8, 16, 32, 64)]
+    assert candidates(PPOConfig(num_envs_per_worker=10), AUTO_SETTINGS, 1) == every
+    found = candidates(PPOConfig(), AUTO_SETTINGS, 4)
+    assert (3, 8) not in found  # 24 columns do not divide 2048 steps
+    assert (4, 16) in found
+    assert candidates(PPOConfig(train_batch_size=100, num_envs_per_worker=7), AUTO_SETTINGS, 2) == []
+
+
+def test_fragments_of_a_given_length_fill_the_batch() -> None:
+    config = PPOConfig(train_batch_size=2048, rollout_fragment_length=64)
+    assert candidates(config, AUTO_SETTINGS, 2) == [
+        *((0, 8), (0, 16), (0, 32)),
+        *((1, 8), (1, 16), (1, 32)),
+        *((2, 8), (2, 16)),
+    ]
+
+
+def test_a_written_number_stays_as_it_is() -> None:
+    config = PPOConfig(num_workers=2, num_envs_per_worker=16)
+    assert candidates(config, ["num_envs_per_worker"], 8) == [(2, 8), (2, 16), (2, 32)]
+    assert candidates(config, ["num_workers"], 4) == [(0, 16), (1, 16), (4, 16)]
+
+
+def test_numbers_that_an_algorithm_refuses_are_not_measured() -> None:
+    config = DDPPOConfig(train_batch_size=2048, rollout_fragment_length=64, num_envs_per_worker=32)
+    assert candidates(config, ["num_workers"], 2) == [(0, 32), (1, 32)]
+    assert (4, 8) not in candidates(DDPPOConfig(minibatch_size=3), AUTO_SETTINGS, 4)
+
+
+def test_auto_is_written_back_until_it_is_measured() -> None:
+    (experiment,) = parse_experiments({"a": {**ENTRY, "config": {**BOTH, "lr": 1e-3}}}, ["a.seeds=3"])
+    assert experiment.auto == AUTO_SETTINGS
+    assert experiment.to_data()["config"] == {"lr": 1e-3, **BOTH}
+    assert parse_experiments({"a": experiment.to_data()}) == [experiment]
+    measured = experiment.with_measured(2, 16)
+    assert measured.to_data()["config"] == {"lr": 1e-3, "num_workers": 2, "num_envs_per_worker": 16}
+    configs = [trial.config for trial in measured.trials()]
+    assert [(each.num_workers, each.num_envs_per_worker) for each in configs] == [(2, 16)] * 3
+    assert {each.env_steps_per_update for each in configs} == {2048}
+    assert parse_experiments({"a": measured.to_data()}) == [measured]
+
+
+def test_a_machine_may_have_measured_settings() -> None:
+    machines = {"here": {"num_workers": "auto"}}
+    (experiment,) = parse_experiments({"a": {**ENTRY, "machines": machines}}, ["machine=here"])
+    assert experiment.auto == ("num_workers",)
+    with pytest.raises(SpecError, match=r"a.machines.here.num_workers: cannot be auto: es has no train_batch_size"):
+        parse_experiments({"a": {**ENTRY, "algorithm": "es", "machines": machines}}, ["machine=here"])
+
+
+SPACES = {"observation": {"type": "Box", "shape": [5], "low": -1, "high": 1}, "action": {"type": "Discrete", "n": 4}}
+EXTERNAL = {"external": {"port": 9900, "spaces": SPACES}}
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"algorithm": "es"}, "a.config.num_workers: cannot be auto: es has no train_batch_size"),
+        ({"algorithm": "dqn"}, "dqn has no train_batch_size, which would keep what it learns from; write a number"),
+        ({"algorithm": "impala"}, "what impala learns depends on their number, since workers do not wait"),
+        ({"algorithm": "a3c"}, "what a3c learns depends on their number"),
+        ({"config": {**BOTH, "asynchronous": True}}, "what ppo learns depends on their number"),
+        ({"algorithm": "bc"}, "a.config.num_workers: 'num_workers' cannot be set in bc: no env is stepped"),
+        ({"config": {"num_workers": {"grid_search": ["auto", 2]}}}, "auto has no place in a search space"),
+        ({"config": {**BOTH, "train_batch_size": {"grid_search": [512, 1024]}}}, "train_batch_size varies"),
+        ({"algorithm": "a2c"}, r"fills train_batch_size \(40\) by whole fragments of 32 steps or more"),
+        ({"env": EXTERNAL}, "cannot be auto: the clients of env.external are not there before the run"),
+        ({"env": {"world": "rlrun.toys.board_games:TicTacToe"}}, "in a world of many agents train_batch_size counts"),
+        ({"config": {"num_workers": "atuo"}}, "a.config.num_workers: must be a whole number >= 0, not 'atuo'"),
+    ],
+)
+def test_auto_is_refused_where_numbers_change_what_is_learned(part: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        parse_experiments({"a": {**ENTRY, "config": BOTH, **part}})
+
+
+def test_auto_is_refused_for_several_policies() -> None:
+    entry = {
+        "env": {"world": "rlrun.toys.board_games:TicTacToe"},
+        "policies": {"all": {"algorithm": "ppo"}},
+        "stop": {"env_steps": 1000},
+        "config": {"num_workers": "auto"},
+    }
+    with pytest.raises(SpecError, match=r"a.config.num_workers: cannot be auto: several policies share the workers"):
+        parse_experiments({"a": entry})
+
+
+def test_validate_says_beforehand_that_numbers_depend_on_the_machine(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("a: {algorithm: ppo, env: CartPole-v1, stop: {env_steps: 9}, config: {num_workers: auto}}\n")
+    result = CliRunner().invoke(cli, ["validate", str(spec)])
+    assert result.exit_code == 0
+    plan = CliRunner().invoke(cli, ["train", str(spec), "--dry-run"])
+    assert "num_workers: measured before the run" in plan.stdout
+    assert "a: num_workers will be measured before the run, so that the numbers of its spec depend" in result.stdout

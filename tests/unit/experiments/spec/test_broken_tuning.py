@@ -1,0 +1,428 @@
+"""Broken schedulers, searchers, populations and expectations, and what is said of each, all mistakes at once."""
+
+from pathlib import Path
+
+import pytest
+
+from rlrun.engine.messages.errors import SpecError
+from rlrun.experiments.spec.load import load_experiments
+
+BASE = "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n"
+SWEEP = f"{BASE}  num_samples: 4\n  config: {{gamma: {{uniform: [0.9, 0.99]}}}}\n"
+"""What a case's lines come after: their first one is line 7 and begins in column 3."""
+
+PBT = "scheduler: {{pbt: {{interval_env_steps: 20_000, mutations: {}}}}}"
+PB2 = "scheduler: {{pb2: {{interval_env_steps: 20_000, bounds: {}}}}}"
+EXAMPLE = '{"lr": {"loguniform": [0.0001, 0.01]}}'
+IN_MUTATIONS = "try.scheduler.pbt.mutations"
+IN_BOUNDS = "try.scheduler.pb2.bounds"
+
+SCHEDULERS = [
+    ("scheduler: ahsa", ["7:14: try.scheduler: unknown scheduler 'ahsa'; did you mean 'asha'?"]),
+    (
+        "scheduler: 3\n  searcher: []",
+        [
+            "7:14: try.scheduler: must be the name of a scheduler or a mapping with one (asha, hyperband, "
+            "median, bohb, "
+            "pbt, pb2), not 3",
+            "8:13: try.searcher: must be the name of a searcher or a mapping with one (optuna, bohb, random), not []",
+        ],
+    ),
+    (
+        "scheduler:\n    asha:\n    median:",
+        ["8:5: try.scheduler: there can be one scheduler, not 2: asha, median"],
+    ),
+    (
+        "scheduler: {asha: {graceperiod: 1}}",
+        ["7:22: try.scheduler.asha.graceperiod: unknown key 'graceperiod'; did you mean 'grace_period'?"],
+    ),
+    (
+        "scheduler: {asha: {metric: episode_reward, mode: maximum, time_attr: steps, reduction_factor: 1, "
+        "brackets: 0}}",
+        [
+            "7:30: try.scheduler.asha.metric: no metric 'episode_reward' is reported; did you mean "
+            "'episode_return_mean'?",
+            "7:52: try.scheduler.asha.mode: must be 'max' or 'min', not 'maximum'; did you mean 'max'?",
+            "7:72: try.scheduler.asha.time_attr: must be 'env_steps' or 'agent_steps' or 'sgd_steps' or 'iteration' or "
+            "'episodes' or 'time_total_s', not 'steps'; did you mean 'sgd_steps'?",
+            "7:97: try.scheduler.asha.reduction_factor: must be a number > 1, not 1",
+            "7:110: try.scheduler.asha.brackets: must be a whole number > 0, not 0",
+        ],
+    ),
+    (
+        "scheduler: {median: {metric: evaluation/episode_return_mean}}",
+        [
+            "7:32: try.scheduler.median.metric: 'evaluation/episode_return_mean' is reported only with an evaluation: "
+            "add for instance evaluation: {every: 10}"
+        ],
+    ),
+    (
+        "scheduler: {asha: {grace_period: 2e5}}",
+        ["7:36: try.scheduler.asha.grace_period: must be below stop.env_steps (100,000), not 200,000"],
+    ),
+    (
+        "scheduler: {hyperband: {max_t: 5e4, grace_period: 5e4}}",
+        ["7:53: try.scheduler.hyperband.grace_period: must be below max_t (50,000), not 50,000"],
+    ),
+    (
+        "scheduler: {asha: {time_attr: iteration}}",
+        [
+            "7:15: try.scheduler.asha.max_t: is needed where nothing stops by iteration: write it here, or add "
+            "iteration to stop"
+        ],
+    ),
+    (
+        "scheduler: {asha: {time_attr: iteration, max_t: 100, brackets: 3}}",
+        [
+            "7:66: try.scheduler.asha.brackets: the last bracket's first rung would be at 100, which must be below "
+            "max_t (100)"
+        ],
+    ),
+    (
+        "scheduler: {median: {grace_period: 2e5, min_samples_required: 4}}",
+        [
+            "7:38: try.scheduler.median.grace_period: must be below stop.env_steps (100,000), not 200,000",
+            "7:65: try.scheduler.median.min_samples_required: must be below the number of trials (4), or none is ever "
+            "stopped",
+        ],
+    ),
+    (
+        "scheduler: {median: {time_attr: time_total_s}}",
+        [
+            "7:15: try.scheduler.median.grace_period: is needed where nothing stops by time_total_s: write it here, or "
+            "add time_total_s to stop"
+        ],
+    ),
+    (
+        "scheduler: bohb",
+        [
+            "7:14: try.scheduler.bohb: goes with the searcher of the same name: add searcher: bohb, or write "
+            "scheduler: hyperband"
+        ],
+    ),
+    (
+        "scheduler: bohb\n  searcher: {bohb: {metric: learner/kl, mode: min}}",
+        [
+            "8:29: try.searcher.bohb.metric: the scheduler bohb has the metric episode_return_mean, which must be the "
+            "searcher's too, not learner/kl",
+            "8:47: try.searcher.bohb.mode: the scheduler bohb has the mode max, which must be the searcher's too, not "
+            "min",
+        ],
+    ),
+]
+
+SEARCHERS = [
+    ("searcher: optna", ["7:13: try.searcher: unknown searcher 'optna'; did you mean 'optuna'?"]),
+    *[
+        (
+            f"searcher: {written}",
+            [
+                "7:13: try.searcher: the searcher hyperopt is gone: write optuna, which takes the same settings. A run "
+                "that began with hyperopt cannot go on; `rlrun report` and `rlrun show` still tell what its trials "
+                "have reached"
+            ],
+        )
+        for written in ("hyperopt", "{hyperopt: {mode: min}}")
+    ],
+    (
+        "searcher: bohb",
+        [
+            "7:13: try.searcher.bohb: goes with the scheduler of the same name: write scheduler: bohb with it, or "
+            "searcher: optuna"
+        ],
+    ),
+    (
+        "scheduler: asha\n  searcher: bohb",
+        [
+            "8:13: try.searcher.bohb: goes with the scheduler of the same name: write scheduler: bohb instead of the "
+            "present one, or searcher: optuna"
+        ],
+    ),
+    (
+        "searcher: {optuna: {metric: kl, max_concurrent: 0, startup_trials: 0}}",
+        [
+            "7:31: try.searcher.optuna.metric: no metric 'kl' is reported; did you mean 'learner/kl'?",
+            "7:51: try.searcher.optuna.max_concurrent: must be a whole number > 0 or null, not 0",
+            "7:70: try.searcher.optuna.startup_trials: must be a whole number > 0, not 0",
+        ],
+    ),
+    (
+        PBT.format("{lr: {loguniform: [1e-5, 1e-3]}}") + "\n  searcher: optuna",
+        ["8:13: try.searcher: pbt finds the settings itself: drop the searcher, or take a scheduler such as asha"],
+    ),
+]
+
+POPULATIONS = [
+    (
+        "scheduler: pbt",
+        [f"7:14: {IN_MUTATIONS}: is missing: write for instance {EXAMPLE}"],
+    ),
+    (
+        "scheduler: {pbt: {mutations: {lr: {uniform: [0, 1]}}}}",
+        [
+            "7:20: try.scheduler.pbt: set one of interval_env_steps and interval_sgd_steps, which is for trials that "
+            "learn from data alone"
+        ],
+    ),
+    (
+        "scheduler: {pbt: {interval_sgd_steps: 20_000, mutations: {lr: {uniform: [0, 1]}}}}",
+        [
+            "7:41: try.scheduler.pbt.interval_sgd_steps: the trials step an env, and env steps are counted there: "
+            "write interval_env_steps"
+        ],
+    ),
+    (
+        PBT.format("{}"),
+        [f"7:60: {IN_MUTATIONS}: is empty: write for instance {EXAMPLE}"],
+    ),
+    (
+        PBT.format("{lrr: {uniform: [0, 1]}, hiddens: {choice: [[64], [32]]}, zzz: {uniform: [0, 1]}}"),
+        [
+            f"7:61: {IN_MUTATIONS}.lrr: there is no setting 'lrr'; did you mean 'lr'?",
+            f"7:85: {IN_MUTATIONS}.hiddens: there is no setting 'hiddens'; did you mean 'model.hiddens'?",
+            f"7:118: {IN_MUTATIONS}.zzz: there is no setting 'zzz'; see `rlrun config ppo`",
+        ],
+    ),
+    (
+        PBT.format("{config.lr: {uniform: [0, 1]}, env.kwargs.g: {uniform: [0, 1]}, lr.points: {uniform: [0, 1]}}"),
+        [
+            f"7:61: {IN_MUTATIONS}.config.lr: begins below config: write 'lr'",
+            f"7:91: {IN_MUTATIONS}.env.kwargs.g: must be below config",
+            f"7:124: {IN_MUTATIONS}.lr.points: there is no setting 'lr.points'; see `rlrun config ppo`",
+        ],
+    ),
+    (
+        PBT.format("{num_workers: {choice: [0, 2]}}"),
+        [
+            f"7:61: {IN_MUTATIONS}.num_workers: cannot change in a population: CPUs and GPUs are reserved "
+            "when a trial starts"
+        ],
+    ),
+    (
+        PBT.format("{model.hiddens: {choice: [[64], [32]]}, normalize_observations: {choice: [true, false]}}"),
+        [
+            f"7:61: {IN_MUTATIONS}.model.hiddens: cannot change in a population: its members copy each other's weights",
+            f"7:100: {IN_MUTATIONS}.normalize_observations: cannot change in a population: its members copy each "
+            "other's weights",
+        ],
+    ),
+    (
+        PBT.format(
+            "{lr: {uniform: [-1, 1]}, gae_lambda: {uniform: [0.9, 1.1]}, num_epochs: {uniform: [1, 9]}, "
+            "model.activation: {choice: [relu, rellu]}}"
+        ),
+        [
+            f"7:76: {IN_MUTATIONS}.lr.uniform.0: must be a number >= 0, not -1",
+            f"7:113: {IN_MUTATIONS}.gae_lambda.uniform.1: must be a number >= 0 and <= 1, not 1.1",
+            f"7:132: {IN_MUTATIONS}.num_epochs: uniform draws values such as 5.944, and each must be a whole "
+            "number > 0; "
+            "use randint",
+            f"7:185: {IN_MUTATIONS}.model.activation.choice.1: must be 'tanh' or 'relu' or 'elu' or 'silu', not "
+            "'rellu'; "
+            "did you mean 'relu'?",
+        ],
+    ),
+    (
+        PBT.format(
+            "{lr: [1e-3, 1e-4], clip_param: {unifrom: [0, 1]}, gae_lambda: 0.9, num_epochs: {grid_search: [1, 2]}, "
+            "vf_loss_coeff: {uniform: [1]}}"
+        ),
+        [
+            f"7:65: {IN_MUTATIONS}.lr: must be a search space: write {{choice: [...]}} around the values",
+            f"7:91: {IN_MUTATIONS}.clip_param: unknown search space 'unifrom'; did you mean 'uniform'?",
+            f"7:122: {IN_MUTATIONS}.gae_lambda: must be a search space (choice, uniform, quniform, loguniform, "
+            "qloguniform, randint, qrandint, lograndint, normal), not 0.9",
+            f"7:139: {IN_MUTATIONS}.num_epochs: a mutation is drawn at random: write choice instead of grid_search",
+            f"7:187: {IN_MUTATIONS}.vf_loss_coeff.uniform: takes 2 numbers (uniform: [low, high]), not [1]",
+        ],
+    ),
+    (
+        PBT.format("{minibatch_size: {randint: [64, 9999]}}"),
+        [f"7:60: {IN_MUTATIONS}: minibatch_size (9998) must not exceed train_batch_size (2048)"],
+    ),
+    (
+        PBT.format("{gamma: {uniform: [0.95, 0.96]}}"),
+        [
+            f"7:68: {IN_MUTATIONS}.gamma: config.gamma starts at 0.9, which is not within [0.95, 0.96]: change one of "
+            "them, or leave the start to a draw"
+        ],
+    ),
+    (
+        PBT.format("{lr: {uniform: [0, 1]}}").replace("20_000", "{uniform: [1, 2]}"),
+        [
+            "7:41: try.scheduler.pbt.interval_env_steps: a search space is only allowed below config and env, "
+            "and in the mutations of pbt",
+        ],
+    ),
+    (
+        "scheduler: {pbt: {interval_env_steps: 1000, quantile_fraction: 0.6, resample_probability: 2, "
+        "perturbation_factors: [0.8, 1, 1.2], mutations: {lr: {uniform: [0, 2]}}}}",
+        [
+            "7:66: try.scheduler.pbt.quantile_fraction: must be a number > 0 and <= 0.5, not 0.6",
+            "7:93: try.scheduler.pbt.resample_probability: must be a number >= 0 and <= 1, not 2",
+            "7:118: try.scheduler.pbt.perturbation_factors: must be [a number > 0, a number > 0], not [0.8, 1, 1.2]",
+        ],
+    ),
+    (
+        PBT.format("{lr: {uniform: [0, 1]}}").replace("20_000", "1000"),
+        [
+            "7:41: try.scheduler.pbt.interval_env_steps: must be at least the env steps between two updates "
+            "(2,048), not 1,000",
+        ],
+    ),
+    (
+        PBT.format("{train_batch_size: {choice: [2048, 32768]}}"),
+        [
+            "7:41: try.scheduler.pbt.interval_env_steps: must be at least the env steps between two updates "
+            "(32,768), not 20,000",
+        ],
+    ),
+    (
+        PBT.format("{lr: {uniform: [0, 1]}}").replace("20_000", "100_000"),
+        [
+            "7:41: try.scheduler.pbt.interval_env_steps: must be below stop.env_steps (100,000), or no generation ever "
+            "comes, not 100,000",
+        ],
+    ),
+    (
+        PB2.format("{lr: [1e-5, 1e-3], num_epochs: [1, 3], gae_lambda: [0.9, 1.1], entropy_coeff: [2, 1]}"),
+        [
+            f"7:76: {IN_BOUNDS}.num_epochs: pb2 explores numbers with a fraction, and this must be a whole number > 0: "
+            "use pbt",
+            f"7:114: {IN_BOUNDS}.gae_lambda.1: must be a number >= 0 and <= 1, not 1.1",
+            f"7:135: {IN_BOUNDS}.entropy_coeff: low (2.0) must be below high (1.0)",
+        ],
+    ),
+    (
+        PB2.format("{lr: [1e-5, 1e-3], clip_param: [0, 0.3]}, log_scale: [lrr, clip_param]"),
+        [
+            f"7:89: {IN_BOUNDS}.clip_param.0: low must be > 0 for a logarithm (log_scale), not 0",
+            "7:111: try.scheduler.pb2.log_scale.0: must name one of the bounds: there is no 'lrr'; did you mean 'lr'?",
+        ],
+    ),
+    (PB2.format("{lr: {uniform: [0, 1]}}"), [f"7:62: {IN_BOUNDS}.lr: write [low, high]"]),
+    (PB2.format("{lr: 3}"), [f"7:62: {IN_BOUNDS}.lr: must be [a number, a number], not 3"]),
+]
+
+OTHERS = [
+    (
+        "failure: {max_restarts: -1}\n  storage: ''\n  loggers: [wandv]",
+        [
+            "7:27: try.failure.max_restarts: must be a whole number >= 0, not -1",
+            "8:12: try.storage: must be text that is not empty or null, not ''",
+            "9:12: try.loggers: unknown logger 'wandv'; did you mean 'wandb'?",
+        ],
+    ),
+    (
+        "expect: {episode_return_mean: 450, last_evaluations: 5}",
+        ["2:3: try: expect.last_evaluations needs evaluations to judge by; add an `evaluation` section"],
+    ),
+    (
+        "evaluation: {every: 2}\n  expect: {env_steps_per_s: 450, last_evaluations: 5}",
+        [
+            "2:3: try: expect.last_evaluations judges by what evaluations measure (episode_return_mean, "
+            "episode_return_std, episode_return_min, episode_return_max, episode_len_mean), which env_steps_per_s is "
+            "not"
+        ],
+    ),
+    (
+        "expect: {episode_return_mean: 450, seeds: 3, passes: 4}",
+        ["7:11: try.expect: passes (4) must not exceed seeds (3)"],
+    ),
+    (
+        "expect: {episode_return_mean: 450, within_second: 3, within_env_steps: 0, seeds: 0, passes: 0}",
+        [
+            "7:38: try.expect.within_second: no metric 'within_second' is reported; did you mean 'within_seconds'?",
+            "7:74: try.expect.within_env_steps: must be a whole number > 0 or null, not 0",
+            "7:84: try.expect.seeds: must be a whole number > 0 or null, not 0",
+            "7:95: try.expect.passes: must be a whole number > 0 or null, not 0",
+        ],
+    ),
+]
+
+WITHOUT_A_SWEEP = [
+    (
+        "scheduler: asha",
+        ["5:14: try.scheduler.asha: asha compares trials and there is one: add a search space and num_samples"],
+    ),
+    ("searcher: optuna", ["5:13: try.searcher: optuna has nothing to choose: put a search space below config or env"]),
+    (
+        "searcher: optuna\n  config: {lr: {grid_search: [1, 2]}, gamma: {uniform: [0, 1]}}",
+        ["6:17: try.config.lr.grid_search: optuna chooses the values: write choice, or drop searcher"],
+    ),
+    (
+        "searcher: optuna\n  config: {gamma: {uniform: [0, 1]}}",
+        ["5:13: try.searcher: optuna makes num_samples suggestions, and one is no search: add num_samples"],
+    ),
+    (
+        PBT.format("{lr: {uniform: [0, 1]}}") + "\n  seeds: 3",
+        [
+            "5:20: try.scheduler.pbt: a population of one cannot learn from others: set num_samples to the number "
+            "of members"
+        ],
+    ),
+    (
+        PBT.format("{lr: {uniform: [0.1, 1]}}") + "\n  num_samples: 3\n  config: {lr: [[0, 1e-3], [100, 0]]}",
+        [
+            f"5:65: {IN_MUTATIONS}.lr: config.lr starts at [[0, 0.001], [100, 0]], which is not within [0.1, 1]: "
+            "change "
+            "one of them, or leave the start to a draw"
+        ],
+    ),
+    (
+        PBT.format("{model.activation: {choice: [relu, tanh]}}")
+        + "\n  config: {model: {hiddens: {grid_search: [[1], [2]]}}}",
+        ["6:29: try.config.model.hiddens: cannot vary in a population: its members copy each other's weights"],
+    ),
+    (
+        PBT.format("{model.activation: {choice: [relu, tanh]}}")
+        + "\n  config: {model: {grid_search: [{hiddens: [1]}, {hiddens: [2]}]}}",
+        [
+            f"5:61: {IN_MUTATIONS}.model.activation: is in 'model', which is a search space in config",
+            "6:19: try.config.model: cannot vary in a population: its members copy each other's weights",
+        ],
+    ),
+]
+
+
+def problems(text: str) -> list[str]:
+    Path("spec.yaml").write_text(text)
+    with pytest.raises(SpecError) as caught:
+        load_experiments(["spec.yaml"])
+    return [str(problem).removeprefix("spec.yaml:") for problem in caught.value.problems]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(("lines", "messages"), [*SCHEDULERS, *SEARCHERS, *POPULATIONS, *OTHERS])
+def test_what_is_wrong_beside_a_sweep_is_told_with_its_place(lines: str, messages: list[str]) -> None:
+    assert problems(f"{SWEEP}  {lines}\n") == messages
+
+
+@pytest.mark.parametrize(("lines", "messages"), WITHOUT_A_SWEEP)
+def test_what_is_wrong_without_a_sweep_is_told_with_its_place(lines: str, messages: list[str]) -> None:
+    assert problems(f"{BASE}  {lines}\n") == messages
+
+
+def test_mistakes_of_a_population_are_told_beside_those_of_the_config() -> None:
+    spec = f"{BASE}  config: {{lrr: 1, gamma: 2}}\n  {PBT.format('{lr: {uniform: [-1, 1]}}')}\n  seeds: 0\n"
+    assert problems(spec) == [
+        "5:12: try.config.lrr: unknown key 'lrr'; did you mean 'lr'?",
+        "5:27: try.config.gamma: must be a number >= 0 and <= 1, not 2",
+        f"6:76: {IN_MUTATIONS}.lr.uniform.0: must be a number >= 0, not -1",
+        "7:10: try.seeds: must be a number of seeds from 1 to 10,000, or a list of seeds, not 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["scheduler.asha.grace_period=1e4", "scheduler={asha: {grace_period: 1e4}}", "scheduler.asha={grace_period: 1e4}"],
+)
+def test_a_scheduler_that_is_a_name_can_be_overridden_by_its_settings(override: str) -> None:
+    Path("spec.yaml").write_text(f"{SWEEP}  scheduler: asha\n")
+    (made,) = load_experiments(["spec.yaml"], [override])
+    assert made.scheduler is not None
+    assert made.scheduler.to_data()["asha"]["grace_period"] == 10_000

@@ -1,0 +1,101 @@
+from rlrun.experiments.spec.expansion import (
+    count,
+    draw,
+    expand,
+    fill,
+    filled,
+    is_stated,
+    member_seed,
+    planned_members,
+    planned_trials,
+    value_at,
+)
+from rlrun.experiments.spec.search_space import find_spaces
+
+
+def test_filling_puts_values_where_spaces_stand_and_leaves_the_data_alone() -> None:
+    data = {"a": {"uniform": [0, 1]}, "b": [1, {"choice": [2, 3]}]}
+    assert fill(data, {("a",): 0.5, ("b", 1): 3}) == {"a": 0.5, "b": [1, 3]}
+    assert data == {"a": {"uniform": [0, 1]}, "b": [1, {"choice": [2, 3]}]}
+
+
+def test_the_grid_is_gone_through_for_every_sample_with_fresh_draws() -> None:
+    spaces, _ = find_spaces({"g": {"grid_search": [1, 2]}, "h": {"grid_search": ["a", "b"]}, "u": {"uniform": [0, 1]}})
+    found = expand(spaces, num_samples=2, seed=3)
+    assert count(spaces, 2) == len(found) == 8
+    assert [(drawn[("g",)], drawn[("h",)]) for drawn in found] == [(1, "a"), (1, "b"), (2, "a"), (2, "b")] * 2
+    assert len({drawn[("u",)] for drawn in found}) == 8
+
+
+def test_without_spaces_there_is_one_configuration() -> None:
+    assert expand({}, num_samples=1, seed=0) == [{}]
+
+
+def test_draws_are_the_same_for_the_same_seed_and_differ_for_another() -> None:
+    spaces, _ = find_spaces({"u": {"uniform": [0, 1]}})
+    assert expand(spaces, 3, seed=1) == expand(spaces, 3, seed=1)
+    assert expand(spaces, 3, seed=1) != expand(spaces, 3, seed=2)
+    random_bits = 1284976775865568  # alike on every machine; others would change everyone's trials
+    assert expand(spaces, 1, seed=0)[0][("u",)] == random_bits / 2**53
+
+
+def test_more_samples_and_further_spaces_leave_earlier_draws_alone() -> None:
+    few, _ = find_spaces({"u": {"uniform": [0, 1]}})
+    more, _ = find_spaces({"t": {"uniform": [0, 1]}, "u": {"uniform": [0, 1]}})
+    before = [drawn[("u",)] for drawn in expand(few, 2, seed=0)]
+    assert [drawn[("u",)] for drawn in expand(more, 5, seed=0)][:2] == before
+
+
+def test_the_same_space_in_two_places_is_drawn_from_apart() -> None:
+    spaces, _ = find_spaces({"t": {"uniform": [0, 1]}, "u": {"uniform": [0, 1]}})
+    (drawn,) = expand(spaces, 1, seed=0)
+    assert drawn[("t",)] != drawn[("u",)]
+
+
+def test_filling_makes_room_for_what_was_not_said() -> None:
+    data = {"config": {"model": {"conv": "nature"}, "lr": [[0, {"uniform": [0, 1]}]]}}
+    values = {("config", "model", "activation"): "relu", ("config", "a", "b"): 1, ("config", "lr", 0, 1): 0.5}
+    assert filled(data, values) == {
+        "config": {"model": {"conv": "nature", "activation": "relu"}, "lr": [[0, 0.5]], "a": {"b": 1}}
+    }
+    assert data == {"config": {"model": {"conv": "nature"}, "lr": [[0, {"uniform": [0, 1]}]]}}
+
+
+def test_what_is_stated_can_be_looked_up() -> None:
+    data = {"config": {"lr": None, "model": {"hiddens": [64]}}}
+    assert is_stated(data, ("config", "lr"))  # null is a value
+    assert not is_stated(data, ("config", "gamma"))
+    assert not is_stated(data, ("config", "lr", "x"))
+    assert value_at(data, ("config", "model", "hiddens", 0)) == 64
+
+
+def test_a_sweep_runs_each_configuration_with_every_seed() -> None:
+    planned = planned_trials([{("a",): 1}, {("a",): 2}], [5, 6])
+    assert [(trial.index, trial.configuration, trial.seed, trial.values[("a",)]) for trial in planned] == [
+        (0, 0, 5, 1),
+        (1, 0, 6, 1),
+        (2, 1, 5, 2),
+        (3, 1, 6, 2),
+    ]
+
+
+def test_members_start_with_draws_of_their_own_where_nothing_is_stated() -> None:
+    mutated, _ = find_spaces({"lr": {"uniform": [0, 1]}, "gamma": {"uniform": [0, 1]}}, ("config",))
+    planned = list(planned_members({"config": {"gamma": 0.9}}, [{}, {}], mutated, [5, 6]))
+    place = ("config", "lr")
+    assert [(trial.index, trial.configuration, trial.seed) for trial in planned] == [
+        (0, 0, 5),
+        (1, 1, 5),
+        (2, 0, 6),
+        (3, 1, 6),
+    ]
+    assert [trial.values for trial in planned] == [
+        {place: draw(mutated[place], place, trial.seed, trial.configuration)} for trial in planned
+    ]
+
+
+def test_members_of_populations_have_seeds_of_their_own() -> None:
+    seeds = [member_seed(population, member) for population in range(50) for member in range(50)]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert member_seed(0, 0) == 178665874  # a change here would change everyone's populations

@@ -1,0 +1,412 @@
+"""Settings of other libraries are answered with what they are called here, and never with a wrong name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args, get_origin
+
+import pytest
+
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.messages.foreign_names import Absent, Ours, settings, table
+from rlrun.engine.settings.config import ConfigModel, is_config
+from rlrun.engine.settings.registry import algorithm_class, algorithm_names
+from rlrun.experiments.spec.experiment import EvaluationConfig, RunSettings
+from rlrun.experiments.spec.learning import ENTRY_KEYS
+from rlrun.experiments.spec.load import load_experiments, parse_experiments
+from rlrun.experiments.spec.tuning import Pb2Config, PbtConfig
+
+CONFIGS = {name: algorithm_class(name).Config for name in algorithm_names()}
+BESIDE = (RunSettings, EvaluationConfig, PbtConfig, Pb2Config)
+FOREIGN_SETTINGS = {name for name, meanings in settings().items() if any(isinstance(each, Ours) for each in meanings)}
+
+
+def problems(text: str) -> list[str]:
+    Path("spec.yaml").write_text(text)
+    with pytest.raises(SpecError) as caught:
+        load_experiments([Path("spec.yaml")])
+    return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def below(config: type[ConfigModel]) -> Iterator[type[ConfigModel]]:
+    """Yields a config and all sections below it, those by key too."""
+    yield config
+    for field in config.model_fields.values():
+        section = get_args(field.annotation)[1] if get_origin(field.annotation) is dict else field.annotation
+        if is_config(section):
+            yield from below(section)
+
+
+SECTIONS = {section for config in (*CONFIGS.values(), *BESIDE) for section in below(config)}
+
+
+@pytest.mark.parametrize("foreign", settings())
+def test_every_answer_is_a_setting_that_there_is(foreign: str) -> None:
+    for meaning in settings()[foreign]:
+        where = [section for section in SECTIONS if not meaning.needs or section.has_setting(meaning.needs)]
+        assert where
+        if isinstance(meaning, Absent):
+            assert not all(section.has_setting(foreign) for section in where)
+        elif meaning.of_experiment:
+            key, _, rest = meaning.name.partition(".")
+            section = {"env": EnvConfig, "evaluation": EvaluationConfig, "stop": None}.get(key, RunSettings)
+            assert key in ENTRY_KEYS
+            assert not rest or section is None or section.has_setting(meaning.name if section is RunSettings else rest)
+        else:
+            assert any(section.has_setting(meaning.name) for section in where)
+
+
+def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() -> None:
+    assert len(FOREIGN_SETTINGS) >= 80
+    everywhere = set.intersection(*(set(config.model_fields) for config in CONFIGS.values()))
+    assert not everywhere & FOREIGN_SETTINGS
+    assert not settings().keys() & {*RunSettings.model_fields, *ENTRY_KEYS} - {"seed"}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "key", "said"),
+    [
+        ("ppo", "n_steps", "is 'rollout_fragment_length' in ppo: steps of each env; train_batch_size is that times"),
+        ("dqn", "n_steps", "is 'n_step' in dqn"),
+        ("dqn", "train_freq", "is 'training_intensity' in dqn: minibatches per env step: gradient_steps / train_freq"),
+        ("ppo", "batch_size", "is 'minibatch_size' in ppo"),
+        ("a2c", "batch_size", "is 'train_batch_size' in a2c"),
+        ("ppo", "num_env_runners", "is 'num_workers' in ppo"),
+        ("sac", "buffer_size", "is 'replay.capacity' in sac"),
+        ("sac", "ent_coef", "is 'initial_alpha' in sac: with learn_alpha: false for a fixed number"),
+        ("sac", "alpha", "is 'initial_alpha' in sac: with learn_alpha: false for a fixed number"),
+        ("dqn", "alpha", "is 'replay.priority_alpha' in dqn"),
+        ("dqn", "beta", "is 'replay.priority_beta' in dqn"),
+        ("dqn", "num_steps", "is 'rollout_fragment_length' in dqn: steps of each env"),
+        ("dqn", "target_network_update_freq", "is 'target_update_interval' in dqn: counted in minibatches: env steps"),
+        ("appo", "target_network_update_freq", "is 'target_update_interval' in appo: counted in batches"),
+        ("ppo", "vf_coef", "is 'vf_loss_coeff' in ppo: as in SB3; half of CleanRL's"),
+        ("ppo", "reward_normalization", "is 'normalize_rewards' in ppo"),
+        ("ppo", "vf_loss_clip", "is 'vf_clip_param' in ppo"),
+        ("ppo", "num_gpus_per_learner", "is 'num_gpus' in ppo: those of all learners together"),
+        ("ppo", "max_epoch", "is `stop.env_steps`, next to config, in ppo: epochs times the env steps of each"),
+        ("ppo", "frame_stack", "is 'model.views.obs' in ppo"),
+        ("ppo", "device", "is 'num_gpus' in ppo: 1 for 'cuda', 0 for 'cpu'"),
+        ("ppo", "policy", "is 'model' in ppo"),
+        ("ppo", "test_num", "is `evaluation.episodes`, next to config, in ppo"),
+        ("ppo", "conv_filters", "is 'model.conv' in ppo: 'nature' or 'impala'"),
+        ("ppo", "env_id", "is `env`, next to config, in ppo"),
+        ("ppo", "run", "is `algorithm`, next to config, in ppo"),
+        ("pg", "advantage_normalization", "is 'standardize_advantages' in pg"),
+        ("dqn", "final_epsilon", "is 'epsilon' in dqn"),
+        ("dqn", "sample_batch_size", "is 'rollout_fragment_length' in dqn"),
+        ("dqn", "prioritized_replay_eps", "is 'replay.priority_epsilon' in dqn"),
+        ("dqn", "store_buffer_in_checkpoints", "is 'replay.save_in_checkpoints' in dqn"),
+        ("sac", "entropy_learning_rate", "is 'alpha_lr' in sac"),
+        ("td3", "noise_type", "is 'exploration' in td3: gaussian for 'normal'"),
+        ("td3", "update_actor_freq", "is 'policy_delay' in td3"),
+        ("td3", "critic_hiddens", "is 'model.hiddens' in td3: those of all networks"),
+        ("crossq", "critic_hiddens", "is 'model.critic_hiddens' in crossq"),
+        ("sac", "n_critics", "is 'num_critics' in sac"),
+        ("td3", "twin_q", "is 'num_critics' in td3: 2 for true, 1 for false"),
+        ("es", "noise_stdev", "is 'sigma' in es"),
+        ("es", "stepsize", "is 'lr' in es"),
+        ("es", "l2_coeff", "is 'weight_decay' in es"),
+        ("ppo", "ent_coef", "is 'entropy_coeff' in ppo"),
+        ("ppo", "sde_sample_freq", "is 'model.sde_sample_freq' in ppo: null instead of -1"),
+        ("ppo", "log_std_init", "is 'model.log_std_init' in ppo: of half the action range"),
+        ("ppo", "total_timesteps", "is `stop.env_steps`, next to config, in ppo"),
+    ],
+)
+def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
+    algorithm: str, key: str, said: str
+) -> None:
+    text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
+    problem, *_ = problems(text)  # 4 may be wrong as well
+    assert problem.startswith(f"spec.yaml:5:12: try.config.{key}: '{key}' {said}")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "key", "said"),
+    [
+        ("ppo", "normalize_advantage", "there is no 'normalize_advantage' in ppo: advantages are always standardised"),
+        (
+            "ppo",
+            "kl_coeff",
+            "there is no 'kl_coeff' in ppo: clipping alone bounds an update, and kl_target ends its passes",
+        ),
+        ("ppo", "compress_observations", "there is no 'compress_observations' in ppo"),
+        ("dqn", "eps_test", "there is no 'eps_test' in dqn: evaluations take the greedy action"),
+        (
+            "td3",
+            "target_entropy",
+            "there is no 'target_entropy' in td3: it is a setting of cql, crossq, droq and others",
+        ),
+        ("impala", "vtrace", "there is no 'vtrace' in impala: values are always corrected by V-trace"),
+        ("impala", "epsilon", "there is no 'epsilon' in impala: the optimizer is Adam, whose epsilon is 1e-5"),
+        ("a2c", "minibatch_size", "there is no 'minibatch_size' in a2c: it is a setting of alphazero, apex, apex_ddpg"),
+        ("a2c", "clip_range", "unknown key 'clip_range'; see `rlrun config a2c`"),
+    ],
+)
+def test_what_an_algorithm_does_not_have_is_answered_with_what_there_is_instead_and_no_guess(
+    algorithm: str, key: str, said: str
+) -> None:
+    text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
+    (problem,) = problems(text)
+    assert problem.startswith(f"spec.yaml:5:12: try.config.{key}: {said}")
+    assert "did you mean" not in problem
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "section", "said"),
+    [
+        ("ppo", "model: {max_seq_len: 4}", "'max_seq_len' is `config.seq_len` in ppo"),
+        ("dqn", "replay: {alpha: 0.6}", "'alpha' is 'priority_alpha' in dqn"),
+        ("ppo", "model: {n_steps: 4}", "'n_steps' is `config.rollout_fragment_length` in ppo"),
+    ],
+)
+def test_a_foreign_key_in_a_section_is_answered_for_the_section_or_else_the_config(
+    algorithm: str, section: str, said: str
+) -> None:
+    text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{section}}}\n"
+    (problem,) = problems(text)
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("leraning_rate", "'learning_rate' is 'lr' here"),
+        ("num_env_runner", "'num_env_runners' is 'num_workers' here"),
+        ("num_worker", "did you mean 'num_workers'?"),
+        ("lrr", "did you mean 'lr'?"),
+        ("minibatch_siz", "did you mean 'minibatch_size'?"),
+    ],
+)
+def test_a_misspelt_key_is_answered_with_the_nearest_name_also_if_that_is_a_foreign_one(key: str, said: str) -> None:
+    text = f"try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
+    assert problems(text) == [f"spec.yaml:5:12: try.config.{key}: unknown key '{key}'; {said}"]
+
+
+def test_a_misspelt_foreign_key_of_experiment_is_answered_as_well() -> None:
+    text = "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  total_timestep: 9\n"
+    assert problems(text) == [
+        "spec.yaml:5:3: try.total_timestep: unknown key 'total_timestep'; "
+        "'total_timesteps' is `stop.env_steps`, next to config, here"
+    ]
+
+
+def test_what_an_algorithm_does_not_have_is_not_answered_with_a_name_that_it_has_not() -> None:
+    (problem,) = problems(
+        "try:\n  algorithm: pg\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {buffer_size: 4}\n"
+    )
+    assert "unknown key 'buffer_size'" in problem
+
+
+def test_a_key_of_the_run_of_experiment_is_answered_as_well() -> None:
+    (problem,) = problems(
+        "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  total_timesteps: 1e5\n"
+    )
+    assert problem == "spec.yaml:5:3: try.total_timesteps: 'total_timesteps' is `stop.env_steps`, next to config, here"
+
+
+@pytest.mark.parametrize(
+    ("written", "known"), [("PPO", "ppo"), ("Apex-DDPG", "apex_ddpg"), ("R2D2", "r2d2"), ("A3C", "a3c")]
+)
+def test_an_algorithm_is_known_in_any_case(written: str, known: str) -> None:
+    (experiment,) = parse_experiments({"a": {"algorithm": written, "env": "CartPole-v1", "stop": {"env_steps": 9}}})
+    assert experiment.algorithm == known
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("learning_rate", "'learning_rate' is `config.lr` here"),
+        ("n_envs", "'n_envs' is `config.num_envs_per_worker` here"),
+        ("net_arch", "'net_arch' is `config.model.hiddens` here"),
+        ("batch_size", "'batch_size' is `config.minibatch_size` here"),
+        ("clip_range", "'clip_range' is `config.clip_param` here"),
+        ("lr", "'lr' belongs under config"),
+        ("learning_rat", "unknown key 'learning_rat'; 'learning_rate' is `config.lr` here"),
+        (
+            "explore",
+            "'explore' is `evaluation.actions`, next to config, here: sampled for true, greedy for false",
+        ),
+    ],
+)
+def test_a_setting_at_the_top_of_an_experiment_is_answered_with_its_place_in_config(key: str, said: str) -> None:
+    problem, *_ = problems(f"try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  {key}: 4\n")
+    assert problem == f"spec.yaml:5:3: try.{key}: {said}"
+
+
+@pytest.mark.parametrize("algorithm", ["", "  algorithm: pppo\n", "  run: PPPO\n"])
+def test_all_mistakes_are_told_at_once_also_where_the_algorithm_is_not_known(algorithm: str) -> None:
+    found = problems(
+        f"try:\n{algorithm}  env: CartPole-v9\n  stop: {{env_step: 9}}\n  learning_rate: 1\n  config:\n"
+        "    {gamma: 2, lr: fast, replay: {capacity: x}, n_steps: 4, num_env_runners: 2, whatever: 1, seeds: 2,\n"
+        "     model: {net_arch: [64], max_seq_len: 4, size: nano}}\n"
+    )
+    told = dict(problem.split(": ", 2)[1:] for problem in found)
+    assert told.keys() == {
+        "try.run" if "run" in algorithm else "try.algorithm",
+        "try.env.id",
+        "try.stop.env_step",
+        "try.learning_rate",
+        "try.config.gamma",
+        "try.config.lr",
+        "try.config.n_steps",
+        "try.config.num_env_runners",
+        "try.config.whatever",
+        "try.config.seeds",
+        "try.config.model.net_arch",
+        "try.config.model.max_seq_len",
+    }
+    assert told["try.stop.env_step"] == "no metric 'env_step' is reported; did you mean 'env_steps'?"
+    assert told["try.learning_rate"] == "'learning_rate' is `config.lr` here"
+    assert told["try.config.n_steps"] == "'n_steps' is 'rollout_fragment_length' or 'n_step' here, by algorithm"
+    assert told["try.config.num_env_runners"] == "'num_env_runners' is 'num_workers' here"
+    assert told["try.config.whatever"] == "unknown key 'whatever'"
+    assert told["try.config.model.net_arch"] == "'net_arch' is 'hiddens' here"
+    assert told["try.config.model.max_seq_len"] == "'max_seq_len' is `config.seq_len` here"
+
+
+def test_without_an_algorithm_a_misspelt_setting_of_one_is_not_called_absent_because_another_lacks_it() -> None:
+    found = problems("try:\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {kl_coef: 1}\n")
+    assert found[-1] == "spec.yaml:4:12: try.config.kl_coef: unknown key 'kl_coef'; did you mean 'kl_coeff'?"
+
+
+def test_settings_of_an_algorithm_of_ones_own_that_is_not_found_are_not_called_unknown() -> None:
+    (problem,) = problems(
+        "try:\n  algorithm: my_lab:AWR\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  config: {beta: 1, whatever: 2}\n"
+    )
+    assert problem.startswith("spec.yaml:2:14: try.algorithm: ")
+
+
+def test_settings_of_a_policy_whose_algorithm_is_not_known_are_told_as_well() -> None:
+    found = problems(
+        "try:\n  env: {pettingzoo: mpe2.simple_spread_v3}\n  stop: {env_steps: 9}\n"
+        "  policies: {a: {algorithm: pppo, net_arch: [8], config: {learning_rate: 1, clip_param: 1, num_workers: 2}}}\n"
+    )
+    told = dict(problem.split(": ", 2)[1:] for problem in found if ": try.policies" in problem)
+    assert told.keys() == {
+        "try.policies.a.algorithm",
+        "try.policies.a.net_arch",
+        "try.policies.a.config.learning_rate",
+        "try.policies.a.config.num_workers",
+    }
+    assert told["try.policies.a.net_arch"] == "'net_arch' is `policies.a.config.model.hiddens` here"
+    assert told["try.policies.a.config.learning_rate"] == "'learning_rate' is 'lr' here"
+    assert told["try.policies.a.config.num_workers"].startswith("'num_workers' cannot be set here")
+
+
+def test_a_spec_without_mistakes_reads_no_names_of_others() -> None:
+    settings.cache_clear()
+    table.cache_clear()
+    Path("lab_fields.py").write_text("import gymnasium\n\ndef make():\n    return gymnasium.make('CartPole-v1')\n")
+    parse_experiments({"a": {"algorithm": "PPO", "env": "lab_fields:make", "stop": {"env_steps": 9}}})
+    assert table.cache_info().currsize == 0
+
+
+def told_of(text: str) -> dict[str, list[str]]:
+    """Returns what is told of a spec, by path below the experiment."""
+    told: dict[str, list[str]] = {}
+    for problem in problems(text):
+        _, path, message = problem.split(": ", 2)
+        told.setdefault(path.partition(".")[2], []).append(message)
+    return told
+
+
+def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the_same_round() -> None:
+    told = told_of(
+        "cartpole-ppo:\n  env: CartPole-v1\n  seeds: 1\n  run: PPO\n  stop: {training_iteration: 9}\n"
+        "  checkpoint_freq: 3\n"
+        "  config:\n    {kl_coeff: 0.2, num_sgd_iter: {grid_search: [1, 0]}, eager: true, sgd_stepsize: fast,\n"
+        "     model: {fcnet_hiddens: [32], fcnet_activation: linear}}\n"
+    )
+    assert told == {
+        "run": ["'run' is `algorithm`, next to config, here"],
+        "stop.training_iteration": ["no metric 'training_iteration' is reported; did you mean 'iteration'?"],
+        "checkpoint_freq": ["'checkpoint_freq' is `checkpoint.every`, next to config, here: counted in iterations"],
+        "config.kl_coeff": [
+            "there is no 'kl_coeff' in ppo: clipping alone bounds an update, and kl_target ends its passes"
+        ],
+        "config.num_sgd_iter": ["'num_sgd_iter' is 'num_epochs' in ppo"],
+        "config.num_sgd_iter.grid_search.1": ["must be a whole number > 0, not 0"],
+        "config.eager": ["there is no 'eager' in ppo: networks are torch's"],
+        "config.sgd_stepsize": [
+            "'sgd_stepsize' is 'lr' in ppo",
+            "must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not 'fast'",
+        ],
+        "config.model.fcnet_hiddens": ["'fcnet_hiddens' is 'hiddens' in ppo"],
+        "config.model.fcnet_activation": [
+            "'fcnet_activation' is 'activation' in ppo",
+            "must be 'tanh' or 'relu' or 'elu' or 'silu', not 'linear'",
+        ],
+    }
+
+
+@pytest.mark.parametrize(("run", "said"), [("PPOO", "did you mean 'ppo'?"), ("ACKTR", "it is not here yet")])
+def test_a_wrong_value_of_run_is_told_where_it_is_and_nothing_is_called_missing(run: str, said: str) -> None:
+    told = told_of(
+        f"try:\n  env: CartPole-v1\n  seeds: 1\n  run: {run}\n  stop: {{env_steps: 9}}\n  config: {{lr: -1}}\n"
+    )
+    assert told.keys() == {"run", "config.lr"}
+    assert said in told["run"][1]
+
+
+def test_two_keys_of_others_for_one_place_are_both_told_and_one_of_them_is_read() -> None:
+    told = told_of("try:\n  run: PPO\n  env_name: CartPole-v1\n  env_config: {a: 1}\n  n_timesteps: x\n  epoch: 5\n")
+    assert told == {
+        "run": ["'run' is `algorithm`, next to config, here"],
+        "env_name": ["'env_name' is `env`, next to config, here"],
+        "env_config": ["'env_config' is `env.kwargs`, next to config, here"],
+        "n_timesteps": ["'n_timesteps' is `stop.env_steps`, next to config, here", "must be a number, not 'x'"],
+        "epoch": ["'epoch' is `stop.env_steps`, next to config, here: epochs times the env steps of each"],
+    }
+
+
+def test_run_beside_algorithm_does_not_replace_it() -> None:
+    told = told_of("try:\n  algorithm: ppo\n  env: CartPole-v1\n  run: DQN\n  stop: {env_steps: 9}\n")
+    assert told == {"run": ["'run' is `algorithm`, next to config, here"]}
+
+
+def test_the_keys_of_other_populations_checkpoints_and_evaluations_are_answered_in_their_sections() -> None:
+    told = told_of(
+        "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n  num_samples: 4\n  local_dir: x\n"
+        "  scheduler:\n    pbt: {perturbation_interval: 5, hyperparam_mutations: {lr: [1], lambda: {choice: [1]}}}\n"
+        "  checkpoint: {frequency: 5, num_to_keep: 0}\n  evaluation: {interval: 5, duration: 3}\n"
+    )
+    mutations = "scheduler.pbt.hyperparam_mutations"
+    assert told == {
+        "local_dir": ["there is no 'local_dir' here: `rlrun train --runs-dir FOLDER` sets where runs are kept"],
+        "scheduler.pbt.perturbation_interval": [
+            "'perturbation_interval' is 'interval_env_steps' here: counted in env steps"
+        ],
+        mutations: ["'hyperparam_mutations' is 'mutations' here"],
+        f"{mutations}.lr": ["must be a search space: write {choice: [...]} around the values"],
+        f"{mutations}.lambda": ["'lambda' is 'gae_lambda' in ppo"],
+        "checkpoint.frequency": ["'frequency' is 'every' here: counted in iterations"],
+        "checkpoint.num_to_keep": ["'num_to_keep' is 'keep' here", "must be a whole number > 0, not 0"],
+        "evaluation.interval": ["'interval' is 'every' here: counted in iterations"],
+        "evaluation.duration": ["'duration' is 'episodes' here"],
+    }
+
+
+def test_a_search_space_where_none_can_be_hides_no_other_mistake() -> None:
+    told = told_of(
+        "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: {grid_search: [1, 2]}}\n  num_samples: 0\n"
+    )
+    assert told == {
+        "stop.env_steps": ["a search space is only allowed below config and env, and in the mutations of pbt"],
+        "num_samples": ["must be a whole number > 0, not 0"],
+    }
+
+
+@pytest.mark.parametrize("algorithm", ["qmix", "dreamer", "ddpg"])
+def test_no_name_is_guessed_for_widths_and_horizons_of_others(algorithm: str) -> None:
+    text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{%s: 4}}\n"
+    assert "mixer_hidden" not in " ".join(problems(text % "actor_hiddens"))
+    (problem,) = [told for told in problems(text % "soft_horizon") if "soft_horizon" in told]
+    assert problem.endswith("an episode that is cut off at env.max_episode_steps is followed by a reset")

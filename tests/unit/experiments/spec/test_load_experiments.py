@@ -1,0 +1,277 @@
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+
+from rlrun.engine.messages.errors import EnvironmentUnusable, SpecError
+from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
+from rlrun.experiments.spec.experiment import Experiment
+from rlrun.experiments.spec.load import load_experiments, parse_experiments, shipped_configs, shipped_experiment
+
+TWO = """\
+one:
+  algorithm: ppo
+  env: CartPole-v1
+  stop: {env_steps: 100_000}
+  config: {lr: 1e-3, model: {hiddens: [64, 64]}}
+two:
+  algorithm: ppo
+  env: {id: Pendulum-v1, wrappers: [NormalizeReward]}
+  stop: {env_steps: 100_000}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    path = tmp_path / "spec.yaml"
+    path.write_text(TWO)
+    return path
+
+
+def load(file: Path, *overrides: str) -> dict[str, Experiment]:
+    return {experiment.name: experiment for experiment in load_experiments([file], overrides)}
+
+
+OF_TEAMS_OR_DATA = ("vdn", "qmix", "maddpg", "r2d3", "rlpd")
+
+
+def with_replay() -> list[str]:
+    """Names of the algorithms that fill a replay buffer from an env of one agent alone before they learn."""
+    settings = {name: algorithm_class(name).Config().to_data() for name in BUILT_IN if name not in OF_TEAMS_OR_DATA}
+    return [name for name, own in settings.items() if own.get("learning_starts", 0) > 0]
+
+
+@pytest.mark.parametrize("algorithm", with_replay())
+def test_a_run_that_stops_before_it_learns_is_warned_of(file: Path, algorithm: str) -> None:
+    def told(*overrides: str) -> list[str]:
+        lines: list[str] = []
+        load_experiments([file], overrides, tell=lines.append)
+        return lines
+
+    starts = algorithm_class(algorithm).Config().to_data()["learning_starts"]
+    file.write_text(f"short: {{algorithm: {algorithm}, env: CartPole-v1, stop: {{env_steps: {starts}}}}}\n")
+    assert told() == [
+        f"warning: short: nothing is learned, since the run stops at {starts:,} env steps, and learning starts after "
+        f"{starts:,}: set stop.env_steps above config.learning_starts"
+    ]
+    assert told(f"stop.env_steps={starts + 1}") == told("config.learning_starts=1000000", "stop={iteration: 3}") == []
+
+
+def test_a_scheduler_that_stops_trials_before_their_first_evaluation_is_warned_of(file: Path) -> None:
+    def told(*overrides: str) -> list[str]:
+        lines: list[str] = []
+        load_experiments([file], overrides, tell=lines.append)
+        return lines
+
+    file.write_text(
+        "sweep:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 100_000}\n"
+        "  config: {lr: {grid_search: [1.0e-3, 1.0e-4]}, train_batch_size: 512}\n"
+        "  scheduler: {asha: {grace_period: 10_000}}\n  evaluation: {every: 10}\n"
+    )
+    first = "before their first evaluation at"
+    advice = "lower evaluation.every, or raise grace_period"
+    assert told() == [f"warning: sweep: the scheduler may stop trials at 10,000 env_steps, {first} 10,240: {advice}"]
+    assert told("evaluation.every=9") == told("scheduler.asha.grace_period=10_240") == told("evaluation=null") == []
+    by_iteration = "scheduler.asha={time_attr: iteration, max_t: 40, grace_period: 5}"
+    assert told(by_iteration) == [f"warning: sweep: the scheduler may stop trials at 5 iteration, {first} 10: {advice}"]
+    assert told("scheduler={median: {grace_period: 9_000}}", "num_samples=1", "seeds=4") == [
+        f"warning: sweep: the scheduler may stop trials at 9,000 env_steps, {first} 10,240: {advice}"
+    ]
+
+
+def test_a_file_holds_several_experiments(file: Path) -> None:
+    loaded = load(file)
+    assert list(loaded) == ["one", "two"]
+    assert loaded["one"].origin == str(file)
+
+
+def test_files_may_be_texts(file: Path) -> None:
+    assert len(load_experiments([str(file)])) == 2
+
+
+def test_an_override_without_a_name_is_for_all_experiments(file: Path) -> None:
+    assert [experiment.config.gamma for experiment in load(file, "config.gamma=0.9").values()] == [0.9, 0.9]
+
+
+def test_an_override_with_a_name_is_for_that_experiment(file: Path) -> None:
+    loaded = load(file, "one.config.gamma=0.9")
+    assert (loaded["one"].config.gamma, loaded["two"].config.gamma) == (0.9, 0.99)
+
+
+def test_overrides_go_before_the_file_and_the_file_before_defaults(file: Path) -> None:
+    assert load(file)["two"].config.lr == 3e-4
+    assert load(file)["one"].config.lr == 1e-3
+    assert load(file, "config.lr=5e-3")["one"].config.lr == 5e-3
+    assert load(file, "config.lr=5e-3", "config.lr=6e-3")["one"].config.lr == 6e-3
+
+
+def test_an_override_changes_one_value_and_leaves_those_beside_it(file: Path) -> None:
+    assert load(file, "config.model.activation=relu")["one"].config.model.hiddens == (64, 64)
+    assert load(file, "one.config.model.hiddens.1=32", "two.stop.env_steps=5")["one"].config.model.hiddens == (64, 32)
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("seeds=[4]", (4,)),
+        ("seeds=2", (0, 1)),
+    ],
+)
+def test_overrides_are_yaml(file: Path, override: str, expected: tuple[int, ...]) -> None:
+    assert load(file, override)["one"].seeds == expected
+
+
+def test_an_override_can_put_a_search_space(file: Path) -> None:
+    assert len(load(file, "one.config.lr={grid_search: [1e-3, 1e-4]}")["one"].trials()) == 2
+
+
+def test_an_override_can_say_null(file: Path) -> None:
+    assert load(file, "config.max_grad_norm=null")["one"].config.max_grad_norm is None
+    assert load(file, "config.max_grad_norm=")["one"].config.max_grad_norm is None
+
+
+def test_an_override_below_a_bare_env_keeps_its_id(file: Path) -> None:
+    env = load(file, "one.env.kwargs.sutton_barto_reward=true")["one"].env
+    assert (env.id, env.kwargs) == ("CartPole-v1", {"sutton_barto_reward": True})
+
+
+def test_an_override_may_supply_what_the_file_lacks(file: Path) -> None:
+    file.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n")
+    assert load(file, "stop.env_steps=10")["one"].stop.bounds == {"env_steps": 10}
+
+
+def test_experiment_names_may_hold_dots(file: Path) -> None:
+    file.write_text(TWO.replace("two:", "one.b:"))
+    loaded = load(file, "one.b.config.gamma=0.5")
+    assert (loaded["one"].config.gamma, loaded["one.b"].config.gamma) == (0.99, 0.5)
+
+
+def test_modules_beside_the_file_can_be_named(file: Path) -> None:
+    (file.parent / "lab_of_mine.py").write_text(
+        textwrap.dedent("""\
+            import gymnasium
+            from pydantic import Field
+            from rlrun.algorithms.ppo import PPO, PPOConfig
+            from rlrun.engine.settings.config import PositiveInt
+            from rlrun.engine.settings.metric import Metric
+
+            class Config(PPOConfig):
+                patience: PositiveInt = 3
+
+            class Patient(PPO):
+                Config = Config
+                learner_metrics = (Metric("boredom", "", "How bored it is"),)
+
+            def world():
+                return gymnasium.make("CartPole-v1")
+            """)
+    )
+    file.write_text(
+        "mine:\n  algorithm: lab_of_mine:Patient\n  env: lab_of_mine:world\n"
+        "  stop: {learner/boredom: 1}\n  config: {patience: 5}\n"
+    )
+    (experiment,) = load_experiments([file])
+    assert experiment.config.to_data()["patience"] == 5
+    (trial,) = experiment.trials()
+    assert type(trial).from_data(trial.to_data()) == trial
+
+
+def test_data_from_python_may_hold_tuples_and_configs(file: Path) -> None:
+    (given,) = [experiment for experiment in load(file).values() if experiment.name == "one"]
+    entry = {"algorithm": "ppo", "env": given.env, "stop": {"env_steps": 5}, "config": {"model": {"hiddens": (8, 8)}}}
+    (experiment,) = parse_experiments({"mine": entry}, ["config.gamma=0.5"])
+    assert (experiment.env, experiment.config.model.hiddens, experiment.config.gamma) == (given.env, (8, 8), 0.5)
+
+
+def test_mistakes_in_data_from_python_have_paths_and_no_lines() -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_experiments({"mine": {"algorithm": "ppo", "env": "CartPole-v1", "stop": {}, "config": {"lr": "fast"}}})
+    assert [str(problem) for problem in caught.value.problems] == [
+        "mine.stop: needs at least one metric; add for instance env_steps: 100_000",
+        "mine.config.lr: must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not 'fast'",
+    ]
+
+
+def test_every_shipped_config_is_valid() -> None:
+    configs = shipped_configs()
+    assert len(configs) >= 8
+    assert all(len(load_experiments([config])) >= 1 for config in configs)
+
+
+def test_the_shipped_config_of_an_algorithm_and_env_is_found() -> None:
+    experiment = shipped_experiment("ppo", "CartPole-v1", ["seeds=[3]"])
+    assert experiment.origin.endswith("configs/cartpole/ppo.yaml")
+    assert (experiment.env.id, experiment.algorithm, experiment.seeds) == ("CartPole-v1", "ppo", (3,))
+
+
+@pytest.mark.parametrize(("algorithm", "env"), [("PPO", "CartPole-v1"), ("Dqn", "CartPole-v1"), ("SAC", "Pendulum-v1")])
+def test_the_shipped_config_of_an_algorithm_is_found_in_any_case(algorithm: str, env: str) -> None:
+    assert shipped_experiment(algorithm, env) == shipped_experiment(algorithm.lower(), env)
+    assert shipped_experiment(algorithm, env).origin.endswith(".yaml")
+
+
+def test_without_a_shipped_config_there_are_the_defaults_and_it_is_said() -> None:
+    experiment = shipped_experiment("ppo", "MountainCar-v0")
+    assert experiment.name == "mountaincar-v0-ppo"
+    assert experiment.stop.bounds == {"env_steps": 100_000}
+    assert experiment.evaluation is not None
+    assert (experiment.evaluation.every, experiment.evaluation.episodes) == (10, 20)
+    assert experiment.origin == (
+        "no config for ppo on MountainCar-v0 comes with rlrun: taking the algorithm's defaults, with evaluations, "
+        "and 100,000 env steps unless `stop` is set"
+    )
+
+
+def test_evaluations_of_the_defaults_can_be_left_out() -> None:
+    assert shipped_experiment("ppo", "MountainCar-v0", ["evaluation=null"]).evaluation is None
+
+
+def test_a_short_spec_for_regression_runs_does_not_stand_for_its_env() -> None:
+    assert any(path.parent.name == "regression" for path in shipped_configs())
+    assert shipped_experiment("ppo", "rlrun.toys.known_optimum:NestedTuple").origin.startswith("no config for ppo on ")
+
+
+def test_a_wrong_algorithm_or_env_on_the_command_line_gets_the_nearest() -> None:
+    with pytest.raises(SpecError, match=r"unknown algorithm 'pppo'; did you mean 'ppo'\?"):
+        shipped_experiment("pppo", "CartPole-v1")
+    with pytest.raises(SpecError, match=r"there is no env 'CartPole'; did you mean 'CartPole-v1'\?"):
+        shipped_experiment("ppo", "CartPole")
+    with pytest.raises(EnvironmentUnusable, match=r"pip install 'gymnasium\[jax\]'"):
+        shipped_experiment("ppo", "phys2d/CartPole-v1")
+
+
+def test_loading_a_spec_imports_neither_torch_nor_ray() -> None:
+    code = (
+        "import sys\nfrom rlrun.experiments.spec.load import load_experiments, shipped_configs\n"
+        "from rlrun.experiments.spec.schema import json_schema\n"
+        "[e.trials() for e in load_experiments(shipped_configs())]\njson_schema()\n"
+        "sys.exit(str([name for name in ('torch', 'ray') if name in sys.modules]) if "
+        "{'torch', 'ray'} & sys.modules.keys() else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[4])
+
+
+def test_a_folder_means_its_own_yaml_files_sorted(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", "deeper/c.yaml", "notes.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{name[0]}: {{algorithm: ppo, env: CartPole-v1, stop: {{iteration: 1}}}}\n")
+    assert [experiment.name for experiment in load_experiments([tmp_path])] == ["a", "b"]
+
+
+def test_a_class_with_an_import_path_may_stand_in_data() -> None:
+    entry = {"algorithm": "ppo", "env": CartPoleEnv, "stop": {"env_steps": 1_000}}
+    (experiment,) = parse_experiments({"mine": entry})
+    assert experiment.env.id == "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
+
+
+def test_a_class_without_an_import_path_cannot_be_in_the_files_of_a_run() -> None:
+    class Own(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
+        pass
+
+    with pytest.raises(SpecError, match=r"^mine\.env\.id: .*Own has no import path, which the files of a run need"):
+        parse_experiments({"mine": {"algorithm": "ppo", "env": {"id": Own}, "stop": {"env_steps": 1_000}}})

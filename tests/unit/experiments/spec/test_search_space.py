@@ -1,0 +1,142 @@
+import math
+from typing import Any
+
+import pytest
+
+from rlrun.experiments.spec.expansion import draw
+from rlrun.experiments.spec.search_space import (
+    KINDS,
+    SearchSpace,
+    find_spaces,
+    is_search_space,
+    nearly_a_space,
+)
+
+SPACES: dict[str, list[Any]] = {
+    "grid_search": [1, 2, 3],
+    "choice": ["a", [1, 2], None],
+    "uniform": [0.9, 0.99],
+    "quniform": [0.1, 0.5, 0.1],
+    "loguniform": [1e-5, 1e-1],
+    "qloguniform": [0.25, 8, 0.25],
+    "randint": [1, 5],
+    "qrandint": [16, 64, 16],
+    "lograndint": [1, 1000],
+    "normal": [0.0, 2.0],
+}
+
+
+def space(name: str) -> SearchSpace:
+    return SearchSpace(KINDS[name], tuple(SPACES[name]))
+
+
+def draws(name: str, number: int = 400) -> list[Any]:
+    return [draw(space(name), ("x",), seed=0, index=index) for index in range(number)]
+
+
+def test_every_kind_is_tried_here() -> None:
+    assert set(SPACES) == set(KINDS)
+
+
+@pytest.mark.parametrize("name", [name for name in SPACES if name not in ("grid_search", "choice", "normal")])
+def test_draws_stay_within_the_ends(name: str) -> None:
+    low, high = SPACES[name][:2]
+    assert all(low <= value <= high for value in draws(name))
+
+
+def test_choice_draws_every_value_as_it_was_written() -> None:
+    found = draws("choice")
+    assert [value for value in SPACES["choice"] if value not in found] == []
+    assert all(value in SPACES["choice"] for value in found)
+
+
+def test_whole_kinds_draw_whole_numbers_and_randint_leaves_its_upper_end_out() -> None:
+    assert set(draws("randint")) == {1, 2, 3, 4}
+    assert set(draws("qrandint")) == {16, 32, 48, 64}
+    assert max(draws("lograndint")) < 1000
+    assert {type(value) for name in ("randint", "qrandint", "lograndint") for value in draws(name)} == {int}
+
+
+def test_quantized_kinds_draw_clean_multiples() -> None:
+    assert set(draws("quniform")) == {0.1, 0.2, 0.3, 0.4, 0.5}
+    assert all(float(value / 0.25).is_integer() for value in draws("qloguniform"))
+
+
+@pytest.mark.parametrize("name", ["loguniform", "lograndint"])
+def test_logarithmic_kinds_draw_every_decade_alike(name: str) -> None:
+    low, high = SPACES[name]
+    below = sum(value < math.sqrt(low * high) for value in draws(name))
+    assert 160 < below < 240  # 4 deviations around 200 of 400
+
+
+def test_normal_has_its_mean_and_deviation() -> None:
+    found = draws("normal")
+    mean = sum(found) / len(found)
+    assert abs(mean) < 4 * 2 / math.sqrt(len(found))
+    assert 1.7 < math.sqrt(sum((value - mean) ** 2 for value in found) / len(found)) < 2.3
+
+
+def test_a_search_space_is_a_mapping_with_one_known_key() -> None:
+    assert is_search_space({"uniform": [0, 1]})
+    assert not is_search_space({"uniform": [0, 1], "q": 1})
+    assert not is_search_space({"unifrm": [0, 1]})
+    assert not is_search_space(["uniform"])
+
+
+def test_spaces_are_found_at_any_depth_with_their_locations() -> None:
+    data = {"lr": [[0, {"grid_search": [1e-3, 1e-4]}], [100, 0]], "model": {"hiddens": {"choice": [[64], [32]]}}}
+    spaces, mistakes = find_spaces(data, ("config",))
+    assert mistakes == []
+    assert {location: found.to_data() for location, found in spaces.items()} == {
+        ("config", "lr", 0, 1): {"grid_search": [1e-3, 1e-4]},
+        ("config", "model", "hiddens"): {"choice": [[64], [32]]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "mistakes"),
+    [
+        ({"uniform": 3}, [(("uniform",), "must be a list (uniform: [low, high]), not 3")]),
+        ({"uniform": [True, 1]}, [(("uniform", 0), "low must be a finite number, not true")]),
+        ({"uniform": [0, math.inf]}, [(("uniform", 1), "high must be a finite number, not inf")]),
+        ({"randint": [1, 10**30]}, [(("randint", 1), f"high must be a whole number below 2**53, not {10**30}")]),
+        ({"quniform": [0, 1, 1e-300]}, [(("quniform", 2), "q (1e-300) is too small for 0 and 1")]),
+        ({"choice": []}, [(("choice",), "has no values (choice: [value, value, ...])")]),
+        ({"choice": [{"a": {"uniform": [0, 1]}}]}, [(("choice", 0), "a search space inside a search space")]),
+    ],
+)
+def test_a_mistake_in_a_space_is_told_at_its_place(data: dict[str, Any], mistakes: list[tuple[Any, str]]) -> None:
+    spaces, found = find_spaces(data)
+    assert spaces == {}
+    assert [(mistake.location, mistake.message) for mistake in found] == mistakes
+
+
+@pytest.mark.parametrize(
+    ("space", "inside", "outside"),
+    [
+        ({"choice": [1, "a", [1, 2]]}, [1, 1.0, "a", [1, 2]], [2, True, [2, 1], None]),
+        ({"uniform": [0, 1]}, [0, 0.5, 1], [-0.1, 1.1, True, "a", None, [[0, 0.5]]]),
+        ({"randint": [1, 5]}, [1, 4], [0, 6]),
+        ({"normal": [0, 1]}, [-100, 100.0], ["a", None]),
+    ],
+)
+def test_a_space_knows_what_lies_within_it(space: Any, inside: list[Any], outside: list[Any]) -> None:
+    made = find_spaces(space)[0][()]
+    assert all(made.holds(value) for value in inside)
+    assert not any(made.holds(value) for value in outside)
+
+
+def test_equal_values_of_a_choice_weigh_it() -> None:
+    assert find_spaces({"choice": [1, 1, 2]})[1] == []
+
+
+def test_one_and_true_are_different_points_of_a_grid() -> None:
+    assert find_spaces({"grid_search": [1, True]})[1] == []
+
+
+def test_a_misspelt_space_is_recognized_and_plain_words_pass_where_anything_goes() -> None:
+    assert nearly_a_space({"grid_serch": [1]}, free_form=True) == "; did you mean 'grid_search'?"
+    assert nearly_a_space({"choices": [1]}, free_form=False) == "; did you mean 'choice'?"
+    assert nearly_a_space({"choices": [1]}, free_form=True) == ""
+    assert nearly_a_space({"gravity": [1]}, free_form=False) == ""
+    assert nearly_a_space({"grid_serch": 1}, free_form=True) == ""

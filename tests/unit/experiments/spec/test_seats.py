@@ -1,0 +1,205 @@
+"""Entries with seats and a league: what is taken, what is refused at which line, and what varies in them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.messages.explain import Mistake
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.trust import spec_demands
+from rlrun.experiments.spec.experiment import Experiment, TrialSpec, judged_by
+from rlrun.experiments.spec.learning import check_learning
+from rlrun.experiments.spec.load import load_experiments, parse_experiments
+
+RANDOM = "rlrun.toys.scripted_players:RandomLegal"
+ENTRY: dict[str, Any] = {
+    "env": {"world": "rlrun.toys.board_games:TicTacToe"},
+    "policies": {"main": {"algorithm": "ppo"}},
+    "mapping": "rlrun.engine.league.sides:alternate",
+    "seats": {"opponent": {"plays_against": "main", "scripted": {RANDOM: 0.1}, "matchmaking": "uniform"}},
+    "league": {"snapshot_every": 5},
+    "stop": {"env_steps": 200},
+}
+SPEC = """\
+try:
+  env: {world: "rlrun.toys.board_games:TicTacToe"}
+  policies: {main: {algorithm: ppo}, fixed: {algorithm: ppo}}
+  train: [main]
+  mapping: {x: main, o: fixed}
+  stop: {env_steps: 200}
+"""
+SEAT = "seats: {opponent: {plays_against: main}}"
+
+
+def experiment(**changed: Any) -> Experiment:
+    (found,) = parse_experiments({"try": {**ENTRY, **changed}})
+    return found
+
+
+def told(lines: str, tmp_path: Path) -> list[str]:
+    path = tmp_path / "spec.yaml"
+    path.write_text(SPEC + "".join(f"  {line}\n" for line in lines.splitlines()))
+    with pytest.raises(SpecError) as caught:
+        load_experiments([path])
+    return [
+        f"{problem.line}:{problem.column}: {problem.path.removeprefix('try.')}: {problem.message}"
+        for problem in caught.value.problems
+    ]
+
+
+def test_seats_and_league_are_those_of_what_learns() -> None:
+    (trial,) = experiment().trials()
+    seat = SeatSettings(plays_against="main", scripted={RANDOM: 0.1}, matchmaking="uniform")
+    assert (trial.learns.seats, trial.learns.league) == ({"opponent": seat}, LeagueSettings(snapshot_every=5))
+    assert experiment(league=None).first_trial().league == LeagueSettings()
+
+
+def test_without_seats_there_is_no_league() -> None:
+    entry = {key: value for key, value in ENTRY.items() if key not in ("mapping", "seats", "league")}
+    (found,) = parse_experiments({"try": entry})
+    trial = found.first_trial()
+    assert (trial.seats, trial.league, trial.learns.league) == ({}, None, LeagueSettings())
+
+
+def test_a_trial_with_seats_is_the_same_after_a_round_trip() -> None:
+    (trial,) = experiment().trials()
+    data = json.loads(json.dumps(trial.to_data()))
+    assert TrialSpec.from_data(data) == trial == pickle.loads(pickle.dumps(trial))
+    assert Policies.from_data(data).to_data() == trial.learns.to_data()
+    assert trial.with_learning(trial.learns) == trial
+
+
+def test_an_experiment_with_seats_is_the_same_after_a_round_trip_through_its_entry() -> None:
+    found = experiment(league={"pool": {"grid_search": [2, 3]}})
+    (again,) = parse_experiments({"try": json.loads(json.dumps(found.to_data()))})
+    assert again.trials() == found.trials()
+    assert again.to_data() == found.to_data()
+
+
+def test_search_spaces_and_overrides_reach_seats_and_league(tmp_path: Path) -> None:
+    seat = {"plays_against": "main", "self_play_share": {"grid_search": [0.2, 0.4]}}
+    path = tmp_path / "spec.yaml"
+    path.write_text(json.dumps({"try": {**ENTRY, "seats": {"opponent": seat}}}))
+    overrides = ["seats.opponent.matchmaking=uniform", "league.pool={grid_search: [2, 3]}"]
+    (found,) = load_experiments([path], overrides)
+    trials = found.trials()
+    varied = [(trial.params["self_play_share"], trial.params["pool"]) for trial in trials]
+    assert varied == [(trial.seats["opponent"].self_play_share, trial.learns.league.pool) for trial in trials]
+    assert sorted(varied) == [(0.2, 2), (0.2, 3), (0.4, 2), (0.4, 3)]
+    assert {trial.seats["opponent"].matchmaking for trial in trials} == {"uniform"}
+
+
+def test_scripted_opponents_are_code_that_a_trial_asks_leave_for() -> None:
+    own = {"rlrun.toys.scripted_players:GreedyForager": 0.2, "minimax": 0.1, "minimax(depth=2)": 0.1}
+    seat = {"plays_against": "main", "scripted": own}
+    data = experiment(seats={"opponent": seat}).first_trial().to_data()
+    assert not [demand for demand in spec_demands(data) if "scripted" in demand]  # they come with rlrun
+    data["seats"]["opponent"]["scripted"] = {"my_lab.players:Greedy": 0.2, 'minimax(depth="a/b")': 0.2}
+    assert [demand for demand in spec_demands(data) if "scripted" in demand] == [
+        "seats.opponent.scripted my_lab.players:Greedy is code that would be run",
+        'seats.opponent.scripted minimax(depth="a/b") is code that would be run',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "messages"),
+    [
+        (
+            "seats: {main: {plays_against: main}}",
+            ["7:11: seats.main: 'main' is a policy and a seat: give the seat another name"],
+        ),
+        (
+            "seats: {s: {plays_against: mian, selves_of: [main, fixed]}}",
+            [
+                "7:30: seats.s.plays_against: must name a policy that learns: there is no 'mian'; did you mean 'main'?",
+                "7:54: seats.s.selves_of.1: must name a policy that learns: there is no 'fixed'; there are: main",
+            ],
+        ),
+        (
+            "seats: {s: {plays_against: {grid_search: [main, fixed]}}}",
+            [
+                "7:51: seats.s.plays_against.grid_search.1: must name a policy that learns: there is no 'fixed'"
+                "; there are: main"
+            ],
+        ),
+        (
+            "seats: {s: {self_play: 1}, t: 3}",
+            [
+                "7:11: seats.s.plays_against: is missing",
+                "7:15: seats.s.self_play: unknown key 'self_play'; did you mean 'self_play_share'?",
+                "7:33: seats.t: must be a mapping (key: value), not 3",
+            ],
+        ),
+        (
+            "seats: {s: {plays_against: main, scripted: {'x:Y': 0.8}}}",
+            ["7:14: seats.s: self_play_share and the shares of other opponents add up to 1.3, more than 1"],
+        ),
+        (
+            "seats: {s: {plays_against: main, scripted: {'rlrun.toys.scripted_players:RandomLega': 0.1}}}",
+            [
+                "7:47: seats.s.scripted.rlrun.toys.scripted_players:RandomLega: the scripted opponent "
+                "'rlrun.toys.scripted_players:RandomLega' does not exist: rlrun.toys.scripted_players has no "
+                "'RandomLega'; "
+                "did you mean 'RandomLegal'?"
+            ],
+        ),
+        ("seats: []", ["7:10: seats: must be a mapping of names to seats, each with plays_against, not []"]),
+        ("seats: {a.b: {}}", ["7:11: seats.a.b: the seat's name 'a.b' must be of letters, digits and _-"]),
+        (
+            "league: {pool: 3}",
+            ["7:3: league: a league is of seats: add for instance seats: {opponent: {plays_against: main}}"],
+        ),
+        (
+            f"{SEAT}\nleague: {{pol: 3, snapshot_every: 0}}",
+            [
+                "8:12: league.pol: unknown key 'pol'; did you mean 'pool'?",
+                "8:36: league.snapshot_every: must be a whole number > 0, not 0",
+            ],
+        ),
+        (
+            f"{SEAT}\nself_play_share: 0.3",
+            ["8:3: self_play_share: 'self_play_share' belongs under seats.opponent"],
+        ),
+    ],
+)
+def test_what_is_wrong_with_seats_is_told_at_its_line(lines: str, messages: list[str], tmp_path: Path) -> None:
+    assert told(lines, tmp_path) == messages
+
+
+def test_agents_may_be_a_seats_and_a_seat_does_not_learn() -> None:
+    assert experiment(mapping={"x": "main", "o": "opponent"}).num_trials == 1
+    (mistake,) = check_learning({**ENTRY, "train": ["main", "opponent"]}).mistakes
+    assert mistake.location == ("train", 1)
+
+
+def test_metrics_of_a_league_are_known_where_there_are_seats_even_wrong_ones() -> None:
+    assert experiment(checkpoint={"best": "league/elo_main"}).checkpoint.best == "league/elo_main"
+    with pytest.raises(SpecError) as caught:
+        experiment(checkpoint={"best": "league/elo_main"}, seats={"opponent": {"plays_against": "mian"}})
+    assert [problem.path for problem in caught.value.problems] == ["try.seats.opponent.plays_against"]
+
+
+def test_in_a_league_the_best_is_by_rating_and_against_an_opponent_by_games_not_lost() -> None:
+    assert experiment().checkpoint.best == "league/elo_main"
+    assert experiment(evaluation={}).checkpoint.best == "league/elo_main"
+    evaluation = {"against": "random"}
+    assert experiment(evaluation=evaluation).checkpoint.best == "evaluation/against/unbeaten_rate"
+
+
+def test_seats_and_a_league_are_for_policies() -> None:
+    alone = {"algorithm": "ppo", "env": ENTRY["env"], "seats": ENTRY["seats"], "league": {}}
+    assert check_learning(alone).mistakes == [
+        Mistake((key,), f"'{key}' is for several policies: add policies, or leave it out", True)
+        for key in ("seats", "league")
+    ]
+
+
+def test_what_names_no_policies_is_judged_by_the_return() -> None:
+    assert judged_by({"train": 5, "policies": 7, "seats": 3}) == "episode_return_mean"

@@ -1,0 +1,34 @@
+"""Single settings of trials by their paths, those of policies too."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlrun.engine.messages.errors import SpecError
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.spec.settings import settings_of, with_settings
+
+LR = "policies.a.config.lr"
+(FOUND,) = parse_experiments(
+    {
+        "try": {
+            "env": {"world": "rlrun.toys.cartpoles:CartPoles"},
+            "policies": {"a": {"algorithm": "ppo", "config": {"lr": {"grid_search": [0.1, 0.2]}}}},
+            "config": {"num_envs_per_worker": 2},
+            "stop": {"env_steps": 9},
+        }
+    }
+)
+
+
+def test_a_setting_of_a_policy_is_read_and_changed_with_the_trials_params() -> None:
+    first, _ = FOUND.trials()
+    changed = with_settings(first, {LR: 0.5, "num_envs_per_worker": 4})
+    assert settings_of(first, (LR, "num_envs_per_worker")) == {LR: 0.1, "num_envs_per_worker": 2}
+    assert (changed.policies["a"].config.lr, changed.config.num_envs_per_worker) == (0.5, 4)
+    assert changed.params == {"lr": 0.5, "num_envs_per_worker": 4}
+
+
+def test_a_value_that_a_policy_does_not_take_is_refused_with_its_path() -> None:
+    with pytest.raises(SpecError, match=r"policies\.a\.config\.lr: must be a number >= 0"):
+        with_settings(FOUND.first_trial(), {LR: -1})

@@ -1,0 +1,144 @@
+"""Settings that one algorithm has and another refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.settings.registry import algorithm_class, algorithm_names
+from rlrun.experiments.spec.load import load_experiments, parse_experiments
+
+OFF_POLICY = ("apex", "apex_ddpg", "ddpg", "dqn", "dreamer", "gorila", "mbpo", "qtopt", "r2d2", "r2d3", "sac", "td3")
+GRADIENT_WORKERS = ("a3c", "async_dqn", "gorila")
+
+REFUSED = [
+    *(
+        (name, "num_learners: 2", "minibatches from a replay buffer are learned from in one process")
+        for name in OFF_POLICY
+    ),
+    *(
+        (name, "microbatch_size: 8", "a minibatch from a replay buffer is learned from as a whole")
+        for name in OFF_POLICY
+    ),
+    *((name, "num_gpus: 1", "gradients are computed on the workers' CPUs") for name in GRADIENT_WORKERS),
+    ("a3c", "num_parameter_servers: 1", "gradients are computed on the workers' CPUs"),
+    ("async_dqn", "normalize_observations: true", "workers learn from observations as they came"),
+    ("async_dqn", "train_batch_size: 8", "every fragment makes a gradient; rollout_fragment_length is its length"),
+    ("gorila", "noisy: true", "gradients of the workers are without noise on parameters"),
+    ("ddppo", "num_learners: 2", "the workers learn, on CPUs"),
+    ("ddppo", "asynchronous: true", "the workers learn in step"),
+    ("impala", "seq_len: 8", "gradients flow back through whole fragments: set rollout_fragment_length"),
+    ("ddppo", "max_worker_restarts: 3", "the others cannot continue without a worker that died"),
+]
+POPULATION = "  num_samples: 2\n  scheduler: {pbt: {interval_env_steps: 1e4, mutations: {%s: {choice: [1, 2]}}}}\n"
+WITHOUT_NETWORK = {"linucb", "lints", "q_learning", "random", "value_iteration"}
+"""What has no network, and so no settings of one."""
+
+
+def problems(algorithm: str, config: str, further: str = "", overrides: tuple[str, ...] = ()) -> list[str]:
+    file = Path("spec.yaml")
+    entry = f"algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 1e5}}\n  config: {{{config}}}\n"
+    file.write_text(f"try:\n  {entry}{further}")
+    with pytest.raises(SpecError) as caught:
+        load_experiments([file], overrides)
+    return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(("algorithm", "setting", "reason"), REFUSED)
+def test_a_setting_that_could_have_one_value_is_refused_with_the_reason(
+    algorithm: str, setting: str, reason: str
+) -> None:
+    name = setting.partition(":")[0]
+    assert problems(algorithm, setting) == [
+        f"spec.yaml:5:12: try.config.{name}: '{name}' cannot be set in {algorithm}: {reason}"
+    ]
+    assert name not in algorithm_class(algorithm).Config.model_fields
+
+
+def test_a_refused_setting_of_a_section_and_of_a_population_is_told_with_the_reason_too() -> None:
+    reason = "'prioritized' cannot be set in gorila: gradients of the workers come without priorities"
+    assert problems("gorila", "replay: {prioritized: true}") == [
+        f"spec.yaml:5:21: try.config.replay.prioritized: {reason}"
+    ]
+    assert problems("gorila", "", POPULATION % "replay.prioritized") == [
+        f"spec.yaml:7:58: try.scheduler.pbt.mutations.replay.prioritized: {reason}"
+    ]
+    assert problems("a3c", "", POPULATION % "num_gpus") == [
+        "spec.yaml:7:58: try.scheduler.pbt.mutations.num_gpus: 'num_gpus' cannot be set in a3c: gradients are computed "
+        "on the workers' CPUs"
+    ]
+
+
+@pytest.mark.parametrize("algorithm", sorted({*OFF_POLICY, "async_dqn"} - {"dreamer"}))
+def test_a_network_refuses_what_it_has_no_use_for(algorithm: str) -> None:
+    assert problems(algorithm, "model: {shared_value: true}") == [
+        f"spec.yaml:5:20: try.config.model.shared_value: 'shared_value' cannot be set in {algorithm}: there is no "
+        "value network"
+    ]
+    if algorithm not in ("sac", "mbpo"):
+        assert problems(algorithm, "model: {use_sde: true}") == [
+            f"spec.yaml:5:20: try.config.model.use_sde: 'use_sde' cannot be set in {algorithm}: no action is drawn "
+            "from a normal distribution"
+        ]
+
+
+RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg", "td3", "r2d2", "r2d3"} | {
+    "redq",
+    "tqc",
+    "mappo",
+    "vdn",
+    "qmix",
+    "es",
+    "ars",
+    "cmaes",
+    "cem",
+    "bc",
+    "gail",
+    "npg",
+    "ppg",
+    "trpo",
+    "distill",
+    "archer",
+    "dpo",
+    "filtered_bc",
+    "reward_model",
+    "rlhf",
+}
+
+
+@pytest.mark.parametrize("algorithm", sorted({*algorithm_names()} - RECURRENT - WITHOUT_NETWORK - {"dreamer"}))
+@pytest.mark.parametrize("setting", ["core: lstm", "core_width: 8", "gtrxl: {layers: 2}"])
+def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setting: str) -> None:
+    name = setting.partition(":")[0]
+    assert problems(algorithm, f"model: {{{setting}}}") == [
+        f"spec.yaml:5:20: try.config.model.{name}: '{name}' cannot be set in {algorithm}: on-policy algorithms, sac, "
+        "redq, tqc, ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent networks"
+    ]
+
+
+NOT_USED = {("gamma", 1.0), ("gamma", 0.0), ("precision", "float32"), ("lr", 1.0)} | {
+    ("num_envs_per_worker", 1),
+    ("num_cpus_per_worker", 1.0),
+}
+"""What algorithms without gradients, or without envs, leave as it does nothing."""
+
+
+@pytest.mark.parametrize("algorithm", algorithm_names())
+def test_what_is_refused_has_the_value_that_makes_sense(algorithm: str) -> None:
+    config = algorithm_class(algorithm).Config()
+    for name in (set(config.refused) & set(AlgorithmConfig.model_fields)) - {"model"}:
+        assert getattr(config, name) in (0, None, False) or (name, getattr(config, name)) in NOT_USED
+    assert config.needs_ray is False
+
+
+def test_a_population_may_change_the_size_of_minibatches() -> None:
+    pbt = {"interval_env_steps": 1e4, "mutations": {"minibatch_size": {"choice": [16, 32]}}}
+    entry = {"algorithm": "dqn", "env": "CartPole-v1", "stop": {"env_steps": 1e5}, "num_samples": 3}
+    (experiment,) = parse_experiments({"try": {**entry, "scheduler": {"pbt": pbt}}})
+    assert {trial.config.to_data()["minibatch_size"] for trial in experiment.trials()} <= {16, 32}

@@ -1,0 +1,13 @@
+"""What displays call an entry's algorithms and env."""
+
+from rlrun.experiments.spec.titles import algorithm_title, env_title
+
+
+def test_damaged_entries_have_titles_too() -> None:
+    assert (algorithm_title({}), algorithm_title({"policies": {"a": 3}}), env_title(None)) == ("?", "", "?")
+
+
+def test_a_search_over_envs_is_shown_as_it_is() -> None:
+    assert env_title({"world": "a:b"}) == "a:b"
+    assert env_title({"external": {"port": 9900}}) == "external"
+    assert env_title(["x"]) == "['x']"

@@ -1,0 +1,144 @@
+"""A trial stops at a plateau of a metric, and counts on exactly after a resume."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.assemble.description import Description
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.plateau import Plateau
+from rlrun.experiments.trial.results import read_results
+from rlrun.experiments.trial.trial_directory import TrialDirectory
+from rlrun.experiments.trial.trial_loop import TrialLoop
+
+MakeTrial = Callable[..., TrialSpec]
+RETURN, SCORE = "episode_return_mean", "evaluation/episode_return_mean"
+
+
+def stops_after(plateau: Plateau, metric: str, values: Sequence[float | None], **more: Any) -> int | None:
+    """Number of values after which the plateau is reached."""
+    for number, value in enumerate(values, 1):
+        plateau.note({metric: value, **more})
+        if plateau.reason:
+            return number
+    return None
+
+
+@pytest.mark.parametrize(
+    ("settings", "values", "after"),
+    [
+        ({"patience": 2}, [1.0, 2.0, 2.0, 1.5, 9.0], 4),
+        ({"patience": 2}, [1.0, 0.5, 1.1, 0.5, 1.2, 0.5], None),
+        ({"patience": 2, "min_delta": 0.5}, [1.0, 1.4, 1.5, 9.0], 3),  # 1.5 is no more than 0.5 above
+        ({"patience": 1}, [None, None, -3.0, None, -3.0], 5),
+        ({"patience": 3}, [0.0, -1.0, -2.0, -0.5], 4),
+    ],
+)
+def test_a_plateau_is_reached_after_so_many_values_without_growth(
+    small_trial: MakeTrial, settings: dict[str, Any], values: list[float | None], after: int | None
+) -> None:
+    trial = small_trial(stop={"plateau": {"metric": RETURN, **settings}})
+    assert stops_after(Plateau(trial), RETURN, values) == after
+
+
+def test_a_plateau_of_a_loss_waits_for_it_to_fall_and_ignores_what_is_no_number(small_trial: MakeTrial) -> None:
+    falling = [math.nan, 5.0, 4.0, 3.0, math.inf, 2.0, 2.0, 2.5, 1.0]
+    stop = {"plateau": {"metric": "learner/value_loss", "patience": 2}}
+    plateau = Plateau(small_trial(stop=stop))
+    assert stops_after(plateau, "learner/value_loss", falling) == 8
+    assert plateau.reason == "plateau: learner/value_loss was 2 and has not fallen in 2 results"
+    as_told = Plateau(small_trial(stop={"plateau": {**stop["plateau"], "mode": "max"}}))
+    assert stops_after(as_told, "learner/value_loss", falling) == 4  # 5 was the largest
+    near = Plateau(small_trial(stop={"plateau": {**stop["plateau"], "min_delta": 1.0}}))
+    assert stops_after(near, "learner/value_loss", [5.0, 4.0, 4.1]) == 3  # 4 is no more than 1 below 5
+
+
+def test_an_error_declares_that_lower_is_better_and_a_return_that_higher_is() -> None:
+    modes = {
+        metric.name: metric.mode
+        for algorithm in ("ppo", "dqn", "dreamer", "alphazero", "cql")
+        for metric in Description(EnvConfig(id="CartPole-v1"), Policies.alone(algorithm_class(algorithm)())).metrics()
+    }
+    errors = {name for name in modes if name.endswith(("value_loss", "_error")) or name == "learner/loss"}
+    assert errors >= {"learner/value_loss", "learner/td_error", "learner/world_model/reward_error"}
+    assert {modes[name] for name in errors} == {"min"}
+    assert {mode for name, mode in modes.items() if "episode_return_" in name or name.endswith("variance")} == {"max"}
+    assert {modes[name] for name in ("learner/entropy", "learner/q_mean", "time_total_s", "info/<name>")} == {None}
+
+
+def test_patience_counts_evaluations_where_there_are_any(small_trial: MakeTrial) -> None:
+    stop = {"plateau": {"metric": RETURN, "patience": 2}}
+    plateau = Plateau(small_trial(stop=stop, evaluation={"every": 2, "episodes": 1}))
+    assert stops_after(plateau, RETURN, [5.0] * 9, **{SCORE: None}) is None
+    assert stops_after(plateau, RETURN, [5.0] * 9, **{SCORE: 1.0}) == 3
+    assert plateau.reason == "plateau: episode_return_mean was 5 and has not grown in 2 evaluations"
+
+
+def test_a_trial_without_a_plateau_counts_nothing(small_trial: MakeTrial) -> None:
+    assert stops_after(Plateau(small_trial()), RETURN, [0.0] * 100) is None
+
+
+def test_a_trial_stops_at_its_plateau_and_where_it_would_have_without_an_interruption(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
+    stop = {"plateau": {"metric": RETURN, "patience": 4, "min_delta": 1e6}, "iteration": 50}
+    trial = small_trial(stop=stop)
+    with TrialLoop(trial, tmp_path / "whole") as loop:
+        while not loop.done:
+            loop.step()
+    rows = read_results(tmp_path / "whole")
+    first = next(number for number, row in enumerate(rows) if row[RETURN] is not None)
+    assert len(rows) == first + 1 + 4  # the first value, and four that are no million above it
+    loop = TrialLoop(trial, tmp_path / "t")
+    for _ in range(3):  # the newest checkpoint is that of iteration 2
+        loop.step()
+    loop.close()
+    with TrialLoop(trial, tmp_path / "t", resume=True) as loop:
+        while not loop.done:
+            loop.step()
+    records = [TrialDirectory(tmp_path / name).read_record() for name in ("whole", "t")]
+    assert records[0] is not None
+    assert records[1] is not None
+    assert records[0].stop_reason == records[1].stop_reason
+    assert records[1].stop_reason.startswith("plateau: episode_return_mean was ")
+    assert records[0].iteration == records[1].iteration == len(rows)
+
+
+ENTRY = {"algorithm": "ppo", "env": "CartPole-v1"}
+
+
+def test_a_plateau_is_part_of_the_resolved_spec_and_of_each_trial() -> None:
+    stop = {"env_steps": 1000.0, "plateau": {"metric": RETURN, "mode": None, "patience": 4, "min_delta": 0.0}}
+    (experiment,) = parse_experiments({"a": {**ENTRY, "stop": stop, "seeds": 2}})
+    assert experiment.to_data()["stop"] == stop
+    assert [TrialSpec.from_data(trial.to_data()).stop for trial in experiment.trials()] == [experiment.stop] * 2
+    (plain,) = parse_experiments({"a": {**ENTRY, "stop": {"env_steps": 1000}}})
+    assert plain.to_data()["stop"] == {"env_steps": 1000.0}
+
+
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [
+        ({"plateau": {"metric": "episode_reward_mean"}}, "stop.plateau.metric: .* did you mean 'episode_return_mean'"),
+        ({"plateau": {"metric": SCORE}}, "stop.plateau.metric: .*is reported only with an evaluation"),
+        ({"plateau": {}}, "stop.plateau.metric: is missing"),
+        ({"plateau": {"metric": RETURN, "patients": 3}}, "stop.plateau.patients: .*did you mean 'patience'"),
+        ({"plateau": {"metric": RETURN, "mode": "maximum"}}, "stop.plateau.mode: .*max.*min"),
+        ({"plateau": {"metric": "learner/entropy"}}, "stop.plateau: higher values of .* add mode: max or min"),
+        ({"platau": 3}, "no metric 'platau' is reported; did you mean 'plateau'"),
+        ({"plateau": None}, "stop: needs at least one metric"),
+    ],
+)
+def test_a_wrong_plateau_is_explained(stop: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        parse_experiments({"a": {**ENTRY, "stop": stop}})

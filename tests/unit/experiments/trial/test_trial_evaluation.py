@@ -1,0 +1,138 @@
+"""What evaluations of a trial tell: games against an opponent, by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.engine.messages.errors import SpecError
+from rlrun.engine.trust import spec_demands
+from rlrun.experiments.spec.experiment import AGAINST_METRICS
+from rlrun.experiments.spec.load import load_experiments, parse_experiments
+from rlrun.experiments.trial.trial_evaluation import evaluated
+from rlrun.experiments.trial.trial_training import training_of
+
+PERFECT = "rlrun.toys.board_players:Minimax"
+SMALL = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [4]}, "compile": False}
+ALONE: dict[str, Any] = {
+    "env": {"world": "rlrun.toys.board_games:TicTacToe"},
+    "algorithm": "ppo",
+    "config": {**SMALL, "min_env_steps_per_iteration": 0},
+    "stop": {"env_steps": 64},
+    "evaluation": {"every": 2, "episodes": 6, "against": PERFECT},
+}
+ONE_SIDE = {
+    **{key: value for key, value in ALONE.items() if key not in ("algorithm", "config")},
+    "policies": {"main": {"algorithm": "ppo", "config": SMALL}, "still": {"algorithm": "ppo", "config": SMALL}},
+    "train": ["main"],
+    "mapping": {"o": "main", "*": "still"},
+}
+NAMES = {metric.name for metric in AGAINST_METRICS}
+
+
+def results(entry: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
+    """Returns what evaluations tell behind one iteration."""
+    (experiment,) = parse_experiments({"try": entry})
+    trial = experiment.first_trial()
+    with training_of(trial) as training:
+        training.step()
+        found = evaluated(training, trial, is_last=is_last)
+    return {name: value for name, value in found.items() if "against" in name}
+
+
+def test_wins_draws_and_losses_are_told_of_each_side_and_of_both() -> None:
+    found = results(ALONE, is_last=True)
+    assert found.keys() == NAMES
+    for side in ("", "first/", "second/"):
+        win, draw, loss, unbeaten = (
+            found[f"evaluation/against/{side}{rate}_rate"] for rate in ("win", "draw", "loss", "unbeaten")
+        )
+        assert win == 0.0  # nobody beats a perfect player
+        assert draw + loss == pytest.approx(1.0)
+        assert unbeaten == draw
+    halves = [found[f"evaluation/against/{side}/loss_rate"] for side in ("first", "second")]
+    assert found["evaluation/against/loss_rate"] == pytest.approx(sum(halves) / 2)
+
+
+def test_an_iteration_without_an_evaluation_has_the_same_names_and_no_values() -> None:
+    assert results(ALONE, is_last=False) == dict.fromkeys(NAMES)
+
+
+def test_a_side_that_no_policy_learns_is_told_nothing_of() -> None:
+    found = results(ONE_SIDE, is_last=True)
+    told = {name for name, value in found.items() if value is not None}
+    assert told == {name for name in NAMES if "/first/" not in name}
+    assert found["evaluation/against/loss_rate"] == found["evaluation/against/second/loss_rate"]
+
+
+def test_games_against_an_opponent_can_be_stopped_by_compared_and_expected() -> None:
+    names = sorted(NAMES)
+    named = {
+        "stop": {"env_steps": 64, names[0]: 0.9},
+        "checkpoint": {"best": names[1]},
+        "expect": {names[2]: 0.5, "last_evaluations": 2},
+    }
+    (experiment,) = parse_experiments({"try": {**ALONE, **named}})
+    assert experiment.stop.bounds.keys() == {"env_steps", names[0]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"evaluation": {"against": "rlrun.toys.scripted_players:Nobody"}}, "evaluation.against: .*has no 'Nobody'"),
+        ({"env": "CartPole-v1"}, "evaluation.against: is for worlds of many agents"),
+        (
+            {"evaluation": {"every": 5}, "stop": {"evaluation/against/win_rate": 0.9}},
+            "'evaluation/against/win_rate' is reported only with an opponent: add against",
+        ),
+    ],
+)
+def test_an_opponent_that_cannot_be_is_told_at_its_line(changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(SpecError, match=told):
+        parse_experiments({"try": {**ALONE, **changed}})
+
+
+def test_an_opponent_of_evaluations_is_code_that_a_trial_asks_leave_for() -> None:
+    (experiment,) = parse_experiments({"try": ALONE})
+    data = experiment.first_trial().to_data()
+    assert not [demand for demand in spec_demands(data) if "against" in demand]  # it comes with rlrun
+    data["evaluation"]["against"] = "my_lab.players:Greedy"
+    assert "evaluation.against my_lab.players:Greedy is code that would be run" in spec_demands(data)
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe_ppo", "tic_tac_toe_league_ppo"])
+def test_tic_tac_toes_specs_expect_wins_and_hardly_a_loss_as_x(name: str) -> None:
+    (experiment,) = load_experiments([Path("configs/worlds") / f"{name}.yaml"])
+    assert experiment.expect is not None
+    least = {"evaluation/against/first/win_rate": 0.85, "evaluation/against/first/unbeaten_rate": 0.95}
+    assert experiment.expect.metrics == least
+
+
+ICE: dict[str, Any] = {
+    "env": "FrozenLake-v1",
+    "algorithm": "q_learning",
+    "config": {"min_env_steps_per_iteration": 10},
+    "stop": {"env_steps": 64},
+    "evaluation": {"every": 2, "episodes": 2, "oracle": True},
+}
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_gaps_to_exact_values_are_told_where_they_are_asked_for(is_last: bool) -> None:
+    (experiment,) = parse_experiments({"try": ICE})
+    trial = experiment.first_trial()
+    with training_of(trial) as training:
+        training.step()
+        found = evaluated(training, trial, is_last=is_last)
+    gaps = {name: value for name, value in found.items() if "oracle" in name}
+    assert gaps.keys() == {"evaluation/oracle/value_gap", "evaluation/oracle/policy_gap"}
+    assert all((value is not None and value > 0) == is_last for value in gaps.values())
+
+
+def test_exact_values_are_refused_where_the_env_has_none_before_anything_starts() -> None:
+    with pytest.raises(SpecError, match="need Discrete observations and actions"):
+        parse_experiments({"try": {**ICE, "env": "CartPole-v1"}})
+    with pytest.raises(SpecError, match="add oracle: true to evaluation"):
+        parse_experiments({"try": {**ICE, "evaluation": {}, "stop": {"evaluation/oracle/policy_gap": 1.0}}})

@@ -1,0 +1,143 @@
+"""Loggers get everything in order, and never hold up or end what they listen to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlrun.engine.messages.errors import UsageError
+from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.spec.loggers import LoggersConfig
+from rlrun.experiments.trial import trial_loggers
+from rlrun.experiments.trial.loggers import trial_logger
+from rlrun.experiments.trial.loggers.trial_logger import demand_loggers, loggers_of
+from rlrun.experiments.trial.trial_directory import TrialStatus
+from rlrun.experiments.trial.trial_loggers import TrialLoggers
+
+
+class Notebook:
+    """Writes down what it is told; fails or waits where a test wants it to."""
+
+    def __init__(self, fails_at: str = "", waits_at: str = "", waits_for: threading.Event | None = None) -> None:
+        self.told: list[Any] = []
+        self._fails_at = fails_at
+        self._waits_at = waits_at
+        self._waits_for = waits_for
+
+    def start(self, trial: TrialSpec, directory: Path, known_as: str | None) -> str:
+        self._note("start", (trial.name, known_as))
+        return known_as or "page 7"
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        self._note("log", row["iteration"])
+
+    def finish(self, status: TrialStatus) -> None:
+        self._note("finish", status)
+
+    def _note(self, kind: str, what: Any) -> None:
+        if kind == self._fails_at:
+            raise ConnectionError(f"the network is down\nat {kind}")
+        if self._waits_for is not None and kind == self._waits_at:
+            self._waits_for.wait(600)
+        self.told.append(what)
+
+
+def test_a_logger_hears_the_start_each_result_and_the_end_in_order(
+    small_trial: Callable[..., TrialSpec], tmp_path: Path
+) -> None:
+    notebook = Notebook()
+    loggers = TrialLoggers({"notebook": lambda: notebook}, small_trial(), tmp_path, pytest.fail)
+    for iteration in range(1, 101):
+        loggers.log({"iteration": iteration})
+    loggers.finish("TERMINATED")
+    loggers.finish("TERMINATED")
+    assert notebook.told == [("000-seed=0", None), *range(1, 101), "TERMINATED"]
+
+
+def test_a_trial_that_goes_on_is_known_by_the_id_it_had(small_trial: Callable[..., TrialSpec], tmp_path: Path) -> None:
+    notebook = Notebook()
+    for status in ("INTERRUPTED", "TERMINATED"):
+        TrialLoggers({"notebook": lambda: notebook}, small_trial(), tmp_path, pytest.fail).finish(status)
+    assert notebook.told == [("000-seed=0", None), "INTERRUPTED", ("000-seed=0", "page 7"), "TERMINATED"]
+    assert (tmp_path / "notebook_id.txt").read_text() == "page 7\n"
+
+
+@pytest.mark.parametrize("kind", ["make", "start", "log", "finish"])
+def test_a_logger_that_fails_is_told_of_once_and_keeps_nobody_else_from_logging(
+    small_trial: Callable[..., TrialSpec], tmp_path: Path, kind: str
+) -> None:
+    notebook, broken = Notebook(), Notebook(fails_at=kind)
+
+    def make() -> Notebook:
+        if kind == "make":
+            raise ConnectionError("the network is down\nat make")
+        return broken
+
+    announced: list[str] = []
+    loggers = TrialLoggers({"cloud": make, "notebook": lambda: notebook}, small_trial(), tmp_path, announced.append)
+    for iteration in range(1, 4):
+        loggers.log({"iteration": iteration})
+    loggers.finish("TERMINATED")
+    assert announced == [f"cloud failed, and training continues without it: the network is down at {kind}"]
+    assert notebook.told == [("000-seed=0", None), 1, 2, 3, "TERMINATED"]
+
+
+def test_a_logger_that_does_not_answer_neither_holds_up_results_nor_the_end(
+    small_trial: Callable[..., TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_loggers, "MAX_WAITING_ROWS", 5)
+    monkeypatch.setattr(trial_loggers, "START_TIMEOUT_S", 0.05)
+    answer = threading.Event()
+    notebook = Notebook(waits_at="start", waits_for=answer)
+    announced: list[str] = []
+    loggers = TrialLoggers(
+        {"cloud": lambda: notebook}, small_trial(), tmp_path, announced.append, delivery_timeout_s=0.05
+    )
+    for iteration in range(1, 11):
+        loggers.log({"iteration": iteration})
+    loggers.finish("TERMINATED")
+    assert announced == ["cloud answers too slowly: some results are not sent to it"]
+    assert notebook.told == []
+    answer.set()
+
+
+@pytest.mark.parametrize(
+    ("waits_at", "told"),
+    [
+        ("start", "cloud cannot be reached: results may be missing there"),
+        ("log", "cloud has not taken everything within 0 s: results may be missing there"),
+    ],
+)
+def test_an_end_without_an_answer_is_told_of(
+    small_trial: Callable[..., TrialSpec],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    waits_at: str,
+    told: str,
+) -> None:
+    monkeypatch.setattr(trial_loggers, "START_TIMEOUT_S", 0.05 if waits_at == "start" else 600)
+    answer = threading.Event()
+    announced: list[str] = []
+    notebook = Notebook(waits_at=waits_at, waits_for=answer)
+    loggers = TrialLoggers({"cloud": lambda: notebook}, small_trial(), tmp_path, announced.append, delivery_timeout_s=0)
+    loggers.log({"iteration": 1})
+    loggers.finish("TERMINATED")
+    assert announced == [told]
+    answer.set()
+
+
+def test_a_missing_package_is_told_of_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_logger, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"^logger wandb needs the package wandb: pip install 'rlrun\[wandb\]'$"):
+        demand_loggers(LoggersConfig.parse(["wandb"]))
+    demand_loggers(LoggersConfig())
+
+
+def test_each_service_that_a_spec_can_name_has_a_logger() -> None:
+    config = LoggersConfig.parse(["wandb", "mlflow"])
+    assert list(loggers_of(config)) == ["wandb", "mlflow"]
+    assert [type(make()).__name__ for make in loggers_of(config).values()] == ["WandbLogger", "MlflowLogger"]

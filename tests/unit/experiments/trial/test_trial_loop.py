@@ -1,0 +1,517 @@
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlrun.engine.checkpoint.format import read_checkpoint
+from rlrun.engine.learner.executors.numpy_kernels import KERNELS
+from rlrun.engine.messages.errors import CheckpointError, TrainingFailed, UsageError
+from rlrun.engine.rollout import endless_episodes
+from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.trial.exploit import Exploit
+from rlrun.experiments.trial.results import read_results
+from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
+from rlrun.experiments.trial.trial_loop import TrialLoop
+
+MakeTrial = Callable[..., TrialSpec]
+Curve = Callable[[Path], list[dict[str, Any]]]
+
+
+def run(loop: TrialLoop, until: int | None = None) -> None:
+    """Runs a loop to its stop or to an iteration."""
+    while not loop.done and (until is None or loop.training.iteration < until):
+        loop.step()
+
+
+def record(directory: Path) -> TrialRecord:
+    found = TrialDirectory(directory).read_record()
+    assert found is not None
+    return found
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in (directory / "checkpoints").iterdir())
+
+
+def test_what_the_user_was_told_stands_in_the_record(
+    tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(KERNELS, torch.ops.aten.mm.default)
+    told: list[str] = []
+    trial = small_trial(stop={"env_steps": 300}, config={"compile": "auto"})
+    with TrialLoop(trial, tmp_path / "t", announce=told.append) as loop:
+        run(loop)
+        loop._note("the disk is slow")
+        loop.save()
+    (remark, note) = record(tmp_path / "t").notes
+    assert "no kernel for aten.mm.default" in remark  # which asks nothing of the user
+    assert told == [note] == ["the disk is slow"]
+
+
+def test_half_of_a_run_without_the_end_of_an_episode_is_told_of(
+    tmp_path: Path, small_trial: MakeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endless_episodes, "FEW_STEPS", 10)
+    told: list[str] = []
+    env = {"id": "rlrun.toys.known_optimum:ConstantReward", "kwargs": {"episode_len": 10**9}}
+    trial = small_trial(env=env, stop={"iteration": 6, "env_steps": 1_000})
+    with TrialLoop(trial, tmp_path / "t", announce=told.append) as loop:
+        run(loop, until=2)
+        assert told == []
+        run(loop)
+        (steps,) = [row["env_steps"] for row in read_results(tmp_path / "t") if row["iteration"] == 3]
+    assert [text.partition(",")[0] for text in told] == [f"no episode has ended in {steps} env steps"]
+    assert record(tmp_path / "t").notes == told
+
+
+def test_a_trial_runs_to_its_stop_and_leaves_its_files(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(stop={"env_steps": 300})
+    with TrialLoop(trial, tmp_path / "t") as loop:
+        assert record(tmp_path / "t").status == "RUNNING"
+        run(loop)
+        last = loop.last_result
+    assert loop.stop_reason == f"env_steps {last['env_steps']} >= 300"
+    found = record(tmp_path / "t")
+    assert (found.status, found.stop_reason, found.pid, found.error) == ("TERMINATED", loop.stop_reason, None, "")
+    assert (found.iteration, found.env_steps) == (last["iteration"], last["env_steps"])
+    assert found.exact_resume is None
+    rows = read_results(tmp_path / "t")
+    assert [row["iteration"] for row in rows] == list(range(1, last["iteration"] + 1))
+    assert rows[-1] == last
+    assert TrialSpec.from_data(TrialDirectory(tmp_path / "t").read_spec()) == trial.replace(update_executor="eager")
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == [
+        ".lock",
+        "checkpoints",
+        "events.out.tfevents.0000000000.rlrun",
+        "progress.csv",
+        "result.json",
+        "spec.yaml",
+        "trial.json",
+    ]
+
+
+def test_how_observations_enter_the_network_is_on_record_from_the_start(tmp_path: Path, small_trial: MakeTrial) -> None:
+    with TrialLoop(small_trial(config={"model": {}, "normalize_observations": True}), tmp_path):
+        assert record(tmp_path).network == [
+            "model: hiddens [64, 64], shared_value False",
+            "observations: vector of 4, normalised by running moments",
+        ]
+
+
+def test_a_step_beyond_the_stop_is_a_mistake_of_the_caller(tmp_path: Path, small_trial: MakeTrial) -> None:
+    with TrialLoop(small_trial(stop={"iteration": 1}), tmp_path) as loop:
+        loop.step()
+        with pytest.raises(RuntimeError, match="the trial is done: iteration 1 >= 1"):
+            loop.step()
+
+
+def test_checkpoints_are_written_every_so_often_and_at_the_end(tmp_path: Path, small_trial: MakeTrial) -> None:
+    with TrialLoop(small_trial(stop={"iteration": 5}), tmp_path) as loop:
+        run(loop)
+    content = read_checkpoint(tmp_path / "checkpoints" / "iteration_000005")
+    assert names(tmp_path)[-2:] == ["iteration_000004", "iteration_000005"]
+    assert content.manifest["result"] == read_results(tmp_path)[-1]
+    assert TrialSpec.from_data(content.spec) == loop.trial.replace(update_executor="eager")
+
+
+def test_without_at_end_and_every_no_checkpoint_is_written(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(stop={"iteration": 3}, checkpoint={"every": None, "at_end": False})
+    with TrialLoop(trial, tmp_path) as loop:
+        run(loop)
+    assert not (tmp_path / "checkpoints").exists()
+    assert record(tmp_path).status == "TERMINATED"
+
+
+def test_whichever_stop_criterion_comes_first_ends_the_trial(tmp_path: Path, small_trial: MakeTrial) -> None:
+    with TrialLoop(small_trial(stop={"iteration": 100, "sgd_steps": 3, "episode_return_mean": 1e9}), tmp_path) as loop:
+        run(loop)
+    assert loop.stop_reason.startswith("sgd_steps ")
+
+
+def test_a_closed_trial_goes_on_exactly_where_it_was(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
+    trial = small_trial(stop={"iteration": 7})
+    with TrialLoop(trial, tmp_path / "whole") as loop:
+        run(loop)
+    with TrialLoop(trial, tmp_path / "parts") as loop:
+        run(loop, until=3)
+    assert record(tmp_path / "parts").status == "PENDING"
+    with TrialLoop(trial, tmp_path / "parts", resume=True) as loop:
+        assert loop.resumption is not None
+        assert (loop.resumption.iteration, loop.resumption.rows_cut, loop.resumption.is_exact) == (2, 1, True)
+        assert loop.resumption.message == (
+            f"continues after iteration 2, from {tmp_path / 'parts' / 'checkpoints' / 'iteration_000002'}"
+        )
+        assert [row["iteration"] for row in read_results(tmp_path / "parts")] == [1, 2]
+        run(loop)
+    assert curve(tmp_path / "parts") == curve(tmp_path / "whole")
+    times = [row["time_total_s"] for row in read_results(tmp_path / "parts")]
+    assert times == sorted(times)
+    assert record(tmp_path / "parts").exact_resume is True
+
+
+def test_a_trial_whose_settings_were_changed_in_its_file_does_not_go_on(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(stop={"iteration": 7})
+    with TrialLoop(trial, tmp_path) as loop:
+        run(loop, until=3)
+    changed = trial.replace(config=trial.config.replace(lr=0.125))
+    with pytest.raises(
+        CheckpointError, match=r"spec\.yaml has config\.lr: 0\.125, and .*iteration_000002 was made with"
+    ):
+        TrialLoop(changed, tmp_path, resume=True)
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        run(loop)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seed": 7}, "seed: 7, and {point} was made with 0"),
+        ({"env": "Acrobot-v1"}, "env.id: 'Acrobot-v1', and {point} was made with 'CartPole-v1'"),
+        (
+            {"env": {"id": "CartPole-v1", "kwargs": {"sutton_barto_reward": True}}},
+            "env.kwargs.sutton_barto_reward: true, and {point} was made with null",
+        ),
+        (
+            {"env": {"id": "CartPole-v1", "max_episode_steps": 20}},
+            "env.max_episode_steps: 20, and {point} was made with null",
+        ),
+        ({"evaluation": {"every": 3, "episodes": 1}}, "evaluation.every: 3, and {point} was made with 2"),
+        ({"evaluation": None}, "evaluation.every: null, and {point} was made with 2"),
+    ],
+)
+@pytest.mark.parametrize("generation", [None, 1])
+def test_a_trial_with_another_seed_env_or_evaluation_in_its_file_does_not_go_on_in_a_population_either(
+    tmp_path: Path, small_trial: MakeTrial, changed: dict[str, Any], said: str, generation: int | None
+) -> None:
+    evaluation = {"every": 2, "episodes": 1}
+    trial = small_trial(stop={"iteration": 7}, evaluation=evaluation)
+    with TrialLoop(trial, tmp_path) as loop:
+        loop.step()
+        point = loop.save()
+    other = small_trial(**{"stop": {"iteration": 7}, "evaluation": evaluation, **changed})
+    exploit = None if generation is None else Exploit(generation, other, None)
+    with pytest.raises(CheckpointError) as refused:
+        TrialLoop(other, tmp_path, resume=True, exploit=exploit)
+    assert str(refused.value) == (
+        f"the trial's spec.yaml has {said.format(point=point)}: put the file back as it was, or begin another run "
+        f"with `rlrun train --from {point}`"
+    )
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        assert loop.training.iteration == 1
+
+
+def test_a_trial_without_a_checkpoint_yet_begins_again(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
+    trial = small_trial(stop={"iteration": 2})
+    with TrialLoop(trial, tmp_path) as loop:
+        loop.step()
+    first = curve(tmp_path)
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        assert loop.resumption is not None
+        assert loop.resumption.message == "no checkpoint had been written yet: begins again"
+        assert read_results(tmp_path) == []
+        run(loop)
+    assert curve(tmp_path)[:1] == first
+
+
+def test_a_damaged_checkpoint_is_skipped_and_said(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
+    trial = small_trial(stop={"iteration": 6})
+    with TrialLoop(trial, tmp_path) as loop:
+        run(loop)
+    whole = curve(tmp_path)
+    newest = tmp_path / "checkpoints" / "iteration_000006" / "state.npz"
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with TrialLoop(trial, tmp_path, resume=True) as loop:
+        assert loop.resumption is not None
+        assert "skipped " in loop.resumption.message
+        assert "iteration_000006: state.npz is truncated" in loop.resumption.message
+        assert loop.training.iteration == 4
+        assert not loop.done
+        run(loop)
+    assert curve(tmp_path) == whole
+    assert loop.checkpoints.store.newest_valid() == tmp_path / "checkpoints" / "iteration_000006"
+
+
+def test_checkpoints_of_which_none_is_whole_are_not_silently_begun_again(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
+    trial = small_trial(stop={"iteration": 2})
+    with TrialLoop(trial, tmp_path) as loop:
+        run(loop)
+    (tmp_path / "checkpoints" / "iteration_000002" / "spec.yaml").unlink()
+    with pytest.raises(CheckpointError, match=r"no checkpoint here can be used:\n.*spec\.yaml is missing"):
+        TrialLoop(trial, tmp_path, resume=True)
+    assert record(tmp_path).status == "ERROR"
+    assert len(read_results(tmp_path)) == 2
+
+
+def test_a_finished_trial_that_is_resumed_is_done_at_once(tmp_path: Path, small_trial: MakeTrial) -> None:
+    with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path) as loop:
+        run(loop)
+    with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path, resume=True) as loop:
+        assert loop.done
+        assert loop.last_result["iteration"] == 2
+        assert record(tmp_path).status == "TERMINATED"
+    with TrialLoop(small_trial(stop={"iteration": 3}), tmp_path, resume=True) as loop:
+        assert not loop.done
+        run(loop)
+    assert len(read_results(tmp_path)) == 3
+
+
+def test_a_trial_with_checkpoints_is_not_begun_again_by_accident(tmp_path: Path, small_trial: MakeTrial) -> None:
+    with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path) as loop:
+        run(loop)
+    before = (tmp_path / "trial.json").read_bytes()
+    with pytest.raises(UsageError, match="has checkpoints already; resume it"):
+        TrialLoop(small_trial(), tmp_path)
+    assert (tmp_path / "trial.json").read_bytes() == before
+
+
+def test_a_trial_is_run_once_at_a_time(tmp_path: Path, small_trial: MakeTrial) -> None:
+    with TrialLoop(small_trial(), tmp_path), pytest.raises(UsageError, match="is running the trial already"):
+        TrialLoop(small_trial(), tmp_path, resume=True)
+    assert record(tmp_path).status == "PENDING"
+
+
+def test_weights_of_another_run_are_a_beginning_with_counters_at_zero(tmp_path: Path, small_trial: MakeTrial) -> None:
+    config = {"normalize_observations": True}
+    with TrialLoop(small_trial(stop={"iteration": 2}, config=config), tmp_path / "donor") as donor:
+        run(donor)
+        weights, flat = donor.training.running.trainee.weights(), donor.training.running.trainee.learner.flat()
+    start = tmp_path / "donor" / "checkpoints" / "iteration_000002"
+    trial = small_trial(seed=5, stop={"iteration": 1}, config=config)
+    with TrialLoop(trial, tmp_path / "t", from_checkpoint=start) as loop:
+        taken = loop.training.running.trainee.weights()
+        np.testing.assert_array_equal(taken.acting, weights.acting)
+        assert taken.filters.keys() == weights.filters.keys() != set()
+        assert loop.training.iteration == 0
+    with TrialLoop(trial, tmp_path / "t", resume=True) as loop:  # before its first checkpoint
+        np.testing.assert_array_equal(loop.training.running.trainee.learner.flat(), flat)
+        assert loop.step()["iteration"] == 1
+
+
+def test_evaluations_are_reported_when_they_are_due_and_null_otherwise(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(stop={"iteration": 4}, evaluation={"every": 2, "episodes": 3}, checkpoint={"every": None})
+    with TrialLoop(trial, tmp_path) as loop:
+        run(loop)
+    rows = read_results(tmp_path)
+    means = [row["evaluation/episode_return_mean"] for row in rows]
+    assert [mean is None for mean in means] == [True, False, True, False]
+    assert rows[1]["evaluation/episode_return_min"] <= means[1] <= rows[1]["evaluation/episode_return_max"]
+    assert rows[1]["evaluation/episode_len_mean"] == means[1]
+    assert len({tuple(row) for row in rows}) == 1
+
+
+def test_a_trial_ends_with_an_evaluation_of_what_it_has_become(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(stop={"iteration": 3}, evaluation={"every": 2, "episodes": 3})
+    with TrialLoop(trial, tmp_path) as loop:
+        rows = [loop.step() for _ in range(3)]
+        assert loop.done
+    means = [row["evaluation/episode_return_mean"] for row in rows]
+    assert means[0] is None
+    assert None not in means[1:]
+
+
+def test_evaluations_do_not_change_the_training(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
+    for name, evaluation in (("with", {"every": 1, "episodes": 2}), ("without", None)):
+        with TrialLoop(small_trial(stop={"iteration": 4}, evaluation=evaluation), tmp_path / name) as loop:
+            run(loop)
+    rows = [{key: value for key, value in row.items() if "evaluation" not in key} for row in curve(tmp_path / "with")]
+    assert rows == curve(tmp_path / "without")
+
+
+def test_the_best_evaluation_is_saved_when_it_happens(tmp_path: Path, small_trial: MakeTrial) -> None:
+    metric = "evaluation/episode_return_mean"
+    trial = small_trial(
+        stop={"iteration": 8},
+        evaluation={"every": 1, "episodes": 2, "actions": "sampled"},
+        checkpoint={"every": None, "at_end": False, "keep": 1, "best": metric},
+    )
+    with TrialLoop(trial, tmp_path) as loop:
+        run(loop)
+        best = loop.checkpoints.store.best()
+    assert best is not None
+    measured = max(row[metric] for row in read_results(tmp_path))
+    assert read_checkpoint(best).manifest["result"][metric] == measured
+    found = record(tmp_path)
+    assert (found.judged_by, found.best_score) == (metric, measured)
+    assert found.best_return == max(filter(None, (row["episode_return_mean"] for row in read_results(tmp_path))))
+
+
+def test_an_evaluation_can_be_a_stop(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(stop={"evaluation/episode_len_mean": 1}, evaluation={"every": 3, "episodes": 1})
+    with TrialLoop(trial, tmp_path) as loop:
+        run(loop)
+    assert loop.last_result["iteration"] == 3
+
+
+@pytest.mark.parametrize("settings", [{"lr": 0.01}, {"lr": 0.01, "num_epochs": 3}, {"train_batch_size": 96}])
+def test_a_member_goes_on_from_another_and_a_kill_just_after_that_changes_nothing(
+    tmp_path: Path, small_trial: MakeTrial, curve: Curve, settings: dict[str, Any]
+) -> None:
+    trial = small_trial(seed=2, stop={"iteration": 6})
+    with TrialLoop(small_trial(seed=1, stop={"iteration": 9}), tmp_path / "donor") as donor:
+        run(donor, until=4)
+        parent = donor.save()
+        counted = donor.last_result["env_steps"]
+    exploit = Exploit(1, trial.replace(config=trial.config.replace(**settings), params=settings), parent)
+    with TrialLoop(trial, tmp_path / "t") as loop:
+        run(loop, until=3)
+        loop.save()
+        shutil.copytree(tmp_path / "t", tmp_path / "killed")
+        own = curve(tmp_path / "t")
+        loop.take_exploit(exploit)
+        learner = loop.training.running.trainee.learner
+        taken = learner.policy.parameters.named(learner.flat())
+        np.testing.assert_equal(taken, dict(read_checkpoint(parent).tensors["policies/default"]))
+        assert loop.training.running.workers.counts.env_steps == counted
+        assert loop.training.description.algorithm.config == exploit.trial.config
+        run(loop)
+    rows = curve(tmp_path / "t")
+    assert rows[:3] == own
+    assert [row["iteration"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert rows[3]["learner/lr"] == exploit.trial.config.lr
+    assert counted < rows[3]["env_steps"] <= counted + exploit.trial.config.train_batch_size
+
+    with TrialLoop(exploit.trial, tmp_path / "killed", resume=True, exploit=exploit) as loop:
+        run(loop)
+    assert curve(tmp_path / "killed") == rows
+    assert record(tmp_path / "killed").params == settings
+
+
+def test_what_changes_in_place_changes_as_in_an_algorithm_that_was_built_anew(
+    tmp_path: Path, small_trial: MakeTrial, curve: Curve
+) -> None:
+    trial = small_trial(seed=2, stop={"iteration": 6})
+    changed = trial.replace(config=trial.config.replace(lr=0.01, clip_param=0.1, entropy_coeff=0.02))
+    for name in ("in place", "anew"):
+        with TrialLoop(trial, tmp_path / name) as loop:
+            run(loop, until=3)
+            parent = loop.save()
+            if name == "in place":
+                loop.take_exploit(Exploit(1, changed, parent))
+                run(loop)
+    with TrialLoop(changed, tmp_path / "anew", resume=True, exploit=Exploit(0, changed, None)) as loop:
+        run(loop)
+    assert curve(tmp_path / "in place") == curve(tmp_path / "anew")
+
+
+def test_an_exploit_is_carried_out_once(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial(stop={"iteration": 9})
+    with TrialLoop(trial, tmp_path / "t") as loop:
+        run(loop, until=2)
+        exploit = Exploit(1, trial, loop.save())
+        loop.take_exploit(exploit)
+        run(loop, until=4)
+        steps = loop.training.running.workers.counts.env_steps
+        loop.take_exploit(exploit)
+        assert (loop.generation, loop.training.running.workers.counts.env_steps) == (1, steps)
+
+
+def test_a_scheduler_can_end_a_trial_early(tmp_path: Path, small_trial: MakeTrial) -> None:
+    with TrialLoop(small_trial(), tmp_path) as loop:
+        run(loop, until=3)
+        loop.finish("stopped by the scheduler")
+    assert (record(tmp_path).status, record(tmp_path).stop_reason) == ("TERMINATED", "stopped by the scheduler")
+    assert names(tmp_path)[-1] == "iteration_000003"
+
+
+def test_ctrl_c_between_iterations_saves_there(tmp_path: Path, small_trial: MakeTrial) -> None:
+    with TrialLoop(small_trial(), tmp_path) as loop:
+        run(loop, until=3)
+        assert loop.interrupt() == tmp_path / "checkpoints" / "iteration_000003"
+    assert record(tmp_path).status == "INTERRUPTED"
+    assert record(tmp_path).iteration == 3
+
+
+@pytest.mark.usefixtures("users_file")
+def test_ctrl_c_in_an_iteration_abandons_it(tmp_path: Path, small_trial: MakeTrial, curve: Curve) -> None:
+    trial = small_trial(algorithm="my_lab:IsInterrupted", stop={"iteration": 5})
+    with TrialLoop(trial, tmp_path / "t") as loop:
+        with pytest.raises(KeyboardInterrupt):
+            run(loop)
+        with pytest.raises(RuntimeError, match="stopped halfway"):
+            loop.save()
+        assert loop.interrupt() == tmp_path / "t" / "checkpoints" / "iteration_000002"
+    assert record(tmp_path / "t").status == "INTERRUPTED"
+    with TrialLoop(trial, tmp_path / "t", resume=True) as loop:
+        run(loop)
+    with TrialLoop(small_trial(stop={"iteration": 5}), tmp_path / "whole") as loop:
+        run(loop)
+    assert curve(tmp_path / "t") == curve(tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("users_file")
+def test_parameters_that_are_not_finite_stop_the_trial_with_those_before_saved(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
+    with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path / "same") as loop:
+        run(loop)
+        before = loop.training.running.trainee.learner.flat()
+    diverges = small_trial(algorithm="my_lab:Diverges")
+    with TrialLoop(diverges, tmp_path / "t") as loop, pytest.raises(TrainingFailed) as caught:
+        run(loop)
+    message = str(caught.value)
+    assert message.startswith("training has diverged: a parameter of the policy is not finite at iteration 3 (")
+    assert f"are in {tmp_path / 't' / 'failed'}. Usual remedies: a lower lr" in message
+    assert (record(tmp_path / "t").status, record(tmp_path / "t").error) == ("ERROR", message)
+    assert [row["iteration"] for row in read_results(tmp_path / "t")] == [1, 2]
+    with TrialLoop(small_trial(), tmp_path / "again", from_checkpoint=tmp_path / "t" / "failed") as loop:
+        np.testing.assert_array_equal(loop.training.running.trainee.learner.flat(), before)
+
+
+@pytest.mark.usefixtures("users_file")
+def test_a_statistic_that_is_not_finite_is_named(tmp_path: Path, small_trial: MakeTrial) -> None:
+    message = r"diverged: learner/policy_loss is inf at iteration 1 \("
+    trial = small_trial(algorithm="my_lab:ReportsInfinity")
+    with TrialLoop(trial, tmp_path) as loop, pytest.raises(TrainingFailed, match=message):
+        loop.step()
+    batch = read_checkpoint(tmp_path / "failed").state["last_batch"]
+    assert {"obs", "actions", "advantages", "valid"} <= set(batch)
+
+
+def test_an_error_in_a_users_algorithm_arrives_with_its_own_traceback(
+    tmp_path: Path, small_trial: MakeTrial, users_file: Path
+) -> None:
+    trial = small_trial(algorithm="my_lab:Fails")
+    with TrialLoop(trial, tmp_path / "t") as loop, pytest.raises(TrainingFailed) as caught:
+        run(loop)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == f"Fails failed in {users_file}:"
+    assert lines[-2:] == ["KeyError: 'my own mistake'", "raised by the operator fail"]
+    assert "trial_loop.py" not in str(caught.value)
+    assert record(tmp_path / "t").status == "ERROR"
+    assert record(tmp_path / "t").error == str(caught.value)
+    assert "KeyError: 'my own mistake'" in (tmp_path / "t" / "error.txt").read_text()
+    with TrialLoop(trial, tmp_path / "t", resume=True):
+        assert not (tmp_path / "t" / "error.txt").exists()
+        assert record(tmp_path / "t").error == ""
+
+
+def test_an_algorithm_that_cannot_be_built_arrives_with_its_own_traceback(
+    tmp_path: Path, small_trial: MakeTrial, users_file: Path
+) -> None:
+    with pytest.raises(TrainingFailed, match=f"CannotBeBuilt failed in {users_file}:") as caught:
+        TrialLoop(small_trial(algorithm="my_lab:CannotBeBuilt"), tmp_path / "t")
+    assert record(tmp_path / "t").status == "ERROR"
+    assert record(tmp_path / "t").error == str(caught.value)
+    assert not TrialDirectory(tmp_path / "t").is_claimed()
+
+
+def test_an_algorithm_that_does_not_exist_leaves_a_record_and_no_claim(tmp_path: Path, small_trial: MakeTrial) -> None:
+    trial = small_trial().replace(algorithm="nowhere:Nothing")
+    with pytest.raises(UsageError, match="nowhere"):
+        TrialLoop(trial, tmp_path)
+    assert record(tmp_path).status == "ERROR"
+    assert not TrialDirectory(tmp_path).is_claimed()
+
+
+def test_result_json_holds_strict_json_only(tmp_path: Path, small_trial: MakeTrial) -> None:
+    with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path) as loop:
+        run(loop)
+    for line in (tmp_path / "result.json").read_text().splitlines():
+        json.loads(line, parse_constant=pytest.fail)

@@ -1,0 +1,103 @@
+import json
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlrun.algorithms.ppo import PPO
+from rlrun.engine.checkpoint.state_codec import decode
+from rlrun.engine.messages.errors import TrainingFailed, UsageError
+from rlrun.experiments.trial.user_code import failure_of_user_code
+
+
+def module_at(path: Path, code: str) -> ModuleType:
+    path.write_text(code)
+    module = ModuleType(path.stem)
+    exec(compile(code, str(path), "exec"), module.__dict__)
+    return module
+
+
+def raised(function: Any, *args: Any) -> Exception:
+    try:
+        function(*args)
+    except Exception as error:
+        return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+    raise AssertionError("nothing was raised")
+
+
+def test_an_error_in_a_users_file_is_shown_from_there_on(tmp_path: Path) -> None:
+    module = module_at(tmp_path / "my_reward.py", "def reward(x):\n    return 1 / x\n")
+    failure = failure_of_user_code(raised(module.reward, 0), PPO)
+    assert failure is not None
+    first, heading, place, code, *_, last = str(failure).splitlines()
+    assert first == f"PPO failed in {tmp_path / 'my_reward.py'}:"
+    assert heading == "Traceback (most recent call last):"
+    assert place == f'  File "{tmp_path / "my_reward.py"}", line 2, in reward'
+    assert code.strip() == "return 1 / x"
+    assert last == "ZeroDivisionError: division by zero"
+
+
+def test_an_error_of_rlrun_or_of_what_it_calls_is_no_failure_of_the_user() -> None:
+    assert failure_of_user_code(raised(decode, {"$float": 1}, ()), PPO) is None
+    assert failure_of_user_code(raised(json.loads, "{"), PPO) is None
+
+
+def test_an_error_below_an_installed_plugin_is_the_plugins() -> None:
+    installed = type("Awr", (PPO,), {"__module__": "awr.algorithm"})
+    failure = failure_of_user_code(raised(np.reshape, np.zeros(3), 2), installed)
+    assert isinstance(failure, TrainingFailed)
+    assert str(failure).startswith("Awr failed in ")
+
+
+@pytest.mark.parametrize("error", [UsageError("wrong"), TrainingFailed("env failed"), MemoryError()])
+def test_errors_that_explain_themselves_are_left_as_they_are(error: Exception) -> None:
+    assert failure_of_user_code(error, PPO) is None
+
+
+def test_an_error_in_a_users_file_names_its_function_where_no_plugin_is_known(tmp_path: Path) -> None:
+    module = module_at(tmp_path / "my_shaping.py", "class Shaping:\n    def reward(self):\n        return 1 / 0\n")
+    failure = failure_of_user_code(raised(module.Shaping().reward))
+    assert str(failure).startswith(f"Shaping.reward failed in {tmp_path / 'my_shaping.py'}:\n")
+
+
+def test_a_process_whose_torch_records_no_gradients_is_named_with_the_traceback() -> None:
+    with torch.no_grad():
+        weight = torch.nn.Parameter(torch.zeros(1))
+        failure = failure_of_user_code(raised((2 * weight).sum().backward))
+    assert failure is not None
+    told, *_, last = str(failure).splitlines()
+    assert (
+        "code outside rlrun, such as the env's, has changed what rlrun works with: torch records no gradients" in told
+    )
+    assert last == "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn"
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_stream_that_is_gone_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = raised(json.loads, "{")
+    monkeypatch.setattr(sys, name, None)
+    failure = failure_of_user_code(error)
+    assert failure is not None
+    assert f"has changed what rlrun works with: sys.{name} is None. What failed then:\n" in str(failure)
+
+
+def test_a_clock_that_stands_still_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = raised(json.loads, "{")
+    now = time.perf_counter()
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    failure = failure_of_user_code(error)
+    assert failure is not None
+    assert "has changed what rlrun works with: time.perf_counter() does not advance. What failed" in str(failure)
+
+
+def test_a_file_of_the_trial_that_was_removed_while_it_was_written_is_named(tmp_path: Path) -> None:
+    error = raised((tmp_path / "checkpoints" / "state.json").read_bytes)
+    failure = failure_of_user_code(error, PPO, directory=tmp_path)
+    assert failure is not None
+    assert f"{tmp_path / 'checkpoints' / 'state.json'} was removed while it was written" in str(failure)
+    assert failure_of_user_code(error, PPO, directory=tmp_path / "another") is None

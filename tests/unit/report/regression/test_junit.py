@@ -1,0 +1,125 @@
+"""JUnit XML: what continuous integration is shown, held to the schema of Ant's reports."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from rlrun.report.regression.junit import junit_xml
+from rlrun.report.regression.verdicts import Case, Verdict
+
+WHOLE = r"[0-9]+"
+DECIMAL = r"[0-9]+\.[0-9]+"
+TOKEN = r"\S+( \S+)*"
+ANY = r"(?s).*"
+
+# Element -> its attributes, all of them required but those in OPTIONAL, and the order of its children. The schema in
+# use is windyroad/JUnit-Schema; one of Jenkins and Maven allows more.
+ATTRIBUTES = {
+    "testsuites": {},
+    "testsuite": {
+        "name": TOKEN, "package": TOKEN, "id": WHOLE, "hostname": TOKEN, "time": DECIMAL, "tests": WHOLE,
+        "failures": WHOLE, "errors": WHOLE, "skipped": WHOLE,
+        "timestamp": r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}",
+    },
+    "properties": {},
+    "property": {"name": TOKEN, "value": ANY},
+    "testcase": {"name": TOKEN, "classname": TOKEN, "time": DECIMAL},
+    "failure": {"type": ANY, "message": ANY},
+    "error": {"type": ANY, "message": ANY},
+    "skipped": {"message": ANY},
+    "system-out": {},
+    "system-err": {},
+}  # fmt: skip
+CHILDREN = {
+    "testsuites": r"(testsuite )*",
+    "testsuite": r"properties (testcase )*system-out system-err ",
+    "properties": r"(property )*",
+    "testcase": r"(skipped |error |failure )?",
+}
+
+
+def assert_valid(element: ElementTree.Element) -> None:
+    assert element.keys() == list(ATTRIBUTES[element.tag]) or set(element.keys()) == set(ATTRIBUTES[element.tag])
+    for name, pattern in ATTRIBUTES[element.tag].items():
+        assert re.fullmatch(pattern, element.attrib[name]), (element.tag, name, element.attrib[name])
+    assert re.fullmatch(CHILDREN.get(element.tag, ""), "".join(f"{child.tag} " for child in element))
+    for child in element:
+        assert_valid(child)
+
+
+def case(seed: int, value: float | None, error: str = "") -> Case:
+    return Case(f"{seed:03d}-seed={seed}", seed, "", Path("runs"), 2048, 1.5, {"m": value}, {"m": 10.0}, error)
+
+
+def suite(*cases: Case, needed: int = 2, control: bool = False) -> ElementTree.Element:
+    root = ElementTree.fromstring(junit_xml([Verdict("pole", cases, needed, control)]))
+    assert_valid(root)
+    return root[0]
+
+
+def findings(suite: ElementTree.Element) -> dict[str, str]:
+    """Returns what each testcase holds: the tag of its finding, or "" if it passed."""
+    return {testcase.attrib["name"]: "".join(child.tag for child in testcase) for testcase in suite.findall("testcase")}
+
+
+def counts(suite: ElementTree.Element) -> tuple[int, ...]:
+    return tuple(int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped"))
+
+
+def test_a_seed_that_missed_within_what_is_allowed_is_shown_and_not_red() -> None:
+    found = suite(case(0, 11.0), case(1, 3.0), case(2, 12.0))
+    assert findings(found) == {"000-seed=0": "", "001-seed=1": "skipped", "002-seed=2": "", "verdict": ""}
+    assert counts(found) == (4, 0, 0, 1)
+    assert found.attrib["time"] == "4.500"
+
+
+def test_a_miss_is_a_failure_of_the_seeds_and_of_the_verdict_with_its_message() -> None:
+    found = suite(case(0, 11.0), case(1, 3.0), case(2, 4.0))
+    assert findings(found) == {
+        "000-seed=0": "", "001-seed=1": "failure", "002-seed=2": "failure", "verdict": "failure",
+    }  # fmt: skip
+    assert counts(found) == (4, 3, 0, 0)
+    seed, *_, verdict = [testcase.find("failure") for testcase in found.findall("testcase") if len(testcase)]
+    assert seed is not None
+    assert seed.attrib["message"] == "m is 3, expected at least 10 (seed 1, 2,048 env steps, 1.5 s of training)"
+    assert verdict is not None
+    assert verdict.text == "below what the spec expects (1 of 3 seeds reached it, 2 must)"
+
+
+def test_a_trial_that_failed_is_an_error_with_its_traceback() -> None:
+    found = suite(case(0, 11.0), case(1, 11.0), case(2, None, "Traceback:\n  line 3\nValueError: the pole broke"))
+    assert findings(found) == {"000-seed=0": "", "001-seed=1": "", "002-seed=2": "error", "verdict": "failure"}
+    assert counts(found) == (4, 1, 1, 0)
+    error = found.find("testcase/error")
+    assert error is not None
+    assert error.attrib["message"] == "ValueError: the pole broke"
+    assert error.text == "Traceback:\n  line 3\nValueError: the pole broke"
+
+
+def test_a_control_fails_for_a_gate_that_is_too_weak() -> None:
+    weak = suite(case(0, 11.0), case(1, 3.0), needed=1, control=True)
+    assert findings(weak) == {"000-seed=0": "failure", "001-seed=1": "", "verdict": "failure"}
+    strong = suite(case(0, 11.0), case(1, 3.0), needed=2, control=True)
+    assert findings(strong) == {"000-seed=0": "skipped", "001-seed=1": "", "verdict": ""}
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[31mred\x1b[0m", "nul \x00", "bell \x07", "half \ud800 a pair", "<&\"'>", "ok ü 😀"]
+)
+def test_whatever_an_error_says_the_document_can_be_read(text: str) -> None:
+    found = suite(case(0, None, text))
+    error = found.find("testcase/error")
+    assert error is not None
+    assert error.text == re.sub(r"\x1b\[\d+m|[\x00\x07\ud800]", "", text)
+
+
+def test_an_experiment_is_a_suite_of_its_own() -> None:
+    verdicts = [Verdict(name, (case(0, 11.0),), 1) for name in ("pole", "cart")]
+    root = ElementTree.fromstring(junit_xml(verdicts))
+    assert_valid(root)
+    assert [(found.attrib["name"], found.attrib["id"]) for found in root] == [("pole", "0"), ("cart", "1")]
+    assert root[1].find("testcase").attrib["classname"] == "rlrun.regress.cart"  # type: ignore[union-attr]

@@ -1,0 +1,145 @@
+"""When an experiment passes: over seeds, over configurations, as a control, and against a baseline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlrun.report.regression.judgement import Comparison, Judgement
+from rlrun.report.regression.verdicts import Case, Verdict, verdict_data
+
+
+def case(value: float | None, *, seed: int = 0, configuration: str = "", error: str = "") -> Case:
+    return Case(f"{seed:03d}", seed, configuration, Path("runs/x"), 2048, 1.5, {"m": value}, {"m": 10.0}, error)
+
+
+def cases(*values: float | None, configuration: str = "") -> tuple[Case, ...]:
+    return tuple(case(value, seed=seed, configuration=configuration) for seed, value in enumerate(values))
+
+
+def against_the_baseline(judgement: Judgement) -> Comparison:
+    return Comparison(judgement, 20.0, 12.0, -8.0, -11.0, -5.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"), [(10.0, "reached"), (9.99, "missed"), (None, "missed"), (float("nan"), "missed")]
+)
+def test_a_case_reaches_its_target_with_the_least_value(value: float | None, outcome: str) -> None:
+    assert case(value).outcome == outcome
+
+
+def test_a_case_says_what_was_reached_and_expected() -> None:
+    assert case(9.5, seed=2).message == "m is 9.5, expected at least 10 (seed 2, 2,048 env steps, 1.5 s of training)"
+    assert case(None).message.startswith("m is without a value, expected at least 10")
+
+
+def test_every_metric_must_be_reached() -> None:
+    both = Case("000", 0, "", Path(), 1, 1.0, {"m": 10.0, "n": 1.0}, {"m": 10.0, "n": 2.0})
+    assert both.outcome == "missed"
+    assert both.message.startswith("m is 10, expected at least 10; n is 1, expected at least 2 (")
+
+
+@pytest.mark.parametrize(("needed", "passed"), [(1, True), (2, True), (3, False)])
+def test_as_many_seeds_must_reach_it_as_the_gate_says(needed: int, passed: bool) -> None:
+    verdict = Verdict("pole", cases(11.0, 3.0, 12.0), needed)
+    assert verdict.passed is passed
+    assert verdict.summary == f"2 of 3 seeds reached it, {needed} must"
+    assert verdict.message == ("" if passed else "below what the spec expects (2 of 3 seeds reached it, 3 must)")
+
+
+def test_every_configuration_must_reach_it() -> None:
+    good, bad = cases(11.0, 11.0, configuration="lr=1"), cases(11.0, 0.0, configuration="lr=2")
+    verdict = Verdict("pole", good + bad, 2)
+    assert not verdict.passed
+    assert verdict.summary == "2 of 2 seeds with lr=1 reached it, 2 must; 1 of 2 seeds with lr=2 reached it, 2 must"
+
+
+def test_a_trial_that_failed_is_not_excused_by_the_others() -> None:
+    verdict = Verdict("pole", (*cases(11.0, 11.0), case(None, seed=2, error="the pole broke")), 2)
+    assert verdict.cases[2].outcome == "failed"
+    assert verdict.cases[2].message == "the pole broke"
+    assert verdict.message == "1 of 3 trials failed"
+
+
+def test_a_control_passes_by_missing() -> None:
+    verdict = Verdict("pole", cases(1.0, 11.0, 2.0), 2, control=True)
+    assert verdict.passed
+    assert verdict.summary == "1 of 3 frozen seeds reached it, 2 would do"
+
+
+def test_a_gate_that_frozen_policies_pass_is_too_weak() -> None:
+    verdict = Verdict("pole", cases(11.0, 11.0, 2.0), 2, control=True)
+    assert not verdict.passed
+    assert verdict.message == (
+        "the gate is too weak: policies that do not learn pass it (2 of 3 frozen seeds reached it, 2 would do)"
+    )
+
+
+def test_a_gate_is_too_weak_if_it_is_so_for_one_configuration() -> None:
+    strong, weak = cases(1.0, 1.0, configuration="lr=1"), cases(11.0, 11.0, configuration="lr=2")
+    assert Verdict("pole", strong + weak, 2, control=True).is_too_weak
+
+
+def test_a_control_whose_trials_failed_says_nothing_and_does_not_pass() -> None:
+    verdict = Verdict("pole", (*cases(1.0, 1.0), case(None, seed=2, error="the pole broke")), 2, control=True)
+    assert verdict.message == "1 of 3 trials failed"
+
+
+@pytest.mark.parametrize(
+    ("judgement", "passed"), [("better", True), ("same", True), ("not judged", True), ("worse", False)]
+)
+def test_learning_worse_than_the_baseline_is_a_miss(judgement: Judgement, passed: bool) -> None:
+    verdict = Verdict("pole", cases(11.0), 1, area=against_the_baseline(judgement))
+    assert verdict.passed is passed
+    assert verdict.message == ("" if passed else "learns worse than the baseline (20 before, 12 now: -8 [-11, -5])")
+
+
+@pytest.mark.parametrize(("holds_speed", "passed"), [(False, True), (True, False)])
+def test_being_slower_is_a_miss_only_where_speed_is_held(holds_speed: bool, passed: bool) -> None:
+    slower = Comparison("worse", 4000.0, 2000.0, 0.5, 0.4, 0.6, is_ratio=True)
+    verdict = Verdict("pole", cases(11.0), 1, speed=slower, holds_speed=holds_speed)
+    assert verdict.passed is passed
+    assert verdict.message == ("" if passed else "slower than the baseline (4,000 before, 2,000 now: x 0.5 [0.4, 0.6])")
+
+
+def test_the_data_of_a_verdict_says_all_of_it() -> None:
+    data = verdict_data(Verdict("pole", cases(9.0), 1, area=against_the_baseline("same")))
+    assert data["experiment"] == "pole"
+    assert data["passed"] is False
+    assert data["message"] == "below what the spec expects (0 of 1 seed reached it, 1 must)"
+    assert data["cases"][0]["values"] == {"m": 9.0}
+    assert data["cases"][0]["outcome"] == "missed"
+    assert data["area"]["change"] == -8.0
+    assert data["speed"] is None
+
+
+@pytest.mark.parametrize(
+    ("values", "floor", "warned"),
+    [
+        ((11.0, 12.0, 13.0), 12.5, True),
+        ((11.0, 12.0, 13.0), 12.0, False),
+        ((100.0, 12.0, 13.0, 14.0), 13.0, False),  # of four seeds the outer two are left out
+        ((11.0, 12.0, 13.0), None, False),
+    ],
+)
+def test_seeds_below_the_published_interval_are_worth_a_warning_and_no_failure(
+    values: tuple[float, ...], floor: float | None, warned: bool
+) -> None:
+    verdict = Verdict("pole", cases(*values), 2, floor=floor)
+    assert verdict.passed
+    assert bool(verdict.warning) == warned
+    assert verdict_data(verdict)["warning"] == verdict.warning
+    if warned:
+        assert verdict.warning == (
+            "the seeds' interquartile mean is 12, "
+            "below the regression floor 12.5 by more than 10% of its distance to 10"
+        )
+
+
+@pytest.mark.parametrize(
+    ("mean", "expected", "warned"), [(495.1, 450.0, False), (494.9, 450.0, True), (499.9, 500.0, True)]
+)
+def test_a_floor_that_is_the_ceiling_leaves_room_for_a_slip(mean: float, expected: float, warned: bool) -> None:
+    case = Case("000", 0, "", Path(), 1, 1.0, {"m": mean}, {"m": expected})
+    assert bool(Verdict("pole", (case,), 1, floor=500.0).warning) == warned

@@ -1,0 +1,185 @@
+"""The documentation site: all pages are in it, in the order of the guides; its tables and pictures are the code's."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from rlrun.cli.main import COMMANDS
+from rlrun.engine.flow.concurrently import concurrently
+from rlrun.engine.flow.sources.items import from_items
+from rlrun.engine.settings.registry import BUILT_IN
+from scripts.docs_site.agents import AGENTS, agents_text
+from scripts.docs_site.api import directive, docstring_below, plugin_names
+from scripts.docs_site.commands import command_named, command_page, command_pages
+from scripts.docs_site.contents import KEYWORDS
+from scripts.docs_site.curves import curve_picture
+from scripts.docs_site.docstrings import fields, rst
+from scripts.docs_site.page import ROOT, Page, inserted
+from scripts.docs_site.places import Places
+from scripts.docs_site.plan_picture import Picture
+from scripts.docs_site.settings import own_metrics, own_settings
+from scripts.docs_site.written import sections, written_pages
+
+GUIDE = ROOT / "docs" / "running.md"
+
+
+@pytest.fixture(scope="module")
+def places() -> Places:
+    return Places()
+
+
+@pytest.fixture(scope="module")
+def written(places: Places) -> dict[str, Page]:
+    return written_pages(places)
+
+
+def test_every_written_page_has_one_place_in_the_sidebar(places: Places, written: dict[str, Page]) -> None:
+    found = sections(places, written)
+    placed = [name for names in found.values() for name in names]
+    placed += [child for name in placed for child in written[name].children]
+    assert sorted([*placed, "index", "guides"]) == sorted(written)
+    assert written["algorithms"].children[0] == "algorithms/ppo"
+
+
+def test_no_page_has_the_address_of_one_that_sphinx_makes(places: Places) -> None:
+    assert not {"search", "genindex"} & set(places.names.values())
+
+
+def test_a_page_that_no_section_leads_to_is_an_error() -> None:
+    places = Places()
+    places.names[ROOT / "docs" / "lost.md"] = "lost"
+    pages = {**{name: Page(name, "# A page") for name in places.names.values()}}
+    with pytest.raises(ValueError, match=r"in no section of docs/README\.md: lost"):
+        sections(places, pages)
+
+
+def test_links_lead_to_pages_to_specs_and_to_pages_that_show_files() -> None:
+    places = Places()
+    text = (
+        "[a](algorithms/ppo.md#settings) [b](../configs/pendulum/tqc.yaml) [c](../rlrun/engine/flow/flow.py) [d](#top)"
+    )
+    page = ROOT / "docs" / "architecture" / "runs.md"
+    assert places.with_links(text, GUIDE) == (
+        "[a](algorithms/ppo.md#settings) [b](specs/pendulum.md#tqcyaml) "
+        "[c](files/rlrun/engine/flow/flow-py.md) [d](#top)"
+    )
+    assert places.with_links("[a](../running.md) [b](../../README.md)", page) == "[a](../running.md) [b](../index.md)"
+    assert places.shown == {ROOT / "rlrun" / "flow" / "flow.py"}
+    assert places.with_links("```sh\n[a](nowhere.md)\n```\n", GUIDE) == "```sh\n[a](nowhere.md)\n```\n"
+
+
+def test_a_link_to_nothing_is_an_error_that_names_the_page() -> None:
+    with pytest.raises(ValueError, match=r"docs/running\.md: no file nowhere\.md"):
+        Places().with_links("[a](nowhere.md)", GUIDE)
+
+
+def test_additions_come_at_the_end_of_their_section_whatever_its_code_holds() -> None:
+    text = "# T\n\n## A\n\n```sh\n## no heading\n```\n\n## B\n\nend\n"
+    assert inserted(text, "A", "new") == "# T\n\n## A\n\n```sh\n## no heading\n```\n\nnew\n\n## B\n\nend\n"
+    assert inserted(text, "B", "new").endswith("end\n\nnew\n")
+    with pytest.raises(ValueError, match="no section 'C'"):
+        inserted(text, "C", "new")
+
+
+def test_a_page_knows_its_title_and_its_first_sentence() -> None:
+    page = Page("p", "# The `p` page\n\n![x](y.svg)\n\n## Idea\n\nIt [links](a.md) to\n**all**. And more.\n")
+    assert (page.title, page.summary) == ("The p page", "It links to all.")
+
+
+def test_keywords_lead_to_pages_that_there_are_and_each_to_one(places: Places) -> None:
+    keywords = yaml.safe_load(KEYWORDS.read_text())
+    assert set(keywords) <= set(places.names.values())
+    words = [word.lower() for words in keywords.values() for word in words]
+    assert {"mask", "lstm", "resume", "gae"} <= set(words)
+    assert len(words) == len(set(words))
+
+
+def test_each_command_has_a_page_with_all_its_options(written: dict[str, Page]) -> None:
+    pages = command_pages(written)
+    assert set(pages) == {"commands", *(f"commands/{name}" for name in COMMANDS)}
+    for name in COMMANDS:
+        for parameter in command_named(name).params:
+            assert all(option in pages[f"commands/{name}"].markdown for option in parameter.opts if option[0] == "-")
+    assert "rlrun resume cartpole-ppo" in pages["commands/resume"].markdown
+
+
+def test_a_group_has_the_usage_of_each_command_in_it() -> None:
+    text = command_page("dataset", command_named("dataset"), {}).markdown
+    assert "## `rlrun dataset split`" in text
+    assert "rlrun dataset split [OPTIONS]" in text
+
+
+def test_settings_of_an_algorithm_are_those_that_differ_from_what_all_have() -> None:
+    settings = {name: default for name, default, _ in own_settings("ppo")}
+    assert settings["gae_lambda"] == "0.95"
+    assert "gamma" not in settings
+    assert {name: default for name, default, _ in own_settings("ppg")}["gamma"] == "0.999"
+
+
+def test_metrics_of_an_algorithm_leave_out_those_of_every_training() -> None:
+    names = {metric.name for metric in own_metrics("ppo")}
+    assert "learner/kl" in names
+    assert not {"env_steps", "episode_return_mean"} & names
+
+
+def test_the_picture_of_a_dataflow_draws_each_operator_once_and_branches_side_by_side() -> None:
+    numbers, same = from_items([1, 2]).duplicate(2)
+    kept = numbers.filter(bool)
+    joined = concurrently(kept, same.for_each(str), output=kept)
+    picture = Picture(joined.describe())
+    by_name = {box.name: box for box in picture.boxes.values()}
+    assert picture.columns == 2
+    assert (by_name["bool"].x, by_name["str"].x, by_name["concurrently"].x) == (0.5, 1.5, 1.0)
+    assert by_name["concurrently"].y > max(by_name["bool"].y, by_name["str"].y) > by_name["from_items"].y
+    assert [goes_on for _, goes_on in by_name["concurrently"].above] == [True, False]
+    drawn = ElementTree.fromstring(picture.svg("a <flow>"))
+    assert len(drawn.findall(".//rect")) == len(picture.boxes)
+
+
+def test_a_curve_is_drawn_for_each_seed_and_their_mean_ends_with_the_shortest() -> None:
+    about = {"experiment": "x", "expected": 5.0}
+    records = [
+        {**about, "curve": [[0, 0.0], [100, 10.0]], "env_steps": 100},
+        {**about, "curve": [[0, 0.0], [50, 2.0], [200, 4.0]], "env_steps": 200},
+    ]
+    lines = ElementTree.fromstring(curve_picture("configs/a/b.yaml", "episode_return_mean", records)).findall(
+        "polyline"
+    )
+    assert [line.get("class") for line in lines] == ["seed", "seed", "gate", "mean"]
+    ends = [float(line.get("points", "").split()[-1].split(",")[0]) for line in lines]
+    assert ends == [181.0, 312.0, 312.0, 181.0]
+
+
+def test_docstrings_keep_code_and_lose_no_mark() -> None:
+    assert rst("A `Flow`s item * 2, `done_` or |e| of\n`two\nlines`.") == (
+        "A ``Flow``\\ s item \\* 2, ``done_`` or \\|e\\| of\n``two lines``."
+    )
+    assert rst("Text.\n\n>>> a * `b`") == "Text.\n\n>>> a * `b`"
+    assert fields("Bonus: a number.", "attribute") == ["Bonus: a number."]
+    assert ":param x: A number." in fields("Does it.\n\nArgs:\n    x: A number.", "function")
+
+
+def test_the_reference_documents_what_examples_import_and_aliases_by_their_text() -> None:
+    names = plugin_names()
+    assert {
+        "rlrun.engine.flow.flow.Flow",
+        "rlrun.engine.data.sample_batch.SampleBatch",
+        "rlrun.engine.hook.Hook",
+    } <= set(names)
+    assert "autoclass:: rlrun.engine.hook.Hook" in directive("rlrun.engine.hook.Hook")
+    assert docstring_below("rlrun.engine.settings.config", "Schedule").startswith("Type of a schedule")
+
+
+def test_the_page_for_coding_agents_is_that_of_the_commands_and_guides() -> None:
+    assert AGENTS.read_text() == agents_text(), "run `make docs`, which writes AGENTS.md"
+    assert all(f"`rlrun {name}`" in agents_text() for name in COMMANDS)
+
+
+def test_the_site_has_a_page_of_every_algorithm(written: dict[str, Page]) -> None:
+    rows = re.findall(r"^\| \[`(\w+)`\]\((algorithms/\w+)\.md\) \|", written["algorithms"].markdown, re.MULTILINE)
+    assert {name for name, _ in rows} == set(BUILT_IN)
+    assert {page for _, page in rows} <= set(written)

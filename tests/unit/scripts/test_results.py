@@ -1,0 +1,224 @@
+"""The table of learning results follows from the records, and the records from spec and code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlrun.experiments.spec.load import parse_experiments
+from rlrun.experiments.trial.trial_training import training_of
+from scripts import results, results_paired
+
+
+class PaysItsStart(gymnasium.Env[Any, Any]):
+    """Starts at a random number and pays it, for two steps."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.start, self.left = float(self.np_random.random()), 2
+        return np.array([self.start], np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.left -= 1
+        return np.array([self.start], np.float32), self.start, self.left == 0, False, {}
+
+
+gymnasium.register("rlrun-tests/PaysItsStart-v0", entry_point=PaysItsStart)
+
+
+def record(seed: int, value: float, **more: Any) -> dict[str, Any]:
+    curve = [[0, 0.0], [500, value / 2], [1000, value]]
+    own = {"metric": "episode_return_mean", "expected": 90.0, "env_steps": 1000, "seconds": 2.0 + seed}
+    return {
+        "spec": "a.yaml",
+        "experiment": "a",
+        "seed": seed,
+        "value": value,
+        "curve": curve,
+        "commit": "c1",
+        **own,
+        **more,
+    }
+
+
+def test_a_gate_holds_if_the_lower_end_of_the_interval_reaches_it() -> None:
+    all_equal = [record(seed, 100.0) for seed in range(5)]
+    assert results.row("a.yaml", all_equal) == (
+        "| `a.yaml` | 90 in 1,000 env steps | 100.0 [100.0, 100.0] | holds | 100.0 | 5 | 4 | ▁▁▁▂▂▃▃▄▄▅▅▆▆▇▇█ | c1 |"
+    )
+    with_bad_ones = [*all_equal, *(record(seed, 20.0) for seed in range(5, 8))]
+    assert "| **missed** | 20.0 | 8 |" in results.row("a.yaml", with_bad_ones)
+
+
+def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [record(0, 50.0), record(0, 100.0), record(1, 100.0), record(0, 95.0, spec="b.yaml", commit="c2")]
+    (tmp_path / "learning.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
+    (tmp_path / "b.yaml").write_text("b:\n  expect: {episode_return_mean: 90, regression_floor: 3}  # why\n")
+    (tmp_path / "a.yaml").write_text("a:\n  expect: {episode_return_mean: 90}\n")
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    before = results.key_of(tmp_path / "a.yaml")
+    marks = f"{results.BEGIN}\nformer table\n{results.END}\n{results.PAIRED_BEGIN}\n{results.PAIRED_END}"
+    (tmp_path / "page.md").write_text(f"# Results\n{marks}\nafter\n")
+    monkeypatch.setattr(results, "RECORDS", tmp_path / "learning.jsonl")
+    monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(results, "DOCS", tmp_path)
+    results.write(results.read_records())
+    page = (tmp_path / "page.md").read_text()
+    assert page.startswith("# Results\n")
+    assert page.endswith(f"{results.PAIRED_END}\nafter\n")
+    assert "former table" not in page
+    assert [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| `")] == [
+        "`a.yaml`",
+        "`b.yaml`",
+    ]
+    assert "| 100.0 [100.0, 100.0] | holds |" in page
+    assert "{episode_return_mean: 90, regression_floor: 95.0}  # why" in (tmp_path / "b.yaml").read_text()
+    assert "{episode_return_mean: 90, regression_floor: 100.0}\n" in (tmp_path / "a.yaml").read_text()
+    assert results.key_of(tmp_path / "a.yaml") == before  # a published floor asks for no new run
+
+
+def test_pages_show_the_rows_of_the_table_that_they_name_without_its_last_cells() -> None:
+    rows = results.table([record(0, 100.0), record(1, 100.0), record(0, 0.5, spec="b.yaml", metric="info/win_rate")])
+    page = "| spec |\n|---|\n| `a.yaml` | old |\n| `b.yaml` `info/win_rate` | old |\n| `c.yaml` | stays |\nText.\n"
+    assert results.with_rows(page, rows) == (
+        "| spec |\n|---|\n"
+        "| `a.yaml` | 90 in 1,000 env steps | 100.0 [100.0, 100.0] | holds | 100.0 | 2 |\n"
+        "| `b.yaml` `info/win_rate` | 90 in 1,000 env steps | 0.500 [0.500, 0.500] | **missed** | 0.500 | 1 |\n"
+        "| `c.yaml` | stays |\nText.\n"
+    )
+
+
+def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ROOT", "DOCS"):
+        monkeypatch.setattr(results, name, tmp_path)
+    monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
+    marks = f"{results.BEGIN}\n{results.END}\n{results.PAIRED_BEGIN}\n{results.PAIRED_END}"
+    (tmp_path / "page.md").write_text(marks)
+    metric = "evaluation/oracle/negative_exploitability"
+    (tmp_path / "a.yaml").write_text(f"a:\n  expect: {{{metric}: -0.05}}\n")
+    results.write([record(seed, -0.031, metric=metric, expected=-0.05) for seed in range(2)])
+    assert f"expect: {{{metric}: -0.05, regression_floor: -0.031}}" in (tmp_path / "a.yaml").read_text()
+    assert "-0.031 [-0.031, -0.031] | holds | -0.031 |" in (tmp_path / "page.md").read_text()
+
+
+def test_what_is_expected_between_minus_one_and_one_keeps_two_digits() -> None:
+    small = [record(seed, 0.412, expected=0.3) for seed in range(2)]
+    assert "| 0.3 in 1,000 env steps | 0.41 [0.41, 0.41] | holds | 0.41 | 2 |" in results.row("a.yaml", small)
+
+
+def test_pages_of_algorithms_show_what_the_page_of_results_says() -> None:
+    table = results.PAGE.read_text().partition(results.BEGIN)[2].partition(results.END)[0]
+    shown = 0
+    for page in sorted(results.DOCS.rglob("*.md")):
+        if page != results.PAGE:
+            assert results.with_rows(page.read_text(), table) == page.read_text(), (
+                f"{page}: run scripts/results.py write"
+            )
+            shown += page.read_text().count("\n| `configs/")
+    assert shown > 60
+    named = {row.split(" | ")[0] for row in table.splitlines()}
+    for page in sorted((results.DOCS / "algorithms").glob("*.md")):
+        rows = [row.split(" | ")[0] for row in page.read_text().splitlines() if row.startswith("| `configs/")]
+        assert set(rows) <= named, page.name
+
+
+def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_they_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = tmp_path / "small.yaml"
+    spec.write_text(
+        "small:\n  algorithm: pg\n  env: CartPole-v1\n  stop: {iteration: 1}\n"
+        "  config: {train_batch_size: 64, min_env_steps_per_iteration: 0, model: {hiddens: [4]}, compile: false}\n"
+        "  expect: {episode_return_mean: 1}\n"
+    )
+    monkeypatch.setattr(results, "RECORDS", tmp_path / "learning.jsonl")
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    monkeypatch.setattr(results, "described_commit", lambda: "c1")
+    (tmp_path / "rlrun").mkdir()
+    for _ in range(2):
+        assert results.train([spec], seeds=2) == 0
+    assert [(found["seed"], found["metric"]) for found in results.read_records()] == [
+        (0, "episode_return_mean"),
+        (1, "episode_return_mean"),
+    ]
+    assert all(found["value"] > 5 for found in results.read_records())
+    before = results.read_records()
+    monkeypatch.setattr(results, "described_commit", lambda: "c2")
+
+    (tmp_path / "rlrun" / "changed.py").write_text("changed = True\n")  # and no number with it
+    assert results.recorded(spec, results.key_of(spec)) == []
+    assert results.train([spec], seeds=2) == 0
+    key = results.key_of(spec)
+    assert [found["commit"] for found in results.recorded(spec, key)] == ["c2", "c1"]
+    assert {found["seed"]: found["value"] for found in results.recorded(spec, key)} == {
+        found["seed"]: found["value"] for found in before
+    }
+
+    lines = [{**found, "value": found["value"] + 1.0} for found in before]  # as another code made them
+    (tmp_path / "learning.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
+    assert results.train([spec], seeds=2) == 0
+    assert [found["commit"] for found in results.recorded(spec, key)] == ["c2", "c2"]
+
+    spec.write_text(spec.read_text() + "# another spec\n")
+    assert results.recorded(spec, results.key_of(spec)) == []
+
+
+def test_a_pair_is_told_with_both_sides_and_how_often_ours_is_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_paired, "RECORDS", tmp_path / "paired.jsonl")
+    assert results_paired.table().startswith("No pair has been measured yet")
+    of_side = {"sb3": [10.0, 20.0, 30.0, 40.0], "rlrun": [20.0, 30.0, 40.0, 50.0]}
+    lines = [
+        {"pair": "cartpole-ppo", "side": side, "seed": seed, "value": value, "seconds": 2.0, "version": "c1"}
+        for side, values in of_side.items()
+        for seed, value in enumerate(values)
+    ]
+    (tmp_path / "paired.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
+    (row,) = results_paired.table().splitlines()[2:]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    # 11.5 of 16 pairs: 20 is above one and ties with one, 30 above two, 40 above three, 50 above all four.
+    assert [cells[0], cells[1], cells[4][:4], cells[5], cells[6]] == ["cartpole-ppo", "100,000", "0.72", "4", "2, 2"]
+    assert cells[2].startswith("25 [")
+    assert cells[3].startswith("35 [")
+
+
+def test_records_of_a_pair_stand_where_a_seed_has_the_same_weights_under_other_code() -> None:
+    def ours(seed: int, weights: str, code: str, settings: str = "s") -> dict[str, Any]:
+        return {"seed": seed, "value": 500.0, "weights": weights, "settings": settings, "code": code}
+
+    timed = {"seconds": 2.0, "version": "c1"}
+    former = [{**ours(0, "a", "old"), **timed}, {**ours(1, "b", "old"), **timed}]
+    now = {"seconds": 3.0, "version": "c2"}
+    assert results_paired.confirmed(former, {**ours(0, "a", "new"), **now}) == [{**ours(1, "b", "new"), **timed}]
+    assert results_paired.confirmed(former, {**ours(0, "x", "new"), **now}) == []
+    assert results_paired.confirmed(former, {**ours(0, "a", "new", "other"), **now}) == []
+    assert results_paired.confirmed([*former, {**ours(2, "c", "new"), **timed}], {**ours(0, "a", "new"), **now}) == []
+
+
+def test_every_pair_names_a_shipped_spec_of_its_env_or_has_settings_of_its_own() -> None:
+    for name, pair in results_paired.read_pairs().items():
+        if isinstance(pair["rlrun"], str):
+            (entry,) = results_paired.yaml.safe_load((results.ROOT / pair["rlrun"]).read_text()).values()
+            assert (entry["env"], entry["algorithm"]) == (pair["env"], pair["sb3"]["algorithm"].lower()), name
+        assert pair["env_steps"] <= 150_000
+
+
+def test_both_sides_of_a_pair_are_evaluated_from_the_same_start_states() -> None:
+    """Envs are seeded once, 7 + i for the i-th of 8; 2 of the 10 episodes are the second ones of the last two envs."""
+    env = "rlrun-tests/PaysItsStart-v0"
+    (experiment,) = parse_experiments({"own": {"algorithm": "pg", "env": env, "stop": {"env_steps": 10}}}, [])
+    draws = [np.random.Generator(np.random.PCG64(7 + index)) for index in range(8)]
+    starts = [draw.random() for draw in draws] + [draw.random() for draw in draws[6:]]
+    with training_of(experiment.first_trial()) as training:
+        value = results_paired.mean_return(training, env, 10, seed=7)
+    assert value == pytest.approx(2.0 * sum(starts) / 10, rel=1e-12)

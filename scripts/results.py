@@ -53,20 +53,18 @@ CURVE_POINTS = 16
 CELLS_ELSEWHERE = 6
 """Cells of a row that other pages show: which spec, what it must reach, what it reached, gate, worst seed, seeds."""
 
-NO_NUMBERS = {
+NO_NUMBERS = (
     "cli",
-    "regression",
+    "deploy",
     "report",
-    "launch",
-    "tune",
-    "search",
-    "cluster",
-    "runs",
-    "translation",
-    "errors.py",
-    "explain.py",
-    "foreign_names.py",
-}
+    "bridges",
+    "experiments/launch",
+    "experiments/tune",
+    "experiments/search",
+    "experiments/cluster",
+    "experiments/runs",
+    "engine/messages",
+)
 """What lies above the training of one trial, or only words messages: no number of a curve is made there."""
 
 Record = dict[str, Any]
@@ -218,7 +216,7 @@ def key_of(spec: Path) -> dict[str, str]:
     code = hashlib.sha256()
     package = ROOT / "rlrun"
     for path in sorted(package.rglob("*.py")):
-        if path.relative_to(package).parts[0] not in NO_NUMBERS:
+        if not path.relative_to(package).as_posix().startswith(tuple(f"{place}/" for place in NO_NUMBERS)):
             code.update(path.read_bytes())
     settings = hashlib.sha256(FLOOR.sub("", spec.read_text()).encode())
     return {"settings": settings.hexdigest()[:16], "code": code.hexdigest()[:16]}

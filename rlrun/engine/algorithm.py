@@ -19,6 +19,7 @@ from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.worker import ROLLOUT_WORKER
 from rlrun.engine.settings.registry import BUILT_IN, load_object
+from rlrun.engine.settings.signatures import SettingsByName
 
 if TYPE_CHECKING:
     from rlrun.engine.envs.spaces import Spaces
@@ -78,7 +79,7 @@ class Algorithm(Generic[C]):
     acts_in: ClassVar[tuple[ActionKind, ...]] = ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Dict", "Tuple")
     learns_in_worlds: ClassVar[bool] = True
     collect_settings: ClassVar[tuple[str, ...]] = ()
-    __signature__ = load_object("rlrun.signatures:SettingsByName", "signature")()
+    __signature__ = SettingsByName()
 
     def __init__(self, config: C | None = None, /, *others: Any, **settings: Any) -> None:
         if config is None and not others:

@@ -37,7 +37,7 @@ _FILES = {
 
 @dataclass(frozen=True)
 class Subject:
-    """What a card is about.
+    """Subject of a card.
 
     Attributes:
         name: Name of the run.

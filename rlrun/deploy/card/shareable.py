@@ -1,4 +1,4 @@
-"""What may leave this machine: specs without paths, services and secrets, and a search for what was missed."""
+"""Content that may leave this machine: specs without paths, services and secrets, and a search for what was missed."""
 
 from __future__ import annotations
 

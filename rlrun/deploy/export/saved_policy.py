@@ -130,7 +130,7 @@ def _scores(policy: Policy, spaces: Spaces) -> str:
 
 
 def metadata_of(training: Training, name: str, checkpoint: Path, actions: ActionKind) -> dict[str, str]:
-    """What a file says of its policy: origin, spaces and state of training, each as text or JSON."""
+    """Metadata of a policy in its file: origin, spaces and state of training, each as text or JSON."""
     trainee = training.acting.policy(name).trainee
     algorithm = training.description.policies.algorithms[trainee.name]
     return {

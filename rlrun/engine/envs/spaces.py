@@ -19,7 +19,7 @@ Tree = Any
 
 
 WITHOUT_KIND = {"MissionSpace": '; env.wrappers: ["minigrid.wrappers:ImgObsWrapper"] keeps the image alone'}
-"""Remedy for parts of observations with an unsupported kind of space, by the kind's name."""
+"""Advice on parts of observations that have an unsupported kind of space, by the kind's name."""
 
 
 class Spaces(NamedTuple):

@@ -207,7 +207,7 @@ class Client:
         self._beat_s = float(answer["client_timeout_s"]) / 3
 
     def _beat(self) -> None:
-        """Tells the server now and then that this client lives."""
+        """Heartbeat of this client to the server."""
         while not self._closed.wait(self._beat_s):
             with contextlib.suppress(Refused, ServerGone):  # the next request finds out
                 self._ask({"verb": "heartbeat", "client": self._client})

@@ -125,7 +125,7 @@ def compiler() -> str:
 
 
 def compiler_version() -> str:
-    """What the C compiler says of its kind and version."""
+    """Kind and version of the C compiler, in its own words."""
     return subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=False).stdout
 
 

@@ -445,7 +445,7 @@ def is_unit(stride: int, length: int, array: Array) -> bool:
 
 
 def place_of(array: Array) -> tuple[object, ...]:
-    """Where the numbers of an array are, in their order, and their type."""
+    """Memory layout of an array: address, type, and the sizes and strides of its dimensions."""
     dims = [dim for dim in zip(array.shape, array.strides, strict=True) if dim[0] != 1]
     return address(array), array.dtype, dims
 

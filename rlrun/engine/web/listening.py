@@ -20,7 +20,7 @@ _TOKEN = re.compile(r"[!-~]{16,}")
 
 @dataclass(frozen=True)
 class Listening:
-    """Where an HTTP server listens, who may ask it, and for how much.
+    """Address of an HTTP server, and who may send requests of which size.
 
     Only this machine reaches a server on the loopback interface. On any other one, each request carries a token.
 

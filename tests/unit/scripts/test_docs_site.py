@@ -68,7 +68,7 @@ def test_links_lead_to_pages_to_specs_and_to_pages_that_show_files() -> None:
         "[c](files/rlrun/engine/flow/flow-py.md) [d](#top)"
     )
     assert places.with_links("[a](../running.md) [b](../../README.md)", page) == "[a](../running.md) [b](../index.md)"
-    assert places.shown == {ROOT / "rlrun" / "flow" / "flow.py"}
+    assert places.shown == {ROOT / "rlrun" / "engine" / "flow" / "flow.py"}
     assert places.with_links("```sh\n[a](nowhere.md)\n```\n", GUIDE) == "```sh\n[a](nowhere.md)\n```\n"
 
 

@@ -1,4 +1,4 @@
-"""Measures how much one has to read: import closures, long classes and functions, cycles, inheritance, lines of code.
+"""Measures how much one has to read: import closures, long and complex functions, cycles, inheritance, lines of code.
 
     python -m scripts.house                        # the files as they are
     python -m scripts.house --against 6bb1e51      # next to a revision
@@ -8,7 +8,8 @@ printed three times: for imports that run when the module is imported, for those
 those under `TYPE_CHECKING` as well. Importing a module imports the packages around it, so a facade in an `__init__.py`
 hides nothing; such a file is counted where it holds more than a docstring. The package's own `__init__.py`, which every
 import runs, is counted where a file imports from it by name. Code lines are those that are neither blank nor only a
-comment or part of a docstring.
+comment or part of a docstring. Complexity is McCabe's (TSE 1976), with each boolean operator and comprehension counted
+as a branch; the highest of each district are printed.
 """
 
 from __future__ import annotations
@@ -37,8 +38,12 @@ TRAINING_ROOMS = (
     "algorithm", "training", "python_api", "off_policy", "learning_beside",
 )  # fmt: skip
 """What trains: packages and modules below the package, past ones too."""
+MOST_COMPLEX = 3
+"""Number of functions of a district that are printed with their complexity."""
 
-Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.ClassDef | Function
+Branch = ast.If | ast.IfExp | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler | ast.Assert | ast.match_case
 
 
 @dataclass(frozen=True)
@@ -167,6 +172,15 @@ class House:
 
         return max(map(chain, bases), key=len)
 
+    def complexities(self) -> dict[str, int]:
+        """Returns the complexity of each function, by its dotted name and line."""
+        return {
+            f"{module.name}:{node.lineno} {node.name}": complexity(node)
+            for module in self.files()
+            for node in module.definitions()
+            if isinstance(node, Function)
+        }
+
     def inside(self, rooms: Iterable[str]) -> list[Module]:
         """Returns the modules of packages and the modules named."""
         heads = set(rooms)
@@ -200,6 +214,19 @@ def imports_of(node: ast.AST, level: str) -> Iterator[tuple[ast.Import | ast.Imp
             yield from imports_of(child, level)
 
 
+def complexity(function: Function) -> int:
+    """Returns McCabe's complexity of a function, with boolean operators and comprehensions; inner functions count."""
+    branches = 0
+    for node in ast.walk(function):
+        if isinstance(node, ast.BoolOp):
+            branches += len(node.values) - 1
+        elif isinstance(node, ast.comprehension):
+            branches += 1 + len(node.ifs)
+        elif isinstance(node, Branch):
+            branches += 1
+    return 1 + branches
+
+
 def figures(house: House) -> dict[str, str]:
     """Returns what is printed, by what it is."""
     found = {}
@@ -220,6 +247,13 @@ def figures(house: House) -> dict[str, str]:
         found[f"longest {kind}"] = _longest(lengths)
     algorithms = {name: module.num_lines for name, module in house.modules.items() if name.startswith(ALGORITHMS)}
     found["longest algorithm file"] = _longest(algorithms)
+    by_district: dict[str, dict[str, int]] = {}
+    for name, value in house.complexities().items():
+        parts = name.partition(":")[0].split(".")
+        by_district.setdefault(".".join(parts[:2]) if len(parts) > 2 else PACKAGE, {})[name] = value
+    for district, values in sorted(by_district.items()):
+        highest = sorted(values, key=values.__getitem__, reverse=True)[:MOST_COMPLEX]
+        found[f"most complex in {district}"] = ", ".join(f"{values[name]} {name}" for name in highest)
     cycles = house.cycles()
     found["import cycles"] = "; ".join(", ".join(cycle) for cycle in cycles) or "none"
     chain = house.inheritance()
@@ -247,7 +281,7 @@ def main() -> int:
     for name, figure in now.items():
         print(f"{name + ':':<37} {figure}")
         if before:
-            print(f"{'':>28} before: {before[name]}")
+            print(f"{'':>28} before: {before.get(name, 'none')}")
     return 0
 
 

@@ -1,10 +1,13 @@
-"""The script that measures import closures: what it follows, and what it counts."""
+"""The script that measures import closures and complexity: what it follows, and what it counts."""
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
-from scripts.house import House
+import pytest
+
+from scripts.house import House, complexity
 
 
 def house_of(root: Path, **files: str) -> House:
@@ -53,3 +56,29 @@ def test_what_the_packages_own_file_imports_counts_where_it_is_imported_by_name(
     )
     assert house.closure("rlrun.start", "module") == {"rlrun.start", "rlrun", "rlrun.run"}
     assert house.closure("rlrun.other", "module") == {"rlrun.other", "rlrun", "rlrun.run"}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return x", 1),
+        ("if x: pass\n    elif y: pass\n    else: pass", 3),
+        ("for x in y:\n        while x: break", 3),
+        ("try: pass\n    except A: pass\n    except B: pass", 3),
+        ("match x:\n        case 1: pass\n        case _: pass", 3),
+        ("return a if b else c", 2),
+        ("return a and b and c or d", 4),
+        ("return [x for x in y if x if y]", 4),
+        ("assert a", 2),
+        ("def inner(): return a or b\n    return inner", 2),
+    ],
+)
+def test_branches_boolean_operators_and_comprehensions_make_a_function_complex(body: str, expected: int) -> None:
+    (function,) = ast.parse(f"def f(x):\n    {body}").body
+    assert isinstance(function, ast.FunctionDef)
+    assert complexity(function) == expected
+
+
+def test_complexities_are_listed_by_module_and_line(tmp_path: Path) -> None:
+    house = house_of(tmp_path, room__file="def f(): return a or b\n\nclass C:\n    def g(self): pass\n")
+    assert house.complexities() == {"rlrun.room.file:1 f": 2, "rlrun.room.file:4 g": 1}

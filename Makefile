@@ -70,7 +70,7 @@ test-kernels: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.test_under_kernels
 
 # Dependencies at both ends of what pyproject.toml allows, in environments of their own that are made anew.
-BOUNDS_EXTRAS := atari,mujoco,video,plot,tensorboard,optuna,marl,popgym,minigrid,minari,serve,openenv,export,test
+BOUNDS_EXTRAS := atari,mujoco,video,plot,optuna,marl,popgym,minigrid,minari,serve,openenv,export,test
 BOUNDS_TESTS := tests/integration/test_resumed_runs.py tests/unit/checkpoint tests/unit/datasets tests/unit/export
 
 test-oldest: VENV = .venv-oldest

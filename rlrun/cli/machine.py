@@ -24,7 +24,7 @@ LOW_DISK_BYTES = 2 * GIB
 LOW_SHARED_MEMORY_BYTES = 1 * GIB
 
 NEEDED_PACKAGES = (
-    "torch", "ray", "gymnasium", "numpy", "pydantic", "PyYAML", "click", "rich", "safetensors",
+    "torch", "ray", "gymnasium", "numpy", "pydantic", "PyYAML", "click", "rich", "safetensors", "tensorboard",
 )  # fmt: skip
 # Extra -> the modules that make it up.
 EXTRAS: dict[str, tuple[str, ...]] = {
@@ -33,7 +33,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "mujoco": ("mujoco",),
     "video": ("imageio", "imageio_ffmpeg", "pygame"),
     "plot": ("matplotlib",),
-    "tensorboard": ("tensorboard",),
     "optuna": ("optuna",),
     "wandb": ("wandb",),
     "mlflow": ("mlflow",),
@@ -45,6 +44,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "openenv": ("websockets",),
     "export": ("onnx", "onnxruntime"),
     "docs": ("furo", "myst_parser", "sphinx"),
+    "test": ("hypothesis", "pytest", "pytest_timeout"),
 }
 
 COMPILATION_TIMEOUT_S = 60.0

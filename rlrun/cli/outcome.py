@@ -113,6 +113,8 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
                 lines.append(differing)
             env = " --env ID" if _lacks_env(leader) else ""
             lines.append(f"  rlrun evaluate {shlex.quote(shown_path(target))}{best}{env} --episodes 20")
+        if any(trial.last_result for trial in mine):
+            lines.append(f"  tensorboard --logdir {shlex.quote(shown_path(run))}")
         if not all(is_complete(trial.status) for trial in mine):
             failed = any(trial.status == "ERROR" for trial in mine)
             lines.append(f"  {resume_command(run, retry_failed=failed)}")

@@ -60,7 +60,10 @@ def test_train_ends_with_a_table_and_the_next_commands(tmp_path: Path) -> None:
     lines = result.stdout.splitlines()
     assert lines[0].split()[:2] == ["trial", "status"]
     assert lines[1].startswith("000-seed=3  terminated")
-    assert f"  rlrun evaluate {tmp_path}/table --best --episodes 20" in lines
+    assert lines[-2:] == [
+        f"  rlrun evaluate {tmp_path}/table --best --episodes 20",
+        f"  tensorboard --logdir {tmp_path}/table",
+    ]
 
 
 def test_a_dry_run_prints_the_trials_and_writes_nothing(tmp_path: Path) -> None:

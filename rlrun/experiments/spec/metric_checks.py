@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rlrun.engine.envs.env_config import EnvConfig, names_world
@@ -64,51 +64,74 @@ def check_metrics(
     """
     in_world = "policies" in data or names_world(data.get("env"))
     known, measured = reported_metrics(learns, in_world=in_world, hooks=hooks)
-    evaluation = data.get("evaluation")
-    if evaluation is not None:
-        asked = evaluation if isinstance(evaluation, Mapping) else {}
-        left_out = OTHER_KIND_METRICS
-        left_out += () if asked.get("against") is not None else AGAINST_METRICS
-        left_out += () if asked.get("oracle") is True else (*ORACLE_METRICS, *GAME_ORACLE_METRICS)
-        known += [metric for metric in measured if metric not in left_out]
-    sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
-    used: list[tuple[Location, str]] = [
-        ((key, metric), metric) for key, section in sections.items() for metric in section if metric != PLATEAU
-    ]
-    directionless: list[Mistake] = []
-    plateau = sections.get("stop", {}).get(PLATEAU)
-    if isinstance(plateau, Mapping) and isinstance(plateau.get("metric"), str):
-        used.append((("stop", PLATEAU, "metric"), plateau["metric"]))
-        found = next((each for each in known if each.matches(plateau["metric"])), None)
-        if found is not None and found.mode is None and plateau.get("mode") is None:
-            message = (
-                f"higher values of {plateau['metric']} are not always better, nor lower ones: add mode: max or min"
-            )
-            directionless = [Mistake(("stop", PLATEAU), message)]
-    checkpoint = data.get("checkpoint")
-    if isinstance(checkpoint, Mapping) and isinstance(checkpoint.get("best"), str):
-        used.append((("checkpoint", "best"), checkpoint["best"]))
-    for key in ("scheduler", "searcher"):
-        chosen = data.get(key)
-        for kind, settings in chosen.items() if isinstance(chosen, Mapping) else ():
-            if isinstance(settings, Mapping) and isinstance(settings.get("metric"), str):
-                used.append(((key, kind, "metric"), settings["metric"]))
-    zeros = [
+    known += _evaluated(data.get("evaluation"), measured)
+    return [*_counts_without_step(data), *_plateau_without_mode(data, known), *_unknown_metrics(data, known, measured)]
+
+
+def _evaluated(evaluation: Any, measured: Sequence[Metric]) -> list[Metric]:
+    """The metrics of evaluations that an entry asks for, of all that evaluations can measure."""
+    if evaluation is None:
+        return []
+    asked = _mapping(evaluation)
+    left_out = OTHER_KIND_METRICS
+    left_out += () if asked.get("against") is not None else AGAINST_METRICS
+    left_out += () if asked.get("oracle") is True else (*ORACLE_METRICS, *GAME_ORACLE_METRICS)
+    return [metric for metric in measured if metric not in left_out]
+
+
+def _counts_without_step(data: Mapping[str, Any]) -> list[Mistake]:
+    """Mistakes for stop criteria that a trial meets before its first step."""
+    return [
         Mistake(("stop", metric), f"must be > 0, not {shown(value)}")
-        for metric, value in sections.get("stop", {}).items()
+        for metric, value in _mapping(data.get("stop")).items()
         if metric in _COUNTS and isinstance(value, int | float) and value <= 0
     ]
-    further = {"expect": ExpectConfig.model_fields, "stop": StopConfig.model_fields}
-    allowed = {key: [*known, *(Metric(name, "", "") for name in names)] for key, names in further.items()}
-    return (
-        zeros
-        + directionless
-        + [
-            Mistake(location, message, at_key=location[0] in sections and len(location) == 2)
-            for location, metric in used
-            if (message := _unknown_metric(metric, allowed.get(str(location[0]), known), measured))
-        ]
-    )
+
+
+def _plateau_without_mode(data: Mapping[str, Any], known: Sequence[Metric]) -> list[Mistake]:
+    """Mistakes for a plateau of a metric for which neither higher nor lower values are better in general."""
+    plateau = _mapping(_mapping(data.get("stop")).get(PLATEAU))
+    metric = plateau.get("metric")
+    found = next((each for each in known if each.matches(metric)), None) if isinstance(metric, str) else None
+    if found is None or found.mode is not None or plateau.get("mode") is not None:
+        return []
+    message = f"higher values of {metric} are not always better, nor lower ones: add mode: max or min"
+    return [Mistake(("stop", PLATEAU), message)]
+
+
+def _unknown_metrics(data: Mapping[str, Any], known: Sequence[Metric], measured: Sequence[Metric]) -> Iterator[Mistake]:
+    """Yields a mistake for each name in an entry of a metric that is not reported.
+
+    Args:
+        data: The entry as written.
+        known: The metrics that are reported.
+        measured: All metrics that evaluations can measure.
+    """
+    for key, further in (("stop", StopConfig), ("expect", ExpectConfig)):
+        allowed = [*known, *(Metric(name, "", "") for name in further.model_fields)]
+        for metric in _mapping(data.get(key)):
+            if metric != PLATEAU and (message := _unknown_metric(metric, allowed, measured)):
+                yield Mistake((key, metric), message, at_key=True)
+    for location, metric in _values(data):
+        if message := _unknown_metric(metric, known, measured):
+            yield Mistake(location, message)
+
+
+def _values(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    """Yields the metrics that values of an entry name, each with its location."""
+    places: list[Location] = [("stop", PLATEAU, "metric"), ("checkpoint", "best")]
+    places += [(key, kind, "metric") for key in ("scheduler", "searcher") for kind in _mapping(data.get(key))]
+    for *outer, name in places:
+        section: Any = data
+        for key in outer:
+            section = _mapping(section).get(key)
+        if isinstance(metric := _mapping(section).get(name), str):
+            yield (*outer, name), metric
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    """Section of an entry as written; {} for what is not a section, which the types of the settings report."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def check_metrics_of_any(data: Mapping[str, Any], candidates: Iterable[Policies]) -> list[Mistake]:
@@ -132,18 +155,26 @@ def _unknown_metric(metric: str, known: Sequence[Metric], measured: Sequence[Met
     if any(each.matches(metric) for each in OTHER_KIND_METRICS):
         _, kind, name = metric.split("/", 2)
         return f"'{metric}' judges nothing: set evaluation.actions: {kind}, and name evaluation/{name}"
-    if any(each.name == metric for each in AGAINST_METRICS):
-        return f"'{metric}' is reported only with an opponent: add against, such as random, to evaluation"
-    if any(each.name == metric for each in measured if each in (*ORACLE_METRICS, *GAME_ORACLE_METRICS)):
-        return f"'{metric}' is reported only with exact values: add oracle: true to evaluation"
-    if any(each.matches(metric) for each in measured):
-        return f"'{metric}' is reported only with an evaluation: add for instance evaluation: {{every: 10}}"
+    if condition := _condition(metric, measured):
+        return f"'{metric}' is reported only with {condition}"
+    return f"no metric '{metric}' is reported{_similar(metric, known)}"
+
+
+def _condition(metric: str, measured: Sequence[Metric]) -> str:
+    """The part of an evaluation that measures a metric; "" if none does."""
+    exact = [each for each in measured if each in (*ORACLE_METRICS, *GAME_ORACLE_METRICS)]
+    conditions: list[tuple[Sequence[Metric], str]] = [
+        (AGAINST_METRICS, "an opponent: add against, such as random, to evaluation"),
+        (exact, "exact values: add oracle: true to evaluation"),
+        (measured, "an evaluation: add for instance evaluation: {every: 10}"),
+    ]
+    return next((condition for metrics, condition in conditions if any(each.matches(metric) for each in metrics)), "")
+
+
+def _similar(metric: str, known: Sequence[Metric]) -> str:
+    """Hint at the reported metric that is most likely meant, or at all of them."""
     names = [each.name for each in known if not each.is_pattern]
     alike = [name for name in names if name == f"{metric}_mean" or name.rpartition("/")[2] == metric]
     exact = other_metric(metric) or next(iter(alike), None)
     hint = f"; did you mean '{exact}'?" if exact else did_you_mean(metric, names)
-    return (
-        f"no metric '{metric}' is reported{hint}"
-        if hint
-        else f"no metric '{metric}' is reported; there are: {', '.join(each.name for each in known)}"
-    )
+    return hint or f"; there are: {', '.join(each.name for each in known)}"

@@ -131,6 +131,7 @@ def test_a_plateau_is_part_of_the_resolved_spec_and_of_each_trial() -> None:
     [
         ({"plateau": {"metric": "episode_reward_mean"}}, "stop.plateau.metric: .* did you mean 'episode_return_mean'"),
         ({"plateau": {"metric": SCORE}}, "stop.plateau.metric: .*is reported only with an evaluation"),
+        ({"plateau": {"metric": "plateau"}}, "stop.plateau.metric: no metric 'plateau' is reported"),
         ({"plateau": {}}, "stop.plateau.metric: is missing"),
         ({"plateau": {"metric": RETURN, "patients": 3}}, "stop.plateau.patients: .*did you mean 'patience'"),
         ({"plateau": {"metric": RETURN, "mode": "maximum"}}, "stop.plateau.mode: .*max.*min"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,53 +78,87 @@ def check_results(
     """
     file = directory / RESULT_FILE
     checkpointed = {iteration: json_row(row) for iteration, row in (known or {}).items() if iteration <= last_iteration}
-    best = None if record is None or record.best_return is None else (record.iteration, record.best_return)
+    checks = _RowChecks(file, checkpointed, record)
     rows: dict[int, Row] = {}
     names: dict[str, None] = {}
-    broken, above, altered, doubled = [], [], [], []
-    last_whole = newest = size = offset = 0
+    size = offset = 0
     for number, line in enumerate(lines_of(directory), start=1):
         offset += len(line)
-        row = row_in(line)
-        if row is None or type(row.get("iteration")) is not int:
-            broken.append(number)
+        row = checks.checked(number, line)
+        if row is None:
             continue
-        last_whole, iteration = number, row["iteration"]
-        if iteration <= newest:
-            doubled.append(number)
-        newest = max(newest, iteration)
-        if iteration <= last_iteration:
+        if row["iteration"] <= last_iteration:
             size = offset
-        expected, value = checkpointed.get(iteration), best_value([row], RETURN)
-        if expected is not None and (different := _differences(row, expected)):
-            row = expected
-            altered.append(f"{file}:{number}: {', '.join(different)} differs from its checkpoint")
-        elif best is not None and iteration <= best[0] and value is not None and value > best[1]:
-            row = {**row, RETURN: None}
-            above.append((number, value))
         if not row.keys() <= names.keys():
             names |= dict.fromkeys(row)
-        rows[iteration] = _reduced(row, metrics)
-    damage = []
-    if within := _ranges([number for number in broken if number < last_whole]):
-        damage.append(f"{file}:{within}: is damaged")
-    if doubled:
-        damage.append(f"{file}:{_ranges(doubled)}: is duplicated or out of order")
-    damage += altered
-    if best is not None and above:
-        lines, highest = _ranges([number for number, _ in above]), max(value for _, value in above)
-        damage.append(
-            f"{file}:{lines}: {RETURN} {highest:g} is above {best[1]:g}, the best in trial.json: it is ignored"
-        )
+        rows[row["iteration"]] = _reduced(row, metrics)
     taken = sorted(checkpointed.keys() - rows.keys())
     rows |= {iteration: _reduced(checkpointed[iteration], metrics) for iteration in taken}
-    if lost := _gaps(sorted(rows), last_iteration):
-        damage.append(f"{file}: the rows of iterations {lost} are missing, and in no checkpoint")
-    if taken:
-        damage.append(f"{file}: the rows of iterations {_ranges(taken)} are missing, and taken from checkpoints")
+    damage = [*checks.damage(), *_missing(file, _gaps(sorted(rows), last_iteration), taken)]
     if rows and not damage and record is not None and record.iteration <= last_iteration and _is_altered(file, record):
         damage.append(f"{file}: a row up to iteration {record.iteration} was altered: trial.json has another sha256")
     return CheckedResults(tuple(rows[iteration] for iteration in sorted(rows)), tuple(damage), tuple(names), size)
+
+
+class _RowChecks:
+    """Checks of the rows of a result.json, line by line, against trial.json and checkpoints."""
+
+    def __init__(self, file: Path, checkpointed: Mapping[int, Row], record: TrialRecord | None) -> None:
+        """Starts before the first line.
+
+        Args:
+            file: Path of the result.json, for messages.
+            checkpointed: Rows by iteration from the trial's checkpoints.
+            record: The content of trial.json; None if trial.json is untrusted.
+        """
+        self._file = file
+        self._checkpointed = checkpointed
+        self._best = None if record is None or record.best_return is None else (record.iteration, record.best_return)
+        self._broken: list[int] = []
+        self._doubled: list[int] = []
+        self._altered: list[str] = []
+        self._above: list[tuple[int, float]] = []
+        self._last_whole = self._newest = 0
+
+    def checked(self, number: int, line: bytes) -> Row | None:
+        """Returns the row of a line, without what is altered in it; None for a damaged line."""
+        row = row_in(line)
+        if row is None or type(row.get("iteration")) is not int:
+            self._broken.append(number)
+            return None
+        self._last_whole = number
+        if row["iteration"] <= self._newest:
+            self._doubled.append(number)
+        self._newest = max(self._newest, row["iteration"])
+        return self._unaltered(number, row)
+
+    def _unaltered(self, number: int, row: Row) -> Row:
+        """Returns a row, or its checkpoint's where they differ, without a return above the best in trial.json."""
+        expected = self._checkpointed.get(row["iteration"])
+        if expected is not None and (different := _differences(row, expected)):
+            self._altered.append(f"{self._file}:{number}: {', '.join(different)} differs from its checkpoint")
+            return expected
+        value = best_value([row], RETURN)
+        if self._best is not None and value is not None and row["iteration"] <= self._best[0] and value > self._best[1]:
+            self._above.append((number, value))
+            return {**row, RETURN: None}
+        return row
+
+    def damage(self) -> list[str]:
+        """Damage in the lines so far, one sentence each; an incomplete last line does not count."""
+        damage = []
+        if within := _ranges([number for number in self._broken if number < self._last_whole]):
+            damage.append(f"{self._file}:{within}: is damaged")
+        if self._doubled:
+            damage.append(f"{self._file}:{_ranges(self._doubled)}: is duplicated or out of order")
+        damage += self._altered
+        if self._best is not None and self._above:
+            lines, highest = _ranges([number for number, _ in self._above]), max(value for _, value in self._above)
+            damage.append(
+                f"{self._file}:{lines}: {RETURN} {highest:g} is above {self._best[1]:g}, the best in trial.json: "
+                "it is ignored"
+            )
+        return damage
 
 
 def truncate_results(
@@ -180,6 +214,14 @@ def _mend(
         write_file(file, b"".join(map(json_line, kept)))
         make_csv(directory)
     return tuple(damage)
+
+
+def _missing(file: Path, lost: str, taken: Sequence[int]) -> Iterator[str]:
+    """Yields a sentence on the rows that are nowhere, and one on those taken from checkpoints."""
+    if lost:
+        yield f"{file}: the rows of iterations {lost} are missing, and in no checkpoint"
+    if taken:
+        yield f"{file}: the rows of iterations {_ranges(taken)} are missing, and taken from checkpoints"
 
 
 def _is_altered(file: Path, record: TrialRecord) -> bool:

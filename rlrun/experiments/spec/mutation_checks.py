@@ -135,28 +135,52 @@ def _path_mistake(path: str, others: Sequence[str], config: Part, *, fractions: 
         fractions: Whether the setting must accept fractions.
     """
     steps = setting_location(path)[len(config.location) :]
-    inner = dotted(steps)
     if steps[0] in ("config", "env") and steps[0] not in config.model.model_fields:
         rest = path.partition(".")[2]
         return f"begins below config: write '{rest}'" if steps[0] == "config" and rest else "must be below config"
     if not _is_setting(config.model, steps):
-        section = annotation_at(config.model, tuple(steps[:-1]))
-        if gone := section.why_gone(str(steps[-1])) if is_config(section) else "":
-            return gone.replace(" here", f" in {config.algorithm}", 1) if config.algorithm else gone
-        prefix = path.removesuffix(inner)
-        paths = list(_paths(config.model))
-        alike = [known for known in paths if known.rpartition(".")[2] == inner]
-        hint = (
-            f"; did you mean '{prefix}{alike[0]}'?"
-            if alike
-            else did_you_mean(path, [f"{prefix}{known}" for known in paths])
-        )
-        see = f"; see `rlrun config {config.algorithm}`" if config.algorithm else _PATHS_OF_POLICIES
-        return f"there is no setting '{path}'{hint or see}"
-    if config.model.shapes_parameters(inner):
+        return _why_gone(steps, config) or f"there is no setting '{path}'{_similar(path, dotted(steps), config)}"
+    fixed = _why_fixed(dotted(steps), config.model) or _overlap(path, steps, others, config)
+    annotation = annotation_at(config.model, tuple(steps))
+    if not fixed and fractions and not _takes_fractions(annotation):
+        return f"pb2 explores numbers with a fraction, and this must be {describe(annotation)}: use pbt"
+    return fixed
+
+
+def _why_gone(steps: Location, config: Part) -> str:
+    """Reason why a config refuses a setting: a fixed one, or one of another library; "" for an unknown setting."""
+    section = annotation_at(config.model, tuple(steps[:-1]))
+    gone = section.why_gone(str(steps[-1])) if is_config(section) else ""
+    return gone.replace(" here", f" in {config.algorithm}", 1) if config.algorithm else gone
+
+
+def _similar(path: str, inner: str, config: Part) -> str:
+    """Hint at the setting that an unknown path is likely to mean, or at the list of all settings.
+
+    Args:
+        path: The path.
+        inner: The path's part within the config.
+        config: The config.
+    """
+    prefix = path.removesuffix(inner)
+    paths = list(_paths(config.model))
+    if alike := [known for known in paths if known.rpartition(".")[2] == inner]:
+        return f"; did you mean '{prefix}{alike[0]}'?"
+    see = f"; see `rlrun config {config.algorithm}`" if config.algorithm else _PATHS_OF_POLICIES
+    return did_you_mean(path, [f"{prefix}{known}" for known in paths]) or see
+
+
+def _why_fixed(inner: str, model: type[AlgorithmConfig]) -> str:
+    """Reason why all trials of a population must have equal values of a setting; "" if values may differ."""
+    if model.shapes_parameters(inner):
         return "cannot change in a population: its members copy each other's weights"
     if inner in PLACES:
         return "cannot change in a population: CPUs and GPUs are reserved when a trial starts"
+    return ""
+
+
+def _overlap(path: str, steps: Location, others: Sequence[str], config: Part) -> str:
+    """Message on a setting inside another mutated one, or inside a search space of the config; "" for neither."""
     if outer := next((other for other in others if path.startswith(f"{other}.")), None):
         return f"is in '{outer}', which changes too"
     inside: Any = config.data
@@ -164,9 +188,6 @@ def _path_mistake(path: str, others: Sequence[str], config: Part, *, fractions: 
         if number and is_search_space(inside):
             return f"is in '{dotted(steps[:number])}', which is a search space in {dotted(config.location)}"
         inside = inside.get(step) if isinstance(inside, Mapping) else None
-    annotation = annotation_at(config.model, tuple(steps))
-    if fractions and not _takes_fractions(annotation):
-        return f"pb2 explores numbers with a fraction, and this must be {describe(annotation)}: use pbt"
     return ""
 
 

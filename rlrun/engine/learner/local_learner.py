@@ -134,7 +134,8 @@ class LocalLearner:
     ) -> None:
         """Trains for several epochs of minibatch SGD on a batch of experience.
 
-        All minibatches have the same shape: the last one of an epoch is padded with invalid rows.
+        All minibatches have the same shape: the last one of an epoch is padded with invalid rows. The policy's noise
+        for the losses is drawn once for the batch, so that a row has the same noise in all epochs.
 
         Args:
             batch: Rows of experience [S, L, ...].
@@ -149,7 +150,8 @@ class LocalLearner:
         settings = self._staging.settings(scheduled)
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
-        columns = self._staging.batch(batch, spare=passes.spare)
+        noise = self.policy.draws(self._generator, rows, length)
+        columns = self._staging.batch(SampleBatch(batch, **noise), spare=passes.spare)
         arrays = columns.map(Tensor.numpy) if self._takes_rows else columns
         together = num_epochs if self._takes_rows and stop is None else 1
         for _ in range(0, num_epochs, together):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlrun.engine.data.sample_batch import WORLD_STATE
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.episode_place import EpisodeSeeds
@@ -230,7 +231,14 @@ def _recorder_for(
     if config.env.has_many_agents:
         assert config.mapping is not None
         worlds = make_vector_world(
-            config.env, config.num_envs, seeds, config.mapping, config.slots, firsts, lessons=lessons
+            config.env,
+            config.num_envs,
+            seeds,
+            config.mapping,
+            config.slots,
+            firsts,
+            lessons=lessons,
+            with_states=any(WORLD_STATE in behavior.world_columns for behavior in config.behaviors.values()),
         )
         of_worlds = SlotRecorder(
             worlds,

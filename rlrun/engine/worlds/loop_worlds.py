@@ -47,6 +47,7 @@ class LoopWorlds:
         max_episode_steps: Steps after which all living agents of a world are truncated; None for no limit.
         first_episodes: Number of each world's first episode; 0 for all unless given.
         columns: Names of the numbers in agents' infos that are recorded as columns.
+        with_states: Whether global states are read after each step.
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class LoopWorlds:
         max_episode_steps: int | None = None,
         first_episodes: Sequence[int] | None = None,
         columns: Sequence[str] = (),
+        *,
+        with_states: bool = False,
     ) -> None:
         self.columns: Sequence[str] = tuple(columns)
         self.num_worlds = len(worlds)
@@ -93,7 +96,9 @@ class LoopWorlds:
             for number, world in enumerate(worlds)
         ]
         space = self.state_space
-        self._states = None if space is None else np.zeros((self.num_worlds, *space.shape), space.dtype)
+        self._states = (
+            None if space is None or not with_states else np.zeros((self.num_worlds, *space.shape), space.dtype)
+        )
         self._rows = {policy: slots.rows for policy, slots in self._policies.items()}
         self._unchecked = True
 

@@ -175,6 +175,8 @@ def make_vector_world(
     slots: Mapping[str, int],
     first_episodes: Sequence[int] | None = None,
     lessons: Lessons | None = None,
+    *,
+    with_states: bool = False,
 ) -> VectorWorld:
     """Creates a vectorized env of W worlds; single-agent envs become worlds with one agent.
 
@@ -186,6 +188,8 @@ def make_vector_world(
         slots: Slots per world by policy. By default, the number of possible agents that the policy has at a time.
         first_episodes: Number of each world's first episode; 0 for all unless given.
         lessons: Curriculum arguments of the worlds; None without a curriculum.
+        with_states: Whether the worlds' global states are read after each step, for policies that learn from them.
+            Some worlds have none at the end of an episode.
 
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent has no policy.
@@ -213,6 +217,7 @@ def make_vector_world(
         config.max_episode_steps,
         first_episodes,
         config.columns,
+        with_states=with_states,
     )
 
 

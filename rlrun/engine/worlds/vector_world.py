@@ -60,7 +60,7 @@ class WorldRows:
 
     Attributes:
         policies: Observations, rewards and ends of the slots, by policy.
-        states: Global states, [W, D]; None without a state space.
+        states: Global states, [W, D]; None without a state space, or if they are not read.
         stepped: Whether a world took a step, [W]; the other worlds were reset.
         ended: Whether a world's episode ended in the step, [W].
         infos: Infos of agents that ended in the step, by policy and slot.

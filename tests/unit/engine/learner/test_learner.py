@@ -298,3 +298,26 @@ def test_code_outside_of_rlrun_is_not_taken_for_a_graph_of_numpy_calls() -> None
     eager, numpy = (learner_for(objectives=objectives, update_executor=each) for each in ("eager", "numpy"))
     np.testing.assert_array_equal(learn(eager, batch_of(64)), learn(numpy, batch_of(64)))
     assert len(calls) == 8 + 1  # the trace comes as far as the look at a value
+
+
+class NoisyPolicy(ActorCriticPolicy):
+    def draws(self, generator, rows, length):
+        return {"noise": generator.normal(size=(rows, length)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("update_executor", ["eager", "numpy"])
+def test_a_loss_reads_the_noise_of_its_rows_also_over_a_batch(update_executor):
+    """The mean of the noise over an epoch is that of the numbers drawn, whatever the minibatches."""
+    policy = plain_policy(NoisyPolicy, SPACE, gymnasium.spaces.Box(-1, 1, (2,)), ModelConfig(hiddens=(4,)), seed=1)
+
+    def loss(outputs, batch, scheduled):
+        valid = batch["valid"].float()
+        total = masked_mean(outputs.values.square(), valid)
+        return Loss(total, {"noise": masked_mean(batch["noise"], valid)})
+
+    learner = LocalLearner(
+        policy, [Objective("loss", loss)], device="cpu", update_executor=update_executor, seed=3, announce=print
+    )
+    learner.learn(batch_of(8), num_epochs=2, minibatch_size=4, scheduled=SCHEDULED)
+    drawn = np.random.Generator(np.random.Philox(3)).normal(size=(8, 1)).astype(np.float32)
+    assert learner.take_statistics()["noise"] == pytest.approx(drawn.mean(), abs=1e-6)

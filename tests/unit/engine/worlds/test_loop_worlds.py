@@ -422,7 +422,9 @@ class Stateful(Scripted):
 
 def test_the_states_of_worlds_follow_their_steps() -> None:
     worlds = looped(
-        Stateful(seen(a=1), gives(seen(a=2)), gives({}, ended=True)), Stateful(seen(a=1), gives({}, ended=True))
+        Stateful(seen(a=1), gives(seen(a=2)), gives({}, ended=True)),
+        Stateful(seen(a=1), gives({}, ended=True)),
+        with_states=True,
     )
     states = [worlds.reset().states]
     assert states[0] is not None
@@ -431,6 +433,26 @@ def test_the_states_of_worlds_follow_their_steps() -> None:
     assert rows.states is not None
     assert rows.states.tolist() == [[1, 7], [1, 7]]
     assert acted(worlds, 0, 0, 0, 0).states.tolist() == [[2, 7], [0, 7]]  # type: ignore[union-attr]
+
+
+class WithoutFinalState(Stateful):
+    def state(self) -> Any:
+        if self.t:
+            raise IndexError("no agent is left")
+        return super().state()
+
+
+def test_a_state_that_no_policy_learns_from_is_not_asked_for() -> None:
+    def world() -> World:
+        return WithoutFinalState(seen(a=1), gives({}, ended=True))
+
+    without = looped(world())
+    assert without.reset().states is None
+    assert acted(without, 0, 0).ended.all()
+    with_states = looped(world(), with_states=True)
+    with_states.reset()
+    with pytest.raises(EnvError, match="no agent is left"):
+        acted(with_states, 0, 0)
 
 
 class Busy(World):

@@ -34,7 +34,7 @@ def chosen(observation: Any, width: int) -> int:
 
 def test_an_episode_of_simple_spread_is_that_of_its_parallel_env() -> None:
     config = EnvConfig(pettingzoo="mpe2.simple_spread_v3", kwargs={"max_cycles": 6})
-    worlds = make_vector_world(config, 2, SEEDS, PolicyMapping(["p"]), {})
+    worlds = make_vector_world(config, 2, SEEDS, PolicyMapping(["p"]), {}, with_states=True)
     assert (worlds.clock, worlds.slots) == ("parallel", {"p": 6})
     rows = worlds.reset()
     env = importlib.import_module("mpe2.simple_spread_v3").parallel_env(max_cycles=6)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.functional.episode_returns import Doubles
 from rlrun.engine.functional.finite_mdp import FiniteMDP
+from rlrun.engine.functional.returns import Doubles
 from rlrun.exact.off_policy_evaluation.estimators import WeighedEpisodes, with_closing_values
 from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_model import finite_mdp
-from rlrun.engine.functional.episode_returns import Doubles
 from rlrun.engine.functional.finite_mdp import FiniteMDP, greedy
+from rlrun.engine.functional.returns import Doubles
 from rlrun.engine.messages.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlrun.engine.envs.env_model import finite_mdp
-from rlrun.engine.functional.episode_returns import Doubles
+from rlrun.engine.functional.returns import Doubles
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.rollout.rollout import Rollout
 from rlrun.engine.rollout.worker import Orders

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.data_set import DataSet, Indices
-from rlrun.engine.functional.episode_returns import discounted_returns
+from rlrun.engine.functional.returns import discounted_returns
 
 
 class DataView(Protocol):

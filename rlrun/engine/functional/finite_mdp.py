@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.functional.episode_returns import Doubles
+from rlrun.engine.functional.returns import Doubles
 
 TOLERANCE = 1e-10
 """Convergence tolerance of value iteration, relative to the largest value."""

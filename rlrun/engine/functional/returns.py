@@ -3,6 +3,7 @@
 A fragment is time-major: `rewards[t, b]` follows `values[t, b]`, and `values` has one more row. Fragments are packed
 (`rlrun.engine.data.packing`), so that the value after step t is always `values[t + 1]`. Rows without a step only come
 directly after an episode's end, with the final observation, or after a slot's last row; no step reads their results.
+`discounted_returns` takes whole episodes as concatenated rows instead.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
+Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
@@ -99,3 +101,28 @@ def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: f
     carries[0] = 0
     carries[1:] *= ~ends[:-1]
     return reverse_scan(terms[::-1], np.ascontiguousarray(carries[::-1]))[::-1]
+
+
+def discounted_returns(
+    rewards: Doubles, starts: NDArray[np.int64], lengths: NDArray[np.int64], gamma: float
+) -> Doubles:
+    """Discounted return from each row to the end of its episode, without bootstrap, for episodes as concatenated rows.
+
+    G[t] = r[t] + gamma * G[t + 1], which is r[t] for an episode's last step. All episodes take a step back at once.
+
+    Args:
+        rewards: Rewards, [N]; rows outside of episodes keep their number.
+        starts: Row of each episode's first step, [E].
+        lengths: Number of steps of each episode, [E].
+        gamma: Discount factor.
+
+    Returns:
+        The returns, [N].
+    """
+    returns = rewards.copy()
+    order = np.argsort(-lengths, kind="stable")
+    ends, falling = (starts + lengths)[order], -lengths[order]
+    for steps_left in range(2, int(lengths.max(initial=0)) + 1):
+        rows = ends[: np.searchsorted(falling, -steps_left, side="right")] - steps_left
+        returns[rows] += gamma * returns[rows + 1]
+    return returns

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rlrun.engine.data.action_masks import ACTION_MASK, mask_of
-from rlrun.engine.functional.episode_returns import Doubles
+from rlrun.engine.functional.returns import Doubles
 from rlrun.engine.functional.seeding import child_seed, generator
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded

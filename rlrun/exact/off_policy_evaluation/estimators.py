@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.functional.episode_returns import Doubles
+from rlrun.engine.functional.returns import Doubles
 from rlrun.engine.functional.student_t import t_quantile
 
 LARGEST_LOG_WEIGHT = 300.0

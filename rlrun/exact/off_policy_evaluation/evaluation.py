@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlrun.engine.functional.episode_returns import Doubles
+from rlrun.engine.functional.returns import Doubles
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.exact.off_policy_evaluation.action_value_inputs import DiscreteInputs, SampledInputs, plain_model

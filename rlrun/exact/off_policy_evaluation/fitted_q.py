@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
-from rlrun.engine.functional.episode_returns import Doubles
+from rlrun.engine.functional.returns import Doubles
 from rlrun.engine.functional.seeding import child_seed, generator
 from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.exact.off_policy_evaluation.action_value_inputs import ActionValueInputs, RunNetworks

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.functional.episode_returns import Doubles
+from rlrun.engine.functional.returns import Doubles
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions

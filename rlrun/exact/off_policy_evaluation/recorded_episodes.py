@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import map_tree
-from rlrun.engine.functional.episode_returns import Doubles, discounted_returns
+from rlrun.engine.functional.returns import Doubles, discounted_returns
 from rlrun.engine.messages.errors import UsageError
 
 Rows = NDArray[np.int64]

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rlrun.engine.functional.episode_returns import discounted_returns
-from rlrun.engine.functional.returns import forward_discounted_sums, gae, reverse_scan
+from rlrun.engine.functional.returns import discounted_returns, forward_discounted_sums, gae, reverse_scan
 
 T, B = 13, 3
 numbers = st.floats(-10, 10, width=32)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlrun.engine.functional.episode_returns import Doubles
 from rlrun.engine.functional.finite_mdp import FiniteMDP
+from rlrun.engine.functional.returns import Doubles
 from rlrun.exact.off_policy_evaluation.estimators import (
     ValueEstimate,
     WeighedEpisodes,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.functional.episode_returns import Doubles
 from rlrun.engine.functional.finite_mdp import FiniteMDP
+from rlrun.engine.functional.returns import Doubles
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.exact.off_policy_evaluation.action_value_inputs import DiscreteInputs, SampledInputs, plain_model
 from rlrun.exact.off_policy_evaluation.fitted_q import FitSettings, FittedQ

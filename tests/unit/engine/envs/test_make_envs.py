@@ -69,7 +69,8 @@ def refused(config: Any, error: type[RlrunError]) -> str:
         ("nowhere_at_all:Name-v0", "the env package's module 'nowhere_at_all' is not found"),
         ("MiniGrid-Maze-5x5-v0", "write minigrid:MiniGrid-Maze-5x5-v0"),
         ("pettingzoo.mpe.simple_spread_v3", "a world of many agents is env: {pettingzoo: mpe2.simple_spread_v3}"),
-        ("ray.rllib.examples.MultiAgentCartPole", "an env of your own is package.module:factory"),
+        ("ray.rllib.examples.MultiAgentCartPole", "did you mean 'ray.rllib.examples:MultiAgentCartPole'?"),
+        ("nowhere_at_all.examples.MultiAgentCartPole", "an env of your own is package.module:factory"),
     ],
 )
 def test_an_unknown_id_is_answered_with_the_nearest(env_id: str, said: str) -> None:

@@ -18,11 +18,8 @@ from ray import serve
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from rlrun.deploy.serving.decisions import Asked, Decisions
-from rlrun.deploy.serving.served_policy import ServedPolicy
-from rlrun.engine.envs.json_values import batch_from_json
-from rlrun.engine.envs.spaces import Misfit
-from rlrun.engine.training.training import Training
+from rlrun import Training
+from rlrun.plugin import Asked, Decisions, Misfit, ServedPolicy, batch_from_json
 
 
 class Policy:

@@ -34,7 +34,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = Path(__file__).with_suffix(".yaml")
@@ -248,7 +248,7 @@ def trained(name: str, spec: Record) -> list[Record]:
     if "halfway" in spec:
         entry["stop"] = {clock: spec["halfway"]}
     needs_ray = any(entry.get("config", {}).get(key) for key in ("num_workers", "num_learners"))
-    executor = None if needs_ray else "local"
+    executor: Literal["local"] | None = None if needs_ray else "local"
     found = rlrun.run({name: entry}, executor=executor)
     if "halfway" in spec:
         found = rlrun.resume(found[0].directory.parent, executor=executor, extend={clock: end})
@@ -342,10 +342,12 @@ def without_times(row: Record) -> Record:
     }
 
 
-def parameter_digest(checkpoint: Path) -> str:
+def parameter_digest(checkpoint: Path | None) -> str:
     """Returns a digest of the policies' parameters, in which neither their names nor their order matter."""
     from safetensors.numpy import load_file
 
+    if checkpoint is None:
+        raise ValueError("the trial has no checkpoint")
     files = sorted((checkpoint / "policies").rglob("*.safetensors"))
     tensors = [tensor for path in files for tensor in load_file(path).values()]
     if not all(math.isfinite(float(abs(tensor).sum())) for tensor in tensors) or not tensors:

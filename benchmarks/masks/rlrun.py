@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.peers import Measurement, answer
-from rlrun import PPO
+from rlrun import PPO, Training
 
 
 def trained(work: Measurement) -> Measurement:
@@ -29,9 +29,9 @@ def trained(work: Measurement) -> Measurement:
     kwargs = {"num_actions": work["num_actions"], "num_allowed": work["num_allowed"]}
     env = {"id": "rlrun.toys.masked_envs:MaskedMatch", "kwargs": kwargs}
     returns: list[float] = []
-    with PPO(env, config, seed=work["seed"]) as learning:
+    with Training(env, PPO(**config), seed=work["seed"]) as learning:
         for mark in work["marks"]:
-            while learning.train()["env_steps"] < mark:
+            while learning.step()["env_steps"] < mark:
                 pass
             returns.append(learning.evaluate(work["episodes"]).mean)
     return {"returns": returns}

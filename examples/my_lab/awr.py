@@ -7,20 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.algorithms.settings.on_policy import OnPolicyConfig
-from rlrun.engine.algorithm import Algorithm
-from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.flow.flow import Flow, Operator, StatefulOperator
-from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.engine.flow.operators.batches import ConcatBatches
-from rlrun.engine.flow.operators.training import TrainOnBatch
-from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.engine.flow.trainee import Trainee
-from rlrun.engine.functional.masked import masked_mean
-from rlrun.engine.learner.objective import Loss
-from rlrun.engine.learner.value_losses import summed_value_losses
-from rlrun.engine.settings.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt
-from rlrun.engine.settings.metric import Metric
+from rlrun.plugin import (
+    Algorithm,
+    BroadcastWeights,
+    ComputeAdvantages,
+    ConcatBatches,
+    Flow,
+    Fraction,
+    Loss,
+    MergeFilters,
+    Metric,
+    NonNegativeFloat,
+    OnPolicyConfig,
+    Operator,
+    PositiveFloat,
+    PositiveInt,
+    SampleBatch,
+    Standardize,
+    StatefulOperator,
+    Trainee,
+    TrainOnBatch,
+    masked_mean,
+    summed_value_losses,
+)
 
 
 class AWRConfig(OnPolicyConfig):

@@ -7,18 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.engine.algorithm import Algorithm, AlgorithmConfig
-from rlrun.engine.data.demonstrations import load_demonstrations
-from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.flow.flow import Flow
-from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch
-from rlrun.engine.flow.sources.items import StatefulSource, from_items
-from rlrun.engine.flow.trainee import Trainee
-from rlrun.engine.functional.masked import masked_mean
-from rlrun.engine.functional.seeding import generator
-from rlrun.engine.learner.objective import Loss
-from rlrun.engine.settings.config import PositiveInt, defaults, fixed
-from rlrun.engine.settings.metric import Metric
+from rlrun.plugin import (
+    Algorithm,
+    AlgorithmConfig,
+    Flow,
+    Loss,
+    Metric,
+    PositiveInt,
+    SampleBatch,
+    StatefulSource,
+    Trainee,
+    TrainOnMinibatch,
+    defaults,
+    fixed,
+    from_items,
+    generator,
+    load_demonstrations,
+    masked_mean,
+)
 
 
 @defaults(lr=3e-3, model={"hiddens": (32, 32)}, min_env_steps_per_iteration=250)

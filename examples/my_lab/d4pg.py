@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
-from rlrun.algorithms.dqn.return_distributions import cross_entropy, projected
-from rlrun.algorithms.loss_metrics import td_statistics
-from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.functional.masked import masked_mean
-from rlrun.engine.functional.sequence_rows import row_priorities
-from rlrun.engine.learner.objective import Loss
-from rlrun.engine.settings.config import PositiveInt
+from rlrun.plugin import (
+    DDPG,
+    DDPGConfig,
+    Loss,
+    PositiveInt,
+    SampleBatch,
+    cross_entropy,
+    masked_mean,
+    projected,
+    row_priorities,
+    td_statistics,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.actor_q.networks import DeterministicNetworks
-    from rlrun.engine.envs.spaces import Spaces
-    from rlrun.engine.nn.model_config import CriticsModelConfig
-    from rlrun.engine.nn.network_spec import NetworkSpec
-    from rlrun.engine.nn.observation_leaves import ObservationTree
-    from rlrun.engine.policy.policy import Policy
+    from rlrun.plugin import CriticsModelConfig, DeterministicNetworks, NetworkSpec, ObservationTree, Policy, Spaces
 
 
 class D4PGConfig(DDPGConfig):
@@ -47,7 +46,7 @@ class D4PG(DDPG):
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """DDPG's policy, whose critics have an output for each possible return."""
-        from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
+        from rlrun.plugin import DeterministicPolicy
 
         return DeterministicPolicy(spaces, self.config, seed, critic=self.critic)
 
@@ -55,7 +54,7 @@ class D4PG(DDPG):
         self, leaves: ObservationTree, model: CriticsModelConfig, num_values: int, action_size: int
     ) -> NetworkSpec:
         """Spec of each critic."""
-        from rlrun.algorithms.actor_q.actor_q_nets import critic_spec
+        from rlrun.plugin import critic_spec
 
         return critic_spec(leaves, model, num_values * self.config.num_atoms, action_size)
 

@@ -9,20 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.algorithms.evolution.gather import GatherWorkers
-from rlrun.engine.algorithm import Algorithm, AlgorithmConfig
-from rlrun.engine.flow.flow import Flow, Operator
-from rlrun.engine.flow.operators.weights import BroadcastWeights
-from rlrun.engine.flow.trainee import Trainee
-from rlrun.engine.functional.seeding import child_seed, generator
-from rlrun.engine.learner.objective import Objective
-from rlrun.engine.policy.policy import Policy
-from rlrun.engine.rollout.evaluation import evaluate
-from rlrun.engine.rollout.rollout import Episode, Rollout
-from rlrun.engine.rollout.worker import Orders
-from rlrun.engine.rollout.worker_config import WorkerConfig
-from rlrun.engine.settings.config import PositiveFloat, PositiveInt, defaults
-from rlrun.engine.settings.metric import Metric
+from rlrun.plugin import (
+    Algorithm,
+    AlgorithmConfig,
+    BroadcastWeights,
+    Episode,
+    Flow,
+    GatherWorkers,
+    Metric,
+    Objective,
+    Operator,
+    Orders,
+    Policy,
+    PositiveFloat,
+    PositiveInt,
+    Rollout,
+    Trainee,
+    WorkerConfig,
+    child_seed,
+    defaults,
+    evaluate,
+    generator,
+)
 
 
 @defaults(lr=0.1, max_grad_norm=None, model={"hiddens": (16,)})
@@ -49,7 +57,7 @@ def perturbation(seed: int, generation: int, pair: int, size: int) -> NDArray[np
 
 
 class EvaluationWorker:
-    """Runs an episode with every perturbed policy of its share; see `rlrun.engine.rollout.worker.Worker`."""
+    """Runs an episode with every perturbed policy of its share; see `rlrun.plugin.Worker`."""
 
     def __init__(self, config: EvaluationConfig) -> None:
         self.config = config

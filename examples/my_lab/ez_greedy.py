@@ -7,13 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.data.uniform_sampler import uniform_choices
-from rlrun.engine.functional.schedules import value_at
-from rlrun.engine.policy.action_masks import ActionMask
-from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
-from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
-from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
-from rlrun.engine.policy.weights import Weights
+from rlrun.plugin import (
+    ActionMask,
+    Actions,
+    DiscreteActions,
+    Exploration,
+    Floats,
+    Heads,
+    RunNetwork,
+    Weights,
+    uniform_choices,
+    value_at,
+)
 
 EXPLORES, ACTION, DURATION = range(3)
 

@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.flow.flow import Operator
-from rlrun.engine.flow.trainee import Trainee
-from rlrun.engine.hook import Answer, EpisodeStep, Hook, RunningEpisode, Stop
-from rlrun.engine.settings.metric import Metric
+from rlrun.plugin import Answer, EpisodeStep, Hook, Metric, Operator, RunningEpisode, SampleBatch, Stop, Trainee
 
 
 class PoleAngle(Hook):

@@ -5,27 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rlrun.algorithms.dqn.dqn import gather_actions
-from rlrun.algorithms.dqn.q_settings import QSettings
-from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
-from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.algorithms.td_loss import huber
-from rlrun.engine.algorithm import Algorithm
-from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.flow.flow import Flow
-from rlrun.engine.flow.operators.replay import StoreToReplay
-from rlrun.engine.flow.operators.weights import BroadcastWeights
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
-from rlrun.engine.flow.trainee import Trainee
-from rlrun.engine.functional.masked import masked_mean
-from rlrun.engine.learner.objective import Loss
-from rlrun.engine.nn.model_config import QModelConfig
-from rlrun.engine.settings.config import Fraction, ImportPath, PositiveFloat, Schedule, defaults, fixed
+from rlrun.plugin import (
+    TD_METRICS,
+    Algorithm,
+    BroadcastWeights,
+    Flow,
+    Fraction,
+    ImportPath,
+    Loss,
+    OffPolicyConfig,
+    PositiveFloat,
+    QModelConfig,
+    QSettings,
+    SampleBatch,
+    Schedule,
+    StoreToReplay,
+    Trainee,
+    defaults,
+    fixed,
+    gather_actions,
+    huber,
+    masked_mean,
+    replay_updates,
+    td_statistics,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.dqn.networks import QNetworks
+    from rlrun.plugin import QNetworks
 
 
 @defaults(lr=5e-4, target_update_interval=250)

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.plugin import ModelConfig
 
 
 class ResidualNet(nn.Module):

@@ -6,13 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.algorithms.ppo import PPO, PPOConfig
-from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.flow.flow import Flow, StatefulOperator
-from rlrun.engine.flow.operators.training import TrainOnBatch
-from rlrun.engine.flow.trainee import Trainee
-from rlrun.engine.functional.seeding import generator
-from rlrun.engine.settings.config import PositiveFloat, PositiveInt
+from rlrun.plugin import (
+    PPO,
+    Flow,
+    PositiveFloat,
+    PositiveInt,
+    PPOConfig,
+    SampleBatch,
+    StatefulOperator,
+    Trainee,
+    TrainOnBatch,
+    generator,
+)
 
 
 class PPOESConfig(PPOConfig):

@@ -36,9 +36,7 @@ def docs(page: str | None) -> None:
 
 def _folder() -> Path:
     """Folder of the documentation pages, in the checkout or in the installed package."""
-    import rlrun
-
-    return (Path(rlrun.__file__).parent / "docs").resolve()
+    return (Path(__file__).parents[1] / "docs").resolve()
 
 
 def _pages() -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""API reference: what `import rlrun` offers, and what plugins of the examples and the guides import."""
+"""API reference: the names of `rlrun` and of `rlrun.plugin`."""
 
 from __future__ import annotations
 
@@ -7,25 +7,20 @@ import importlib
 import inspect
 import itertools
 import re
-from collections.abc import Iterator
 
 import rlrun
+import rlrun.plugin
 from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
 from scripts.docs_site.docstrings import rst
-from scripts.docs_site.page import ROOT, Page, table
+from scripts.docs_site.page import Page, table
 
-PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PUBLIC = "api/rlrun"
+PLUGIN = "api/plugin"
 
 
 def api_pages() -> dict[str, Page]:
-    """Returns a page for each room of the package that plugins import from, and the first one, of `import rlrun`."""
-    rooms: dict[str, list[str]] = {}
-    for name in plugin_names():
-        rooms.setdefault(f"api/{name.split('.')[1]}", []).append(name)
-    pages = {name: room_page(name, names) for name, names in sorted(rooms.items())}
-    first = Page("api", public_text(), children=list(pages))
-    return {"api": first, **pages}
+    """Returns the page of `rlrun` and, below it, the page of `rlrun.plugin`."""
+    page = Page(PLUGIN, plugin_text())
+    return {"api": Page("api", public_text(), children=[PLUGIN]), PLUGIN: page}
 
 
 def public_names() -> list[str]:
@@ -35,7 +30,6 @@ def public_names() -> list[str]:
 
 def public_text() -> str:
     """Text of the first page: what `import rlrun` offers."""
-    names = [f"{rlrun._PLACES[name]}.{name}" for name in public_names()]
     rows = [[f"`rlrun.{algorithm_class(name).__name__}`", f"[`{name}`](algorithms.md)"] for name in BUILT_IN]
     return "\n\n".join(
         [
@@ -43,25 +37,23 @@ def public_text() -> str:
             "What programs and plugins may use. [From Python](python.md) shows the first steps, and [an algorithm and "
             "an env of one's own](extending.md) the others.",
             "## What `import rlrun` offers",
-            *(directive(name, as_public=True) for name in names),
+            *(directive(rlrun._PLACES[name], name, f"rlrun.{name}") for name in public_names()),
             "## Classes of algorithms\n",
             table(["class", "algorithm"], rows),
         ]
     )
 
 
-def room_page(name: str, names: list[str]) -> Page:
-    """Returns the page of a room, by module."""
-    room = name.removeprefix("api/")
-    text = [f"# `rlrun.{room}`", first_sentence(importlib.import_module(f"rlrun.{room}"))]
+def plugin_text() -> str:
+    """Text of the page of `rlrun.plugin`: its names, by module, without built-in algorithms."""
+    text = ["# `rlrun.plugin`", inspect.getdoc(rlrun.plugin) or ""]
     modules: dict[str, list[str]] = {}
-    for full in names:
-        modules.setdefault(full.rpartition(".")[0], []).append(full)
-    for module, own in modules.items():
-        if module != f"rlrun.{room}":
-            text += [f"## `{module}`", first_sentence(importlib.import_module(module))]
-        text += [directive(full) for full in own]
-    return Page(name, "\n\n".join(part for part in text if part))
+    for name, module in plugin_names().items():
+        modules.setdefault(module, []).append(name)
+    for module, names in sorted(modules.items()):
+        text += [f"## {', '.join(f'`{name}`' for name in names)}", first_sentence(importlib.import_module(module))]
+        text += [directive(module, name, f"rlrun.plugin.{name}") for name in names]
+    return "\n\n".join(part for part in text if part)
 
 
 def first_sentence(module: object) -> str:
@@ -69,19 +61,22 @@ def first_sentence(module: object) -> str:
     return re.split(r"(?<=\.)\s", inspect.getdoc(module) or "")[0].replace("``", "`")
 
 
-def directive(full: str, *, as_public: bool = False) -> str:
-    """Directive of Sphinx that documents a name by its docstring and its annotations."""
-    module, _, name = full.rpartition(".")
+def directive(module: str, name: str, public: str) -> str:
+    """Directive of Sphinx that documents a name by its docstring and its annotations.
+
+    Args:
+        module: The module that defines it.
+        name: Its name there.
+        public: The name under which plugins import it.
+    """
     found = getattr(importlib.import_module(module), name)
-    if as_public and full in plugin_names():
-        return f"[`rlrun.{name}`](#{full}): {first_sentence(found)}"
     if is_own_class(found):
-        lines = [f".. autoclass:: {full}", "   :members:"]
+        lines = [f".. autoclass:: {public}", "   :members:"]
     elif inspect.isfunction(found):
-        lines = [f".. autofunction:: {full}"]
+        lines = [f".. autofunction:: {public}"]
     else:
         lines = [
-            f".. py:data:: {full}",
+            f".. py:data:: {public}",
             "",
             *(f"   {line}" for line in rst(docstring_below(module, name)).splitlines()),
         ]
@@ -100,20 +95,10 @@ def docstring_below(module: str, name: str) -> str:
     return ""
 
 
-def plugin_names() -> list[str]:
-    """Returns the full names that examples and Python blocks of the guides import from rlrun, by module."""
-    texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.py"))]
-    for page in sorted((ROOT / "docs").rglob("*.md")):
-        texts += PYTHON.findall(page.read_text(encoding="utf-8"))
-    return sorted({name for text in texts for name in imported(text)})
-
-
-def imported(text: str) -> Iterator[str]:
-    """Yields the full names that Python code imports from modules of rlrun; classes where they are defined."""
-    for module, names in re.findall(r"^ *from (rlrun\.[\w.]+) import ([\w, ]+)", text, re.MULTILINE):
-        for name in re.findall(r"\w+", names):
-            found = getattr(importlib.import_module(module), name)
-            yield f"{found.__module__ if is_own_class(found) else module}.{name}"
+def plugin_names() -> dict[str, str]:
+    """Modules of the names of `rlrun.plugin`, without built-in algorithms and their settings."""
+    places = rlrun.plugin._PLACES
+    return {name: module for name, module in places.items() if not module.startswith("rlrun.algorithms.")}
 
 
 def is_own_class(found: object) -> bool:

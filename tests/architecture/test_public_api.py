@@ -1,18 +1,25 @@
-"""What `import rlrun` offers, and that it costs nothing before it is used."""
+"""The names of `rlrun` and `rlrun.plugin`: lazy, typed, and the only ones that plugins import."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import rlrun
 import rlrun.algorithms.ppo
+import rlrun.plugin
 from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
 
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ALGORITHMS = {algorithm_class(name).__name__ for name in BUILT_IN}
 NAMES = {"Algorithm", "Experiment", "RlrunError", "Training", "TrialResult", "load_experiments", "resume", "run"}
 
@@ -46,3 +53,63 @@ def test_importing_rlrun_imports_none_of_its_rooms() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == ["rlrun"]
+
+
+def typed_places(module: ModuleType) -> dict[str, str]:
+    """Modules from which a public module imports its names for type checkers, by name."""
+    tree = ast.parse(Path(str(module.__file__)).read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    found = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        assert node.module is not None
+        for name in node.names:
+            assert name.asname == name.name, f"{name.name}: type checkers want `import {name.name} as {name.name}`"
+            found[name.name] = node.module
+    return found
+
+
+def test_type_checkers_see_the_names_that_are_imported_lazily() -> None:
+    assert typed_places(rlrun) == rlrun._PLACES | rlrun._algorithms()
+    assert typed_places(rlrun.plugin) == rlrun.plugin._PLACES
+
+
+def test_every_name_of_plugins_stands_once_in_the_table_and_is_defined_where_it_says() -> None:
+    listed = " ".join(rlrun.plugin._NAMES.values()).split()
+    assert sorted(listed) == dir(rlrun.plugin)
+    for name, module in rlrun.plugin._PLACES.items():
+        found = getattr(rlrun.plugin, name)
+        if inspect.isclass(found) and found.__module__.startswith("rlrun."):
+            assert found.__module__ == module, name
+
+
+def test_plugins_can_derive_from_every_built_in_algorithm_and_its_settings() -> None:
+    for name in BUILT_IN:
+        algorithm = algorithm_class(name)
+        assert getattr(rlrun.plugin, algorithm.__name__) is algorithm
+        assert getattr(rlrun.plugin, algorithm.Config.__name__) is algorithm.Config
+
+
+def test_a_name_that_is_not_for_plugins_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'rlrun.plugin' has no attribute 'LocalLearner'$"):
+        rlrun.plugin.LocalLearner  # noqa: B018 (asking for it is the point)
+
+
+def imports_of_rlrun(text: str) -> set[str]:
+    """Modules of rlrun that lines of Python import, or import names from; a part of a file is enough."""
+    found = re.findall(r"^ *(?:import|from) ([\w.]+)", text, re.MULTILINE)
+    return {module for module in found if module.partition(".")[0] == "rlrun"}
+
+
+def test_examples_and_guides_import_public_modules_only() -> None:
+    texts = {str(path): path.read_text() for path in (ROOT / "examples").rglob("*.py")}
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        blocks = PYTHON.findall(page.read_text())
+        texts |= {f"{page}, block {number}": block for number, block in enumerate(blocks)}
+    others = {place: imports_of_rlrun(text) - {"rlrun", "rlrun.plugin", "rlrun.toys"} for place, text in texts.items()}
+    assert {place: names for place, names in others.items() if names} == {}
+
+
+def test_nothing_in_the_package_imports_the_public_modules() -> None:
+    files = [path for path in (ROOT / "rlrun").rglob("*.py") if path.parent != ROOT / "rlrun"]
+    assert [str(path) for path in files if imports_of_rlrun(path.read_text()) & {"rlrun", "rlrun.plugin"}] == []

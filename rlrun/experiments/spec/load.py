@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import rlrun
 from rlrun.engine.messages.errors import EnvironmentUnusable, Problem, SpecError
 from rlrun.engine.messages.explain import Mistake, dotted, shown
 from rlrun.engine.settings.config import ConfigModel
@@ -151,7 +150,7 @@ def shipped_experiment(
 
 def shipped_configs() -> list[Path]:
     """Folder of the spec files shipped with rlrun: next to the package in a checkout, else inside the package."""
-    package = Path(rlrun.__file__).resolve().parent
+    package = Path(__file__).resolve().parents[2]
     checkout = package.parent / "configs"
     is_checkout = checkout.is_dir() and (package.parent / "pyproject.toml").is_file()
     return sorted((checkout if is_checkout else package / "configs").glob("*/*.yaml"))

@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-import rlrun
 from rlrun.engine.messages.errors import RlrunError, TrainingFailed
 from rlrun.experiments.trial.altered_process import failure_of_altered_process
 
-_PACKAGE = str(Path(rlrun.__file__).parent)
+_PACKAGE = str(Path(__file__).parents[2])
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 _CALL = re.compile(

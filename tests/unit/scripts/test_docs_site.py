@@ -163,14 +163,11 @@ def test_docstrings_keep_code_and_lose_no_mark() -> None:
     assert ":param x: A number." in fields("Does it.\n\nArgs:\n    x: A number.", "function")
 
 
-def test_the_reference_documents_what_examples_import_and_aliases_by_their_text() -> None:
+def test_the_reference_documents_the_names_of_plugins_and_aliases_by_their_text() -> None:
     names = plugin_names()
-    assert {
-        "rlrun.engine.flow.flow.Flow",
-        "rlrun.engine.data.sample_batch.SampleBatch",
-        "rlrun.engine.hook.Hook",
-    } <= set(names)
-    assert "autoclass:: rlrun.engine.hook.Hook" in directive("rlrun.engine.hook.Hook")
+    assert {"Flow", "SampleBatch", "Hook"} <= set(names)
+    assert "autoclass:: rlrun.plugin.Hook" in directive(names["Hook"], "Hook", "rlrun.plugin.Hook")
+    assert all(docstring_below(module, name) for name, module in names.items() if name in ("PositiveInt", "Schedule"))
     assert docstring_below("rlrun.engine.settings.config", "Schedule").startswith("Type of a schedule")
 
 

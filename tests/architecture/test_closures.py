@@ -1,4 +1,4 @@
-"""How much of the package an algorithm's file reaches: what one may have to read in order to understand it."""
+"""What one may have to read: import cycles, complex functions, and the files that explain an algorithm."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ def house() -> House:
 
 def test_no_modules_import_each_other_not_even_for_types(house: House) -> None:
     assert house.cycles() == []
+
+
+MOST_COMPLEX = 20
+"""Maximum complexity of a function that validates specs or runs a trial: a further mistake gets a function of its own,
+not a further branch."""
+
+
+def test_checks_of_specs_and_the_loop_of_a_trial_are_in_simple_functions(house: House) -> None:
+    rooms = ("rlrun.experiments.spec.", "rlrun.experiments.trial.")
+    found = {name: value for name, value in house.complexities().items() if name.startswith(rooms)}
+    assert len(found) > 500
+    assert {name: value for name, value in found.items() if value > MOST_COMPLEX} == {}
 
 
 QUESTIONS = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 from rlrun.engine.algorithm_config import AlgorithmConfig
@@ -18,11 +18,11 @@ from rlrun.engine.messages.foreign_names import unknown_key
 from rlrun.engine.rollout.worker import ROLLOUT_WORKER
 from rlrun.engine.settings.config import ConfigModel, Plugin
 from rlrun.engine.training.assemble.policies import Policies, from_data_alone
-from rlrun.engine.worlds.make import check_world, make_game_tree
-from rlrun.experiments.spec.action_checks import action_mistakes
+from rlrun.engine.worlds.make import make_game_tree
 from rlrun.experiments.spec.auto_settings import auto_mistakes, without_auto
+from rlrun.experiments.spec.env_checks import check_env, check_env_section, env_mistakes
 from rlrun.experiments.spec.expansion import filled, value_at
-from rlrun.experiments.spec.experiment import MAX_TRIALS, Experiment, RunSettings, judged_by
+from rlrun.experiments.spec.experiment import MAX_TRIALS, EvaluationConfig, Experiment, RunSettings, judged_by
 from rlrun.experiments.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
 from rlrun.experiments.spec.learning import (
     ENTRY_KEYS,
@@ -35,7 +35,7 @@ from rlrun.experiments.spec.learning import (
 from rlrun.experiments.spec.machines import on_machine
 from rlrun.experiments.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.experiments.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
-from rlrun.experiments.spec.search_space import SearchSpace, find_spaces, is_search_space
+from rlrun.experiments.spec.search_space import SearchSpace, find_spaces
 from rlrun.experiments.spec.seats import SEAT_KEYS, opponent_mistakes
 from rlrun.experiments.spec.section import Section, check_section, concerns, refusals, validate
 from rlrun.experiments.spec.stages import STAGES
@@ -95,44 +95,78 @@ def check_entry(
     return (None if mistakes else experiment), mistakes
 
 
+@dataclass(frozen=True)
+class _ParsedEntry:
+    """Spec entry whose sections are each parsed on their own, so that mistakes in one section hide none in another.
+
+    Attributes:
+        settings: All settings except those of algorithms, policies and env; None if invalid.
+        hooks: The hooks; none if one is wrong.
+        learning: The algorithms, the policies and their configs.
+        env: The env.
+        max_trials: Maximum number of trials.
+        wrong_settings: Mistakes in the settings.
+        wrong_hooks: Mistakes in the hooks.
+    """
+
+    settings: RunSettings | None
+    hooks: Sequence[Plugin]
+    learning: CheckedLearning
+    env: Section[EnvConfig]
+    max_trials: int
+    wrong_settings: Sequence[Mistake]
+    wrong_hooks: Sequence[Mistake]
+
+    @cached_property
+    def data(self) -> Mapping[str, Any]:
+        """The entry as written, with presets and the run's length filled in."""
+        return self.learning.entry
+
+    @cached_property
+    def configs(self) -> dict[Location, AlgorithmConfig]:
+        """The valid configs by location, with the first value of every search space."""
+        return {part.location: part.value for part in self.learning.parts if part.value is not None}
+
+    @property
+    def can_learn(self) -> bool:
+        """Whether all algorithms are known and all configs are valid."""
+        return self.learning.learns is not None and len(self.configs) == len(self.learning.parts)
+
+
+def _parsed(data: Mapping[str, Any], max_trials: int, *, makes_envs: bool) -> _ParsedEntry:
+    """Parses each section of a spec entry."""
+    settings, wrong_settings = _check_settings(data)
+    learning = check_learning(data)
+    hooks, wrong_hooks = _check_hooks(settings)
+    learns = learning.learns
+    may_be_missing = learns is not None and learns.is_alone and learns.data_alone
+    env = check_env(learning.entry, learns if makes_envs else None, may_be_missing=may_be_missing)
+    return _ParsedEntry(settings, hooks, learning, env, max_trials, wrong_settings, wrong_hooks)
+
+
 def _check(
     name: str, data: Mapping[str, Any], origin: str, max_trials: int, *, makes_envs: bool
 ) -> tuple[Experiment | None, list[Mistake], CheckedLearning]:
     """Validates all known keys of a spec entry."""
-    settings, wrong = _check_settings(data)
-    learning = check_learning(data)
-    hooks, wrong_hooks = _check_hooks(settings)
-    mistakes = [*wrong, *wrong_hooks, *learning.mistakes]
-    data = learning.entry
-    if learning.learns is not None:
-        unknown = check_metrics(data, learning.learns, hooks)
-        mistakes += [mistake for mistake in unknown if not (wrong_hooks and f"'{HOOKS}" in mistake.message)]
-        mistakes += _hooks_without_events(hooks, learning.learns)
-        mistakes += check_mutations(data, learning.parts)
-    elif learning.candidates:
-        mistakes += check_metrics_of_any(data, [Policies.alone(each(each.Config())) for each in learning.candidates])
-    learns = learning.learns
-    may_be_missing = learns is not None and learns.is_alone and learns.data_alone
-    env = _check_env(data, learns if makes_envs else None, may_be_missing=may_be_missing)
-    mistakes += env.mistakes
-    if settings is not None and settings.evaluation is not None and settings.evaluation.env is None:
-        mistakes += _evaluation_without_env(env.value)
-    configs = {part.location: part.value for part in learning.parts if part.value is not None}
-    sound = learning.learns is not None and len(configs) == len(learning.parts)
-    if settings is not None and sound and not env.mistakes + learning.mistakes:
-        spaces = {**env.spaces, **learning.spaces}
-        mistakes += _check_number(settings, spaces, max_trials)
-        mistakes += check_tuning(settings, configs, spaces)
-        mistakes += _check_chain(settings, spaces)
-    mistakes += _check_needed(configs)
-    if settings is None or not sound or env.value is None or mistakes:
-        return None, mistakes, learning
+    entry = _parsed(data, max_trials, makes_envs=makes_envs)
+    mistakes = [mistake for check in CHECKS for mistake in check(entry)]
+    if entry.settings is None or not entry.can_learn or entry.env.value is None or mistakes:
+        return None, mistakes, entry.learning
+    experiment = _experiment(name, origin, entry, entry.settings, entry.env.value)
+    mistakes = _check_trials(experiment, entry.learning.models)
+    mistakes += opponent_mistakes(experiment.learns, experiment.env)
+    return (None if mistakes else experiment), mistakes, entry.learning
+
+
+def _experiment(name: str, origin: str, entry: _ParsedEntry, settings: RunSettings, env: EnvConfig) -> Experiment:
+    """Experiment of an entry without mistakes."""
+    data, learning = entry.data, entry.learning
     written = {key: data[key] for key in LEARNING_KEYS if key in data and key != "algorithm"}
-    experiment = Experiment(
+    return Experiment(
         name=name,
         algorithm=learning.algorithm,
-        env=env.value,
-        config=configs["config",],
+        env=env,
+        config=entry.configs["config",],
         policies=learning.policies,
         mapping=data.get("mapping"),
         train=tuple(data.get("train") or ()),
@@ -142,65 +176,97 @@ def _check(
         template={"env": data.get("env"), "config": data.get("config") or {}} | written,
         **{field: getattr(settings, field) for field in RunSettings.model_fields},
     )
-    mistakes = _check_trials(experiment, learning.models)
-    learned_from = [name for own in experiment.settings.values() for name in own.env_columns]
-    if lacks := lacking_column(experiment.env.columns, learned_from):
-        mistakes.append(Mistake(("env", "columns"), lacks))
-    if not mistakes:
-        mistakes = opponent_mistakes(experiment.learns, experiment.env)
-    return (None if mistakes else experiment), mistakes, learning
 
 
-def env_mistakes(config: EnvConfig) -> list[Mistake]:
-    """Validates that an env, its arguments and its wrappers exist and are installed, without instantiating the env."""
-    named = (config.named_by,)
-    bare = config.replace(wrappers=(), **({} if config.preset is None else {"preset": None}))
-    mistakes = _mistakes_at(named, bare)
-    if mistakes and config.kwargs and not _mistakes_at(named, bare.replace(kwargs={})):
-        return _mistakes_at(("kwargs",), bare)
-    if not mistakes and config.preset is not None:
-        mistakes = _mistakes_at(("preset",), config)
-    if not mistakes and config.evaluation_kwargs:
-        mistakes = _mistakes_at(("evaluation_kwargs",), bare.in_evaluation())
-    for index, wrapper in enumerate([] if mistakes else config.wrappers):
-        mistakes += _mistakes_at(("wrappers", index), bare.replace(wrappers=(wrapper,)))
-    return mistakes
+def _wrong_values(entry: _ParsedEntry) -> list[Mistake]:
+    """Mistakes within single sections, except the env."""
+    return [*entry.wrong_settings, *entry.wrong_hooks, *entry.learning.mistakes]
 
 
-def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
-    return refusals(location, partial(check_world, config))
+def _metric_mistakes(entry: _ParsedEntry) -> list[Mistake]:
+    """Mistakes for metrics that are not reported; those of hooks are not known if a hook is wrong."""
+    learning = entry.learning
+    if learning.learns is None:
+        candidates = [Policies.alone(each(each.Config())) for each in learning.candidates]
+        return check_metrics_of_any(entry.data, candidates) if candidates else []
+    unknown = check_metrics(entry.data, learning.learns, entry.hooks)
+    return [mistake for mistake in unknown if not (entry.wrong_hooks and f"'{HOOKS}" in mistake.message)]
 
 
-def _check_env(data: Mapping[str, Any], learns: Policies | None, *, may_be_missing: bool) -> Section[EnvConfig]:
-    """Validates the env, and that policies support its actions, for which it is created unless `learns` is None.
-
-    One that may be missing lacks only where the data to learn from is wrong.
-    """
-    if "env" not in data:
-        begins = data.get("begins")
-        if may_be_missing and isinstance(begins, Mapping) and begins.get("recorded"):
-            wrong = "is missing: the spaces of data that an earlier stage records are not known before, so name it"
-            return Section(("env",), EnvConfig, None, None, {}, [Mistake(("env",), wrong)])
-        missing = [] if may_be_missing else [Mistake(("env",), "is missing: add for instance env: CartPole-v1")]
-        return Section(("env",), EnvConfig, None, None, {}, missing)
-    return _env_section(data["env"], ("env",), learns)
-
-
-def _env_section(env: Any, where: Location, learns: Policies | None = None) -> Section[EnvConfig]:
-    if env is None or (isinstance(env, list | int | float) and not is_search_space(env)):
-        wrong = f"must be a Gymnasium id, package.module:factory or a mapping with an id, not {shown(env)}"
-        return Section(where, EnvConfig, env, None, {}, [Mistake(where, wrong)])
-
-    def further(config: EnvConfig) -> list[Mistake]:
-        return env_mistakes(config) or ([] if learns is None else action_mistakes(config, learns))
-
-    return check_section(EnvConfig, env, where, further)
-
-
-def _evaluation_without_env(env: EnvConfig | None) -> list[Mistake]:
-    if env is None or env.id != WITHOUT_ENV:
+def _hooks_without_events(entry: _ParsedEntry) -> list[Mistake]:
+    """Mistakes for hooks on steps and fragments of an algorithm whose workers collect in another way."""
+    in_workers = worker_hooks(entry.hooks)
+    if not in_workers or entry.learning.learns is None:
         return []
-    return [Mistake(("evaluation",), "needs an env to evaluate in: add evaluation.env, or env next to config")]
+    for algorithm in entry.learning.learns.algorithms.values():
+        if algorithm.worker_factory != ROLLOUT_WORKER or from_data_alone(algorithm.config):
+            message = (
+                f"{algorithm.name()} collects no fragments of env steps, which {', '.join(in_workers[0])} needs: "
+                f"use {', '.join(TRIAL_EVENTS)}"
+            )
+            return [Mistake(("hooks", entry.hooks.index(in_workers[0])), message)]
+    return []
+
+
+def _mutation_mistakes(entry: _ParsedEntry) -> list[Mistake]:
+    """Mistakes for settings that a population cannot mutate."""
+    return [] if entry.learning.learns is None else check_mutations(entry.data, entry.learning.parts)
+
+
+def _env_mistakes(entry: _ParsedEntry) -> list[Mistake]:
+    """Mistakes in the env, and for evaluations where there is no env to evaluate in."""
+    evaluation = None if entry.settings is None else entry.settings.evaluation
+    env = entry.env.value
+    if evaluation is None or evaluation.env is not None or env is None or env.id != WITHOUT_ENV:
+        return entry.env.mistakes
+    message = "needs an env to evaluate in: add evaluation.env, or env next to config"
+    return [*entry.env.mistakes, Mistake(("evaluation",), message)]
+
+
+def _missing_columns(entry: _ParsedEntry) -> list[Mistake]:
+    """Mistakes for columns of the env that an algorithm learns from and the env's config does not name."""
+    env, learns = entry.env, entry.learning.learns
+    if env.value is None or env.mistakes or learns is None:
+        return []
+    learned_from = [name for algorithm in learns.algorithms.values() for name in algorithm.config.env_columns]
+    lacks = lacking_column(env.value.columns, learned_from)
+    return [Mistake(("env", "columns"), lacks)] if lacks else []
+
+
+def _plan_mistakes(entry: _ParsedEntry) -> list[Mistake]:
+    """Mistakes in the number of trials, their scheduler and their searcher, of an entry whose sections are valid."""
+    if entry.settings is None or not entry.can_learn or entry.env.mistakes or entry.learning.mistakes:
+        return []
+    spaces = {**entry.env.spaces, **entry.learning.spaces}
+    return [
+        *_check_number(entry.settings, spaces, entry.max_trials),
+        *check_tuning(entry.settings, entry.configs, spaces),
+        *_check_chain(entry.settings, spaces),
+    ]
+
+
+def _missing_settings(entry: _ParsedEntry) -> list[Mistake]:
+    """Mistakes for null settings that training requires to be set."""
+    return [
+        Mistake((*location, name), message)
+        for location, config in entry.configs.items()
+        if isinstance(config, AlgorithmConfig)
+        for name, message in config.needed.items()
+        if getattr(config, name) is None
+    ]
+
+
+CHECKS: Sequence[Callable[[_ParsedEntry], list[Mistake]]] = (
+    _wrong_values,
+    _metric_mistakes,
+    _hooks_without_events,
+    _mutation_mistakes,
+    _env_mistakes,
+    _plan_mistakes,
+    _missing_settings,
+    _missing_columns,
+)
+"""Checks of an entry, each of which returns its mistakes; a user reads all of them at once."""
 
 
 def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mistake]:
@@ -222,17 +288,6 @@ def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mi
     return mistakes
 
 
-def _check_needed(configs: Mapping[Location, AlgorithmConfig]) -> list[Mistake]:
-    """Mistakes for null settings that training requires to be set."""
-    return [
-        Mistake((*location, name), message)
-        for location, config in configs.items()
-        if isinstance(config, AlgorithmConfig)
-        for name, message in config.needed.items()
-        if getattr(config, name) is None
-    ]
-
-
 def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[Mistake]]:
     """Validates all keys of a spec entry except those of algorithms, policies and env."""
     written = {key: value for key, value in data.items() if key in RunSettings.model_fields}
@@ -244,12 +299,8 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     written, in_evaluation = _with_evaluation_env(written)
     settings, mistakes = validate(RunSettings, written)
     mistakes = _with_misplaced(mistakes, misplaced) + in_evaluation
-    if settings is not None and settings.evaluation is not None and settings.evaluation.against is not None:
-        mistakes += _against_mistakes(settings.evaluation.against, data.get("env"))
-    if settings is not None and settings.evaluation is not None and settings.evaluation.env is None:
-        mistakes += _clients_evaluation_mistakes(data.get("env"))
-    if settings is not None and settings.evaluation is not None and settings.evaluation.oracle:
-        mistakes += _oracle_mistakes(data.get("env"))
+    if settings is not None and settings.evaluation is not None:
+        mistakes += _evaluation_mistakes(settings.evaluation, data.get("env"))
     worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # reported at the exact value
     mistakes = [mistake for mistake in mistakes if mistake.location not in worded] + mutations
     if "stop" not in written:
@@ -270,19 +321,6 @@ def _check_hooks(settings: RunSettings | None) -> tuple[Sequence[Plugin], list[M
         return (), mistakes
     wrong = refusals(("hooks",), partial(declared_by, settings.hooks))
     return (() if wrong else settings.hooks), wrong
-
-
-def _hooks_without_events(hooks: Sequence[Plugin], learns: Policies) -> list[Mistake]:
-    """Mistakes for hooks on steps and fragments of an algorithm whose workers collect in another way."""
-    in_workers = worker_hooks(hooks)
-    for algorithm in learns.algorithms.values() if in_workers else ():
-        if algorithm.worker_factory != ROLLOUT_WORKER or from_data_alone(algorithm.config):
-            message = (
-                f"{algorithm.name()} collects no fragments of env steps, which {', '.join(in_workers[0])} needs: "
-                f"use {', '.join(TRIAL_EVENTS)}"
-            )
-            return [Mistake(("hooks", hooks.index(in_workers[0])), message)]
-    return []
 
 
 def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> list[Mistake]:
@@ -329,8 +367,20 @@ def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[
     evaluation = written.get("evaluation")
     if not isinstance(evaluation, Mapping) or evaluation.get("env") is None:
         return written, []
-    section = _env_section(evaluation["env"], ("evaluation", "env"))
+    section = check_env_section(evaluation["env"], ("evaluation", "env"))
     return {**written, "evaluation": {**evaluation, "env": section.value}}, section.mistakes
+
+
+def _evaluation_mistakes(evaluation: EvaluationConfig, env: Any) -> list[Mistake]:
+    """Mistakes for evaluations that the env, as written, cannot have."""
+    mistakes: list[Mistake] = []
+    if evaluation.against is not None:
+        mistakes += _against_mistakes(evaluation.against, env)
+    if evaluation.env is None:
+        mistakes += _clients_evaluation_mistakes(env)
+    if evaluation.oracle:
+        mistakes += _oracle_mistakes(env)
+    return mistakes
 
 
 def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:

@@ -8,8 +8,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
+from rlrun.engine.messages.errors import SpecError
 from rlrun.engine.settings.registry import BUILT_IN
 from rlrun.experiments.spec.expansion import expand
+from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.spec.search_space import find_spaces
 
 GOOD = "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n"
@@ -980,6 +982,14 @@ def test_a_broken_spec_is_answered_with_the_line_and_what_to_do(case: Case) -> N
     assert result.stderr.splitlines() == case.messages
     assert result.exit_code == 2
     assert result.stdout == ""
+
+
+def test_a_column_that_the_env_does_not_name_is_told_with_all_other_mistakes() -> None:
+    constraint = {"column": "cost", "limit": 1.0}
+    wrong = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 0}, "config": {"constraint": constraint}}
+    with pytest.raises(SpecError) as raised:
+        parse_experiments({"a": wrong})
+    assert [problem.path for problem in raised.value.problems] == ["a.stop.env_steps", "a.env.columns"]
 
 
 def test_a_missing_file_is_answered_with_the_nearest() -> None:

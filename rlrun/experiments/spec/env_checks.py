@@ -1,0 +1,115 @@
+"""Validation of envs: that they exist and are installed, and that algorithms support their actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.space_kinds import action_kinds
+from rlrun.engine.datasets.input_config import DataSettings
+from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_watch import hangs_fail_after
+from rlrun.engine.messages.errors import RlrunError
+from rlrun.engine.messages.explain import Location, Mistake, shown
+from rlrun.engine.settings.registry import algorithm_class
+from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.worlds.make import check_world, spaces_of_policies
+from rlrun.experiments.spec.search_space import is_search_space
+from rlrun.experiments.spec.section import Section, check_section, refusals
+
+OFFERED = ("ppo", "sac", "dqn", "td3", "impala", "es", "iql", "cql", "td3_bc", "bc", "marwil")
+"""Algorithms that a message offers, the first of each family first."""
+
+MOST_OFFERED = 4
+"""Maximum number of algorithms that a message offers."""
+
+
+def env_mistakes(config: EnvConfig) -> list[Mistake]:
+    """Validates that an env, its arguments and its wrappers exist and are installed, without instantiating the env."""
+    named = (config.named_by,)
+    bare = config.replace(wrappers=(), **({} if config.preset is None else {"preset": None}))
+    mistakes = _mistakes_at(named, bare)
+    if mistakes and config.kwargs and not _mistakes_at(named, bare.replace(kwargs={})):
+        return _mistakes_at(("kwargs",), bare)
+    if not mistakes and config.preset is not None:
+        mistakes = _mistakes_at(("preset",), config)
+    if not mistakes and config.evaluation_kwargs:
+        mistakes = _mistakes_at(("evaluation_kwargs",), bare.in_evaluation())
+    for index, wrapper in enumerate([] if mistakes else config.wrappers):
+        mistakes += _mistakes_at(("wrappers", index), bare.replace(wrappers=(wrapper,)))
+    return mistakes
+
+
+def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
+    return refusals(location, partial(check_world, config))
+
+
+def check_env(data: Mapping[str, Any], learns: Policies | None, *, may_be_missing: bool) -> Section[EnvConfig]:
+    """Validates the env, and that policies support its actions, for which it is created unless `learns` is None.
+
+    One that may be missing lacks only where the data to learn from is wrong.
+    """
+    if "env" not in data:
+        begins = data.get("begins")
+        if may_be_missing and isinstance(begins, Mapping) and begins.get("recorded"):
+            wrong = "is missing: the spaces of data that an earlier stage records are not known before, so name it"
+            return Section(("env",), EnvConfig, None, None, {}, [Mistake(("env",), wrong)])
+        missing = [] if may_be_missing else [Mistake(("env",), "is missing: add for instance env: CartPole-v1")]
+        return Section(("env",), EnvConfig, None, None, {}, missing)
+    return check_env_section(data["env"], ("env",), learns)
+
+
+def check_env_section(env: Any, where: Location, learns: Policies | None = None) -> Section[EnvConfig]:
+    """Validates an env as written, and that policies support its actions, for which it is created.
+
+    Args:
+        env: The env as written: an id, an import path or a mapping.
+        where: Location in the entry.
+        learns: The policies; None to create no env.
+    """
+    if env is None or (isinstance(env, list | int | float) and not is_search_space(env)):
+        wrong = f"must be a Gymnasium id, package.module:factory or a mapping with an id, not {shown(env)}"
+        return Section(where, EnvConfig, env, None, {}, [Mistake(where, wrong)])
+
+    def further(config: EnvConfig) -> list[Mistake]:
+        return env_mistakes(config) or ([] if learns is None else action_mistakes(config, learns))
+
+    return check_section(EnvConfig, env, where, further)
+
+
+def action_mistakes(env: EnvConfig, learns: Policies) -> list[Mistake]:
+    """Mistakes for algorithms that do not support an env's actions; creates the env once.
+
+    An env that cannot be created has no mistakes here; what is wrong with it is reported when it is to run.
+
+    Args:
+        env: The env or world.
+        learns: The policies with their algorithms.
+    """
+    if env.external is not None:
+        return []
+    try:
+        with hangs_fail_after(learns.sampling.worker_timeout_s):
+            spaces = spaces_of_policies(env, learns.agent_mapping())
+    except RlrunError:
+        return []
+    mistakes = []
+    for policy, algorithm in learns.algorithms.items():
+        kinds = action_kinds(spaces[policy].action) if policy in spaces else ()
+        if not kinds or set(kinds) & set(algorithm.acts_in):
+            continue
+        others = [name for name in OFFERED if _could_replace(name, algorithm, kinds, in_world=env.has_many_agents)]
+        instead = f"; take {', '.join(others[:MOST_OFFERED])} or another one (`rlrun algorithms`)" if others else ""
+        whose = "" if learns.is_alone else f"policy {policy}: "
+        message = f"{whose}{algorithm.name()} acts in {' or '.join(algorithm.acts_in)}, not in {spaces[policy].action}"
+        mistakes.append(Mistake((env.named_by,), message + instead))
+    return mistakes
+
+
+def _could_replace(name: str, refused: Algorithm[Any], kinds: tuple[str, ...], *, in_world: bool) -> bool:
+    """Whether an algorithm supports the actions, and learns where the refused one does: in an env, a world or data."""
+    other = algorithm_class(name)
+    same_source = issubclass(other.Config, DataSettings) == isinstance(refused.config, DataSettings)
+    return same_source and bool(set(kinds) & set(other.acts_in)) and (other.learns_in_worlds or not in_world)

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = ("actor_q/test_soft_policy", "dqn/test_policy", "dreamer/test_policy", "dreamer/test_world_model")
 FOLDERS = (
-    *(f"tests/unit/{room}" for room in ("functional", "nn", "policy", "learner")),
+    *(f"tests/unit/engine/{room}" for room in ("functional", "nn", "policy", "learner")),
     *(f"tests/unit/algorithms/{file}.py" for file in FAMILIES),
 )
 QUICK = (

@@ -68,13 +68,3 @@ def test_kernels_of_another_processor_are_said_and_the_resume_is_not_called_exac
     other = rlrun.resume(interrupted(tmp_path / "other", kernels="those of another processor").path)[0].directory
     records = [json.loads((directory / "trial.json").read_text()) for directory in (exact, other)]
     assert [record["exact_resume"] for record in records] == [True, False]
-
-
-def test_a_run_that_torchs_compiler_began_on_the_cpu_goes_on_by_kernels_and_says_so(tmp_path: Path) -> None:
-    run = interrupted(tmp_path, update_executor="compiled")
-    (resumed,) = rlrun.resume(run.path)
-    assert resumed.status == "TERMINATED"
-    record = json.loads((resumed.directory / "trial.json").read_text())
-    assert record["exact_resume"] is False
-    executor = read_checkpoint(resumed.directory / "checkpoints/iteration_000002").manifest["update_executor"]
-    assert executor == run.trial(TRIAL).update_executor == ("numpy" if why_no_library() else "c")

@@ -145,7 +145,7 @@ class Policies:
     @property
     def is_alone(self) -> bool:
         """Whether there is one policy for all agents, with sampling settings of its own."""
-        return self.sampling is self.first.config
+        return self.sampling is self.first.config and len(self.algorithms) == 1 and not self.seats
 
     @property
     def title(self) -> str:

@@ -253,7 +253,7 @@ def test_exported_c_code_of_a_sigmoid_acts_as_the_policy() -> None:
 def test_no_text_in_the_comment_of_a_c_file_becomes_code(text: str) -> None:
     spaces = Spaces(VECTOR, ACTIONS["discrete"])
     behavior, made = acting(PPO(model={"hiddens": [2]}), spaces)
-    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", stochastic=False)
+    policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", actions="greedy")
     source = c_source(policy, {"env": text})
     joined = re.sub(r"\\(\r\n|\r|\n)", "", source)  # a compiler joins these lines before it looks for comments
     assert "stranger" not in re.sub(r"/\*.*?\*/", "", joined, flags=re.DOTALL)

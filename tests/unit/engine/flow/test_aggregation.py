@@ -24,8 +24,9 @@ def worker_set(num_workers: int) -> WorkerSet:
 def test_a_plan_begins_with_the_aggregators_that_the_config_asks_for(algorithm: type[Impala] | type[APPO]) -> None:
     described = Training("CartPole-v1", algorithm(num_workers=4, num_aggregators=2)).description
     plan = plan_text(described.plan().describe())
+    size = algorithm.Config().train_batch_size
     assert plan.splitlines()[0] == (
-        "aggregated_rollouts(workers=4, mode=async, in_flight=2, aggregators=2, batch_size=500)"
+        f"aggregated_rollouts(workers=4, mode=async, in_flight=2, aggregators=2, batch_size={size})"
     )
     plan = plan_text(Training("CartPole-v1", algorithm(num_workers=4)).description.plan().describe())
     assert plan.splitlines()[0] == "parallel_rollouts(workers=4, mode=async, in_flight=2)"

@@ -60,7 +60,7 @@ def killed(tmp_path: Path) -> Path:
     with TrialLoop(trial_of(), tmp_path / "running") as loop:
         loop.step()
         loop.step()
-        loop.wait_until_saved()
+        loop.checkpoints.wait()
         shutil.copytree(tmp_path / "running", tmp_path / "killed")
     return tmp_path / "killed"
 
@@ -82,7 +82,7 @@ def test_a_metric_of_a_policy_ends_a_trial_and_chooses_its_best_checkpoint(tmp_p
     chosen = {"every": 1, "keep": 1, "best": "policies/b/episode_return_mean"}
     with TrialLoop(trial_of(stop=stop, checkpoint=chosen, evaluation=None), tmp_path / "trial") as loop:
         rows = run_until_done(loop)
-        loop.wait_until_saved()
+        loop.checkpoints.wait()
     assert rows[-1]["policies/b/sgd_steps"] >= 40 > rows[-2]["policies/b/sgd_steps"]
     scores = [row["policies/b/episode_return_mean"] for row in rows]
     kept = sorted(path.name for path in (tmp_path / "trial" / "checkpoints").iterdir())
@@ -117,7 +117,7 @@ def league_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Row], Pat
         while not loop.done:
             rows.append(loop.step())
             if len(rows) == 2:
-                loop.wait_until_saved()
+                loop.checkpoints.wait()
                 shutil.copytree(folder / "undisturbed", folder / "killed")
     return rows, folder / "undisturbed", folder / "killed"
 

@@ -6,9 +6,11 @@ them and removes older checkpoints, while the next iteration runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +28,7 @@ class TrialCheckpoints:
     Attributes:
         store: The checkpoint store; not to be used between `begin` and `wait`.
         newest: The newest complete checkpoint, None before the first.
+        blocked_s: Seconds for which checkpoints have blocked the trial so far, in `begin` and `wait`.
     """
 
     def __init__(self, directory: Path, config: CheckpointConfig) -> None:
@@ -37,6 +40,7 @@ class TrialCheckpoints:
         """
         self.store = CheckpointStore(directory, config.keep, config.best)
         self.newest: Path | None = None
+        self.blocked_s = 0.0
         self._config = config
         self._iteration = -1
         self._thread = ThreadPoolExecutor(1, "checkpoint")
@@ -72,9 +76,10 @@ class TrialCheckpoints:
         self.wait()
         if self._iteration == iteration:
             return
-        made = content()
-        made = replace(made, manifest={**made.manifest, GENERATION: generation})
-        staged = self.store.stage(iteration, made, result)
+        with self._timing():
+            made = content()
+            made = replace(made, manifest={**made.manifest, GENERATION: generation})
+            staged = self.store.stage(iteration, made, result)
 
         def commit() -> Path:
             before()
@@ -91,7 +96,8 @@ class TrialCheckpoints:
         Raises:
             OutOfResources: The disk is full. The error is raised once, and the iteration has no checkpoint.
         """
-        self.settle()
+        with self._timing():
+            self.settle()
         being_saved, self._being_saved = self._being_saved, None
         if being_saved is not None:
             if being_saved.exception() is not None:
@@ -102,6 +108,15 @@ class TrialCheckpoints:
         """Blocks until no checkpoint is being written; errors are deferred to the next `wait`."""
         if self._being_saved is not None:
             futures.wait([self._being_saved])
+
+    @contextmanager
+    def _timing(self) -> Iterator[None]:
+        """Adds the seconds of a block of code to `blocked_s`."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.blocked_s += time.perf_counter() - began
 
     def close(self) -> None:
         """Blocks until no checkpoint is being written, and terminates the thread."""

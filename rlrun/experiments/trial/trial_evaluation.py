@@ -25,12 +25,41 @@ from rlrun.experiments.spec.experiment import (
     TrialSpec,
 )
 from rlrun.experiments.trial.results import RETURN
+from rlrun.experiments.trial.trial_directory import TrialDirectory
 
 LEARNED_VALUES, EXPLOITABILITY = "rlrun.exact.oracle:learned_values", "rlrun.exact.exploitability:exploitability"
 """Import paths of exact solutions: of finite MDPs, and of games of two players."""
 
 EVALUATION = "evaluation/"
 """Prefix of the names of evaluation metrics."""
+
+
+def evaluated_and_shown(
+    training: Training, trial: TrialSpec, files: TrialDirectory, *, is_last: bool
+) -> dict[str, Any]:
+    """Evaluates as `evaluated` does; after an evaluation, calls the hooks and writes pictures and episodes.
+
+    Args:
+        training: The training.
+        trial: The trial with its evaluation settings.
+        files: The trial's directory.
+        is_last: Whether this iteration is the trial's last.
+
+    Returns:
+        Metrics for the iteration's result, those of hooks included.
+    """
+    result = evaluated(training, trial, is_last=is_last)
+    if result.get(f"{EVALUATION}{RETURN}") is None:
+        return result
+    hooks = training.running.hooks
+    if hooks is not None:
+        found = {name: value for name, value in result.items() if name.startswith(EVALUATION)}
+        result |= hooks.on_evaluation(training.iteration, found)
+    for policy, picture in pictures(training).items():
+        files.write_picture(policy, picture)
+    if texts := episodes_shown(training, trial):
+        files.write_episodes(texts)
+    return result
 
 
 def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[str, Any]:

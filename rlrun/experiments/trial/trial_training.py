@@ -1,4 +1,4 @@
-"""Construction of a trial's training, and reconstruction with other settings."""
+"""Construction of a trial's training, reconstruction with other settings, and failures of user code in it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from rlrun.engine.envs.vector_env import EnvError, EnvStartFailed
+from rlrun.engine.messages.errors import TrainingFailed
 from rlrun.engine.training.assemble.learner_factory import common_update_executor, continued_executor, silent
 from rlrun.engine.training.assemble.policies import clock_unit_of
 from rlrun.engine.training.results.run_output import begin_output
 from rlrun.engine.training.training import Training
 from rlrun.experiments.spec.experiment import TrialSpec, actions_of
+from rlrun.experiments.trial.user_code import failure_of_user_code
 
 
 def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent, *, eager: bool = False) -> Training:
@@ -94,3 +97,20 @@ def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None
         successor.running.hooks.load_state(hooks)
     successor.running.iteration, successor.running.time_total_s = before.iteration, before.time_total_s
     return successor
+
+
+def failure_of(error: Exception, training: Training | None, directory: Path) -> TrainingFailed | None:
+    """Training failure with the user's traceback, for an exception of a trial that passed through user code.
+
+    Args:
+        error: The exception.
+        training: The trial's training; None if it could not be built.
+        directory: The trial's directory.
+
+    Returns:
+        The failure, None for an exception that did not pass through user code.
+    """
+    if isinstance(error, EnvStartFailed) and training is not None and training.iteration > 0:
+        return EnvError(str(error))  # an evaluation env, since the training env has started
+    algorithms = () if training is None else training.description.policies.algorithms.values()
+    return failure_of_user_code(error, *map(type, algorithms), directory=directory)

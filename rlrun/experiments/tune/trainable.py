@@ -98,7 +98,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             result = {"done": True} if self._is_stopping else self._step()
             if self._place is not None:
                 if self._place.is_copied and self._loop is not None:
-                    self._loop.wait_until_saved()
+                    self._loop.checkpoints.wait()
                 self._place.push()
             return result
 

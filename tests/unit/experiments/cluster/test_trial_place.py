@@ -97,7 +97,7 @@ def test_after_each_push_the_run_has_what_the_trial_has(tmp_path: Path, run: Pat
     with TrialLoop(spec(), place.directory) as loop:
         while not loop.done:
             loop.step()
-            loop.wait_until_saved()
+            loop.checkpoints.wait()
             place.push()
             assert files(run / TRIAL) == files(place.directory)
     place.push()
@@ -124,13 +124,13 @@ def test_a_row_is_sent_once(tmp_path: Path, run: Path, monkeypatch: pytest.Monke
     with TrialLoop(spec(every=None), place.directory) as loop:
         for _ in range(4):
             loop.step()
-            loop.wait_until_saved()
+            loop.checkpoints.wait()
             place.push()
         sent.clear()
         place.push()
         assert sent == []
         loop.step()
-        loop.wait_until_saved()
+        loop.checkpoints.wait()
         place.push()
         kinds = {operation.name.partition(".rlrun")[0]: operation.kind for operation in sent}
         assert kinds.pop("events.out.tfevents.0000000000") == "append"
@@ -154,7 +154,7 @@ def test_a_trial_that_goes_on_elsewhere_gives_the_numbers_of_one_that_was_never_
             for _ in range(3):  # each machine is lost an iteration behind the last checkpoint, but the last
                 if not loop.done:
                     loop.step()
-                    loop.wait_until_saved()
+                    loop.checkpoints.wait()
                     place.push()
     place.push()
     assert all_numbers(read_results(run / TRIAL)) == all_numbers(read_results(tmp_path / "still"))
@@ -171,7 +171,7 @@ def test_only_the_newest_whole_checkpoint_is_fetched_and_the_older_ones_are_stil
     with TrialLoop(spec(keep=3), run / TRIAL) as loop:
         for _ in range(4):
             loop.step()
-            loop.wait_until_saved()
+            loop.checkpoints.wait()
     damaged = run / TRIAL / "checkpoints/iteration_000004/state.json"
     size = damaged.stat().st_size
     damaged.write_bytes(b"{}")
@@ -185,7 +185,7 @@ def test_only_the_newest_whole_checkpoint_is_fetched_and_the_older_ones_are_stil
     with TrialLoop(spec(keep=3), place.directory, resume=True) as loop:
         while not loop.done:
             loop.step()
-            loop.wait_until_saved()
+            loop.checkpoints.wait()
             place.push()
     assert [path.name for path in CheckpointStore(run / TRIAL / "checkpoints").paths()] == [
         f"iteration_{iteration:06}" for iteration in (4, 5, 6)
@@ -198,11 +198,11 @@ def test_a_kill_in_the_middle_of_a_push_leaves_whole_checkpoints_only(tmp_path: 
     with TrialLoop(spec(), before / TRIAL) as loop:
         for _ in range(3):
             loop.step()
-            loop.wait_until_saved()
+            loop.checkpoints.wait()
         shutil.copytree(before, after)
     with TrialLoop(spec(), after / TRIAL, resume=True) as loop:
         loop.step()
-        loop.wait_until_saved()
+        loop.checkpoints.wait()
     for operations in range(100):
         run = shutil.copytree(before, tmp_path / f"killed-{operations}")
         disk = MortalDisk(str(run), operations)
@@ -343,7 +343,7 @@ def test_checkpoints_of_others_are_fetched_and_the_newest_content_counts(
     with TrialLoop(spec(), run / "001-seed=1") as loop:
         loop.step()
         loop.step()
-        loop.wait_until_saved()
+        loop.checkpoints.wait()
         place = mirror(disk, tmp_path)
         first = place.fetch(there)
         assert files(first) == files(parent)
@@ -375,7 +375,7 @@ def test_a_trial_begins_from_another_runs_checkpoint_wherever_it_begins(
         with TrialLoop(spec(every=None, at_end=False), place.directory, resume=True, from_checkpoint=begin) as loop:
             loop.step()
             loop.step()
-            loop.wait_until_saved()
+            loop.checkpoints.wait()
             place.push()
         place.close()
     assert all_numbers(read_results(run / TRIAL)) == all_numbers(read_results(tmp_path / "still"))

@@ -54,7 +54,7 @@ def test_a_trial_goes_on_while_its_checkpoint_waits_for_the_disk(
             for _ in range(4):
                 loop.step()
             assert not place.exists()
-        loop.wait_until_saved()
+        loop.checkpoints.wait()
         assert loop.checkpoints.newest == place
         loop.step()
     assert read_checkpoint(place).manifest["result"]["iteration"] == 3

@@ -46,7 +46,7 @@ def test_what_the_user_was_told_stands_in_the_record(
     trial = small_trial(stop={"env_steps": 300}, config={"compile": "auto"})
     with TrialLoop(trial, tmp_path / "t", announce=told.append) as loop:
         run(loop)
-        loop._note("the disk is slow")
+        loop._journal.note("the disk is slow")
         loop.save()
     (remark, note) = record(tmp_path / "t").notes
     assert "no kernel for aten.mm.default" in remark  # which asks nothing of the user

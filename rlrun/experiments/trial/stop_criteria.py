@@ -1,8 +1,10 @@
-"""Plateau of a trial's metric, as a criterion to stop."""
+"""Stop criteria of a trial: bounds of metrics, a plateau, and the decision of a hook."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from rlrun.engine.settings.metric import Mode
 from rlrun.experiments.spec.experiment import EVALUATION_METRICS, TrialSpec
@@ -11,10 +13,39 @@ from rlrun.experiments.spec.stop_config import PLATEAU, PlateauConfig
 from rlrun.experiments.trial.results import Row
 
 
+class StopCriteria:
+    """Stop criteria of a trial.
+
+    They depend on the rows of results alone, so that a resumed trial restores them from its rows.
+
+    Args:
+        trial: The trial.
+    """
+
+    def __init__(self, trial: TrialSpec) -> None:
+        self._bounds = trial.stop.bounds
+        self._plateau = Plateau(trial)
+
+    def note(self, row: Row) -> None:
+        """Takes in the row of an iteration."""
+        self._plateau.note(row)
+
+    def reason(self, row: Row, *, by_hook: str) -> str | None:
+        """Reason to stop after a result; None for none.
+
+        Args:
+            row: The result.
+            by_hook: The reason of a hook, "" for none.
+        """
+        return stop_reached(self._bounds, row) or by_hook or self._plateau.reason or None
+
+    def is_halfway(self, row: Row) -> bool:
+        """Whether a result has reached half of a bound."""
+        return stop_reached({metric: bound / 2 for metric, bound in self._bounds.items()}, row) is not None
+
+
 class Plateau:
     """Best value of a trial's metric, and the evaluations since then; without a plateau to stop at, it never stops.
-
-    It depends on the rows of results alone, so that a resumed trial restores it from those.
 
     Args:
         trial: The trial.
@@ -56,3 +87,17 @@ def declared_mode(trial: TrialSpec, plateau: PlateauConfig) -> Mode | None:
     """Direction in which the metric of a plateau improves, by the declaration of the part that measures it."""
     known, measured = reported_metrics(trial.learns, in_world=trial.env.has_many_agents, hooks=trial.hooks)
     return next((metric.mode for metric in (*known, *measured) if metric.matches(plateau.metric)), None)
+
+
+def stop_reached(stop: Mapping[str, float], result: Mapping[str, Any]) -> str | None:
+    """Stop criterion that a result satisfies, None without any.
+
+    Examples:
+        >>> stop_reached({"env_steps": 100, "episodes": 9}, {"env_steps": 128, "episodes": None})
+        'env_steps 128 >= 100'
+    """
+    for metric, bound in stop.items():
+        value = result.get(metric)
+        if value is not None and value >= bound:
+            return f"{metric} {value:g} >= {bound:g}"
+    return None

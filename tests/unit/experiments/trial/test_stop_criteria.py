@@ -16,8 +16,8 @@ from rlrun.engine.training.assemble.description import Description
 from rlrun.engine.training.assemble.policies import Policies
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.load import parse_experiments
-from rlrun.experiments.trial.plateau import Plateau
 from rlrun.experiments.trial.results import read_results
+from rlrun.experiments.trial.stop_criteria import Plateau, StopCriteria
 from rlrun.experiments.trial.trial_directory import TrialDirectory
 from rlrun.experiments.trial.trial_loop import TrialLoop
 
@@ -143,3 +143,12 @@ def test_a_plateau_is_part_of_the_resolved_spec_and_of_each_trial() -> None:
 def test_a_wrong_plateau_is_explained(stop: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         parse_experiments({"a": {**ENTRY, "stop": stop}})
+
+
+def test_a_bound_comes_before_a_hook_and_half_of_it_is_halfway(small_trial: Callable[..., TrialSpec]) -> None:
+    criteria = StopCriteria(small_trial(stop={"iteration": 4}))
+    reached, before = {"iteration": 4}, {"iteration": 1}
+    assert criteria.reason(reached, by_hook="solved") == "iteration 4 >= 4"
+    assert criteria.reason(before, by_hook="solved") == "solved"
+    assert criteria.reason(before, by_hook="") is None
+    assert [criteria.is_halfway({"iteration": iteration}) for iteration in (1, 2)] == [False, True]

@@ -52,7 +52,7 @@ class A2C(Algorithm[A2CConfig]):
     """Synchronous advantage actor-critic: one policy-gradient step on a batch of short fragments (arXiv:1602.01783)."""
 
     Config = A2CConfig
-    policy_family = "actor_critic"
+    policy_family = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
     learner_metrics: ClassVar[tuple[Metric, ...]] = POLICY_GRADIENT_METRICS
 
     @override

@@ -57,7 +57,7 @@ class PPO(Algorithm[PPOConfig]):
     """Proximal policy optimization: the clipped surrogate objective over epochs of minibatch SGD (arXiv:1707.06347)."""
 
     Config: ClassVar[type[PPOConfig]] = PPOConfig
-    policy_family = "actor_critic"
+    policy_family = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
     learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION)
 
     @override

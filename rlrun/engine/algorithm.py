@@ -32,15 +32,6 @@ __all__ = ["Algorithm", "AlgorithmConfig"]
 
 C = TypeVar("C", bound=AlgorithmConfig)
 
-POLICY_FAMILIES = {
-    "actor": "rlrun.algorithms.evolution.actor_policy:ActorPolicy",
-    "actor_critic": "rlrun.engine.policy.actor_critic:ActorCriticPolicy",
-    "q": "rlrun.algorithms.dqn.policy:QPolicy",
-    "recurrent_q": "rlrun.algorithms.recurrent_q.policy:RecurrentQPolicy",
-    "stochastic_actor": "rlrun.engine.policy.stochastic_actor:StochasticActorPolicy",
-}
-"""Import paths of the built-in policy families."""
-
 
 class Algorithm(Generic[C]):
     """Base class of algorithms: a subclass defines settings (`Config`), a loss and a dataflow.
@@ -59,7 +50,7 @@ class Algorithm(Generic[C]):
 
     Attributes:
         Config: Config class of the settings.
-        policy_family: Name of a built-in policy family, or `package.module:Class` of a custom one.
+        policy_family: Import path `package.module:Class` of the policies' class.
         worker_factory: Import path `package.module:Class` of the rollout worker; see
             `rlrun.engine.rollout.worker.Worker`.
         clock_unit: Unit of schedules and iterations: `env_steps`, or `sgd_steps` for training without env steps.
@@ -72,7 +63,7 @@ class Algorithm(Generic[C]):
     """
 
     Config: ClassVar[type[AlgorithmConfig]]
-    policy_family: ClassVar[str] = "actor_critic"
+    policy_family: ClassVar[str] = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
     worker_factory: ClassVar[str] = ROLLOUT_WORKER
     clock_unit: ClassVar[ClockUnit] = "env_steps"
     learner_metrics: ClassVar[tuple[Metric, ...]] = ()
@@ -130,8 +121,7 @@ class Algorithm(Generic[C]):
         Raises:
             UsageError: The policy family has another constructor signature.
         """
-        path = POLICY_FAMILIES.get(self.policy_family, self.policy_family)
-        family = load_object(path, "policy family")
+        family = load_object(self.policy_family, "policy family")
         arguments: dict[str, Any] = {"spaces": spaces, "config": self.config, "seed": seed}
         if world is not None:
             arguments["world"] = world
@@ -141,8 +131,8 @@ class Algorithm(Generic[C]):
         except TypeError as error:
             names = ", ".join(arguments)
             raise UsageError(
-                f"the policy family {path} must be made from ({names}), and it takes {signature} ({error}): write "
-                f"def __init__(self, {names})"
+                f"the policy family {self.policy_family} must be made from ({names}), and it takes {signature} "
+                f"({error}): write def __init__(self, {names})"
             ) from None
         policy: Policy = family(**arguments)
         return policy

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from annotated_types import Gt, Le
 from pydantic import model_validator
 
+from rlrun.engine.envs.env_config import LoggedActions
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.reward_streams.streams import ENV_ALONE, RewardStreams
 from rlrun.engine.settings.config import (
@@ -35,15 +36,11 @@ SAMPLING = (
 """Names of the sampling settings, which all policies of a world share; all other settings belong to a single policy."""
 
 
-LoggedActions = Literal["learn", "mask", "refuse"]
-
-
 class AlgorithmConfig(ConfigModel):
     """Settings that all algorithms share; each algorithm adds further ones."""
 
     of_logged_actions: ClassVar[LoggedActions] = "learn"
-    """Use of actions that a client took instead of the policy's: they are learned from (`learn`), left out of
-    the losses (`mask`), or an error (`refuse`)."""
+    """The most that the algorithm can do with actions that a client took instead of the policy's."""
 
     needed: ClassVar[Mapping[str, str]] = {}
     """Error messages for null values of required settings, by setting."""

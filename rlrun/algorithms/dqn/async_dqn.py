@@ -98,7 +98,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     Config = AsyncDQNConfig
     acts_in = ("Discrete",)
-    policy_family = "q"
+    policy_family = "rlrun.algorithms.dqn.policy:QPolicy"
     has_target_network = True
     learner_metrics = HUBER_METRICS
 

@@ -147,7 +147,7 @@ class DQN(Algorithm[DQNConfig]):
 
     Config: ClassVar[type[DQNConfig]] = DQNConfig
     acts_in = ("Discrete",)
-    policy_family = "q"
+    policy_family = "rlrun.algorithms.dqn.policy:QPolicy"
     has_target_network = True
     learner_metrics = HUBER_METRICS
 

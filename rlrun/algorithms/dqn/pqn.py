@@ -57,7 +57,7 @@ class PQN(Algorithm[PQNConfig]):
 
     Config: ClassVar[type[PQNConfig]] = PQNConfig
     acts_in = ("Discrete",)
-    policy_family = "q"
+    policy_family = "rlrun.algorithms.dqn.policy:QPolicy"
     learner_metrics = HUBER_METRICS
 
     @override

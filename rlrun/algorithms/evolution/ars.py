@@ -54,7 +54,7 @@ class ARS(Algorithm[ARSConfig]):
 
     Config = ARSConfig
     config: ARSConfig
-    policy_family = "actor"
+    policy_family = "rlrun.algorithms.evolution.actor_policy:ActorPolicy"
     worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
     learns_in_worlds = False
     learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)

@@ -42,7 +42,7 @@ class ES(Algorithm[ESConfig]):
 
     Config = ESConfig
     config: ESConfig
-    policy_family = "actor"
+    policy_family = "rlrun.algorithms.evolution.actor_policy:ActorPolicy"
     worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
     learns_in_worlds = False
     learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)

@@ -94,7 +94,7 @@ class Impala(Algorithm[ImpalaConfig]):
     """Importance-weighted actor-learner architecture: asynchronous collection with V-trace (arXiv:1802.01561)."""
 
     Config = ImpalaConfig
-    policy_family = "actor_critic"
+    policy_family = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
     learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, MEAN_RATIO, *VALUE_METRICS)
     collect_settings: ClassVar[tuple[str, ...]] = ("num_aggregators", "rollouts_in_flight")
 

@@ -59,7 +59,7 @@ class BC(Algorithm[BCConfig]):
     """Behavioral cloning: the policy maximises the likelihood of the recorded actions."""
 
     Config = BCConfig
-    policy_family = "stochastic_actor"
+    policy_family = "rlrun.engine.policy.stochastic_actor:StochasticActorPolicy"
     clock_unit = "sgd_steps"
     learner_metrics = (
         Metric("log_prob", "nats", "Mean log-probability of the data's actions", mode="max"),

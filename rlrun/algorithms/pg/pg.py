@@ -61,7 +61,7 @@ class PG(Algorithm[PGConfig]):
     """
 
     Config: ClassVar[type[PGConfig]] = PGConfig
-    policy_family = "actor_critic"
+    policy_family = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
     learner_metrics: ClassVar[tuple[Metric, ...]] = POLICY_GRADIENT_METRICS
 
     @override

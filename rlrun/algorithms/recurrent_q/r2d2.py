@@ -62,7 +62,7 @@ class R2D2(Algorithm[R2D2Config]):
 
     Config = R2D2Config
     acts_in = ("Discrete",)
-    policy_family = "recurrent_q"
+    policy_family = "rlrun.algorithms.recurrent_q.policy:RecurrentQPolicy"
     has_target_network = True
     learner_metrics = HUBER_METRICS
 

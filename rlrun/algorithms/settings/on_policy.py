@@ -7,7 +7,8 @@ from typing import ClassVar
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.engine.algorithm_config import AlgorithmConfig, LoggedActions
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.envs.env_config import LoggedActions
 from rlrun.engine.reward_streams.constraint_config import ConstraintConfig
 from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
 from rlrun.engine.reward_streams.streams import RewardStreams

@@ -37,7 +37,7 @@ class TRPO(Algorithm[TRPOConfig]):
     """Trust region policy optimization: a natural gradient step with bounded KL divergence (arXiv:1502.05477)."""
 
     Config: ClassVar[type[TRPOConfig]] = TRPOConfig
-    policy_family = "actor_critic"
+    policy_family = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
     learner_metrics = (
         Metric("improvement", "", "Increase of the surrogate objective by the step"),
         KL,

@@ -39,6 +39,9 @@ WorldClock = Literal["parallel", "per_agent"]
 """Time axis of experience. `parallel`: one row per world step, in which all living agents act. `per_agent`: one row per
 decision of an agent, for turn-based worlds or agents that act at different rates."""
 
+LoggedActions = Literal["refuse", "mask", "learn"]
+"""Use of actions that a client took instead of the policy's: an error, left out of the losses, or learned from."""
+
 EXTERNAL = "external"
 """Id of every external env, in messages and records."""
 OPENENV = "rlrun.bridges.openenv:OpenEnv"
@@ -197,7 +200,7 @@ class ExternalConfig(ConfigModel):
     tls: TlsConfig | None = None
     """Certificate for encrypted connections; null for none."""
 
-    logged_actions: Literal["refuse", "mask", "learn"] | None = None
+    logged_actions: LoggedActions | None = None
     """Use of actions that clients chose by themselves (`log_action`). `refuse`: they are an error. `mask`:
     their steps are in returns and advantages but not in the losses of an on-policy algorithm. `learn`: they are learned
     from. Null for refuse where the algorithm is on-policy, else learn."""

@@ -249,7 +249,7 @@ def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | No
         message = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
         return None, [Mistake(("algorithm",), message)]
     family = found.policy_family
-    if ":" not in family or family.startswith("rlrun."):
+    if family.startswith("rlrun."):
         return found, []
     mistakes = refusals(("algorithm",), partial(load_object, family, "policy family"))
     return (None if mistakes else found), mistakes

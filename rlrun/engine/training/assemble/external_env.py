@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_config import EnvConfig, LoggedActions
 from rlrun.engine.messages.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]
     return env.replace(external=external.replace(logged_actions=wanted))
 
 
-def _possible(config: AlgorithmConfig) -> tuple[str, str]:
+def _possible(config: AlgorithmConfig) -> tuple[LoggedActions, str]:
     """Possible use of actions that are not the policy's, with the reason."""
     if "model" not in config.refused and config.model.views.prev_actions:
         return "refuse", "its network is shown its own last actions (model.views.prev_actions)"
     if config.of_logged_actions == "mask" and config.model.core is not None:
         return "refuse", "its network has a memory, which steps without a loss would break (model.core)"
-    reasons = {
+    reasons: dict[LoggedActions, str] = {
         "learn": "it learns from the actions of any policy",
         "mask": "it learns from its own actions alone",
         "refuse": "it learns from its own actions alone, and cannot leave out single steps",

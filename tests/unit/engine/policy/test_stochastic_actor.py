@@ -161,7 +161,7 @@ def test_state_dependent_noise_is_refused_for_choices() -> None:
 
 def test_algorithms_name_the_family() -> None:
     class WithoutValues(PPO):
-        policy_family = "stochastic_actor"
+        policy_family = "rlrun.engine.policy.stochastic_actor:StochasticActorPolicy"
 
     policy = WithoutValues(PPO.Config()).policy(Spaces(NUMBERS, Discrete(4)), 0)
     assert isinstance(policy, StochasticActorPolicy)

@@ -39,7 +39,6 @@ RECORDS = ROOT / "docs" / "results" / "learning.jsonl"
 DOCS = ROOT / "docs"
 PAGE = DOCS / "results.md"
 BEGIN, END = "<!-- learning: written by scripts/results.py -->", "<!-- learning: end -->"
-PAIRED_BEGIN, PAIRED_END = "<!-- paired: written by scripts/results.py -->", "<!-- paired: end -->"
 
 MANY, FEW = 10, 5
 """Seeds of a spec, and of one whose seeds take over `LONG_S`."""
@@ -235,16 +234,13 @@ def described_commit() -> str:
 
 
 def write(records: Sequence[Record]) -> None:
-    """Writes both tables between the page's marks, rows of other pages, floors into the specs.
+    """Writes the table between the page's marks, rows of other pages, and floors into the specs.
 
     Args:
         records: What was measured.
     """
-    from scripts.results_paired import table as paired_table
-
     rows = table(records)
-    page = between(PAGE.read_text(), BEGIN, END, rows)
-    PAGE.write_text(between(page, PAIRED_BEGIN, PAIRED_END, paired_table()))
+    PAGE.write_text(between(PAGE.read_text(), BEGIN, END, rows))
     for other in sorted(DOCS.rglob("*.md")):
         if other != PAGE:
             other.write_text(with_rows(other.read_text(), rows))

@@ -7,7 +7,7 @@
 have the same ones. Both have one thread and the env slots that their settings say; the likeliest actions of the last
 policy are evaluated on 100 episodes, which begin in the same states on both sides. Records are kept in
 docs/results/paired.jsonl; a side is trained anew once its settings have changed. Once the code that trains has, our
-first seed is: where its last weights are what they were, the others stand. `results.py write` puts the table into
+first seed is: where its last weights are what they were, the others stand. At the end the table is written into
 docs/results.md.
 
 Stable-Baselines3 gets a venv of its own under `.bench/`, with the torch, gymnasium and NumPy that rlrun runs with.
@@ -31,11 +31,12 @@ import yaml
 from benchmarks.peers import ROOT, SB3, VENVS, environment, python_of
 from rlrun.engine.training.training import Training
 from rlrun.report.statistics import bootstrapped, iqm, probability_of_improvement
-from scripts.results import belongs, described_commit, key_of
+from scripts.results import PAGE, belongs, between, described_commit, key_of
 
 PAIRS = Path(__file__).with_suffix(".yaml")
 RECORDS = ROOT / "docs" / "results" / "paired.jsonl"
 PEER = VENVS[SB3][0]
+BEGIN, END = "<!-- paired: written by scripts/results_paired.py -->", "<!-- paired: end -->"
 SEEDS = 5
 EPISODES = 100
 ENVS_EVALUATED = 8
@@ -47,7 +48,7 @@ Record = dict[str, Any]
 
 
 def main() -> int:
-    """Trains what is not recorded; returns 1 if a side failed."""
+    """Trains what is not recorded, and writes the table; returns 1 if a side failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pairs", nargs="*", help="by default all")
     parser.add_argument("--seeds", type=int, help=f"seeds of each; by default {SEEDS}, or what the pair says")
@@ -60,7 +61,9 @@ def main() -> int:
     if unknown := sorted(set(asked.pairs) - set(pairs)):
         sys.exit(f"there is no pair '{unknown[0]}'; there are {', '.join(pairs)}")
     wanted = [(name, pairs[name]) for name in asked.pairs or pairs]
-    return max(train(name, pair, asked.seeds or pair.get("seeds", SEEDS)) for name, pair in wanted)
+    failed = max(train(name, pair, asked.seeds or pair.get("seeds", SEEDS)) for name, pair in wanted)
+    write()
+    return failed
 
 
 def read_pairs() -> dict[str, Pair]:
@@ -183,6 +186,11 @@ def recorded(name: str, side: str) -> list[Record]:
     found = [json.loads(line) for line in RECORDS.read_text().splitlines()]
     kept = {record["seed"]: record for record in found if (record["pair"], record["side"]) == (name, side)}
     return [kept[seed] for seed in sorted(kept)]
+
+
+def write() -> None:
+    """Writes the table between the page's marks."""
+    PAGE.write_text(between(PAGE.read_text(), BEGIN, END, table()))
 
 
 def table() -> str:

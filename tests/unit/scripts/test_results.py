@@ -66,7 +66,7 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
     (tmp_path / "a.yaml").write_text("a:\n  expect: {episode_return_mean: 90}\n")
     monkeypatch.setattr(results, "ROOT", tmp_path)
     before = results.key_of(tmp_path / "a.yaml")
-    marks = f"{results.BEGIN}\nformer table\n{results.END}\n{results.PAIRED_BEGIN}\n{results.PAIRED_END}"
+    marks = f"{results.BEGIN}\nformer table\n{results.END}"
     (tmp_path / "page.md").write_text(f"# Results\n{marks}\nafter\n")
     monkeypatch.setattr(results, "RECORDS", tmp_path / "learning.jsonl")
     monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
@@ -74,7 +74,7 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
     results.write(results.read_records())
     page = (tmp_path / "page.md").read_text()
     assert page.startswith("# Results\n")
-    assert page.endswith(f"{results.PAIRED_END}\nafter\n")
+    assert page.endswith(f"{results.END}\nafter\n")
     assert "former table" not in page
     assert [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| `")] == [
         "`a.yaml`",
@@ -101,8 +101,7 @@ def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch:
     for name in ("ROOT", "DOCS"):
         monkeypatch.setattr(results, name, tmp_path)
     monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
-    marks = f"{results.BEGIN}\n{results.END}\n{results.PAIRED_BEGIN}\n{results.PAIRED_END}"
-    (tmp_path / "page.md").write_text(marks)
+    (tmp_path / "page.md").write_text(f"{results.BEGIN}\n{results.END}")
     metric = "evaluation/oracle/negative_exploitability"
     (tmp_path / "a.yaml").write_text(f"a:\n  expect: {{{metric}: -0.05}}\n")
     results.write([record(seed, -0.031, metric=metric, expected=-0.05) for seed in range(2)])
@@ -190,6 +189,13 @@ def test_a_pair_is_told_with_both_sides_and_how_often_ours_is_above(
     assert [cells[0], cells[1], cells[4][:4], cells[5], cells[6]] == ["cartpole-ppo", "100,000", "0.72", "4", "2, 2"]
     assert cells[2].startswith("25 [")
     assert cells[3].startswith("35 [")
+
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{results_paired.BEGIN}\nformer table\n{results_paired.END}\nafter\n")
+    monkeypatch.setattr(results_paired, "PAGE", page)
+    results_paired.write()
+    expected = f"before\n{results_paired.BEGIN}\n\n{results_paired.table()}\n\n{results_paired.END}\nafter\n"
+    assert page.read_text() == expected
 
 
 def test_records_of_a_pair_stand_where_a_seed_has_the_same_weights_under_other_code() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
@@ -15,29 +14,15 @@ from torch import Tensor
 from rlrun.engine.data.sample_batch import SampleBatch, network_columns
 from rlrun.engine.functional.saved_numbers import as_count, load_generator
 from rlrun.engine.learner.data_parallel.reducer import Reducer
-from rlrun.engine.learner.executors.execution import Execution
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
-from rlrun.engine.learner.gradient_sums import GradientSums, split_sums
 from rlrun.engine.learner.learner import EvaluatedFunction
+from rlrun.engine.learner.minibatch_updates import NO_PRIORITIES, MinibatchUpdates
 from rlrun.engine.learner.minibatches import Passes, Selection, minibatches
 from rlrun.engine.learner.objective import Objective, check_objectives
-from rlrun.engine.learner.objective_counts import ObjectiveCounts
-from rlrun.engine.learner.optimizers import OptimizerState
-from rlrun.engine.learner.output_functions import demand_named, evaluated
+from rlrun.engine.learner.output_functions import demand_named, evaluated, network_outputs
 from rlrun.engine.learner.staging import Staging, over_memory
-from rlrun.engine.learner.statistic_totals import StatisticTotals
-from rlrun.engine.learner.update import (
-    Parameters,
-    Precision,
-    Update,
-    apply_sum,
-    computed_in,
-    fresh_state,
-    measured_by,
-)
+from rlrun.engine.learner.update import Parameters, Precision
 from rlrun.engine.policy.policy import Policy
-
-NO_PRIORITIES = np.zeros(0, np.float32)
 
 
 class LocalLearner:
@@ -93,33 +78,23 @@ class LocalLearner:
         self.sgd_steps = 0
         self.weights_version = 0
         self.last_batch: SampleBatch | None = None
-        self._reducer = reducer
         self._share = share
         self._precision = precision
-        self._counts = ObjectiveCounts(self.objectives)
         self._generator = np.random.Generator(np.random.Philox(seed))
-        self._flat = policy.parameters.gather(policy.module).to(self.device)
-        self._target = self._flat.clone() if has_target else None
+        flat = policy.parameters.gather(policy.module).to(self.device)
         policy.module.to(self.device)
-        optimizer_is_here = reducer is None or not reducer.owns_optimizer
-        self._states: dict[str, OptimizerState] = {each.name: {} for each in self.objectives}
-        if optimizer_is_here:
-            for each in self.objectives:
-                _, size = each.range_in(policy.parameters)
-                self._states[each.name] = fresh_state(each.optimizer, size, self.device)
-        self._execution = Execution(update_executor, announce, runs_own_code=runs_own_code)
-        self._updates: dict[tuple[str, ...], Update] = {}
-        self._sums = GradientSums(
+        self._parameters = Parameters(flat, flat.clone() if has_target else None)
+        self._updates = MinibatchUpdates(
             policy,
             self.objectives,
-            precision,
-            self._execution,
+            self._parameters,
+            update_executor=update_executor,
+            runs_own_code=runs_own_code,
             microbatch_size=microbatch_size,
-            as_means=not optimizer_is_here,
+            reducer=reducer,
+            precision=precision,
+            announce=announce,
         )
-        self._in_parts = reducer is not None or microbatch_size is not None
-        self._takes_rows = update_executor in ("numpy", "c") and not self._in_parts
-        self._totals = StatisticTotals()
         self._staging = Staging(self.device)
 
     def learn(
@@ -146,27 +121,27 @@ class LocalLearner:
             objectives: Names of the objectives to run, as in `step`; None for all.
         """
         self.last_batch = batch
-        self._totals.begin_update()
+        self._updates.totals.begin_update()
         settings = self._staging.settings(scheduled)
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
         noise = self.policy.draws(self._generator, rows, length)
         columns = self._staging.batch(SampleBatch(batch, **noise), spare=passes.spare)
-        arrays = columns.map(Tensor.numpy) if self._takes_rows else columns
-        together = num_epochs if self._takes_rows and stop is None else 1
+        arrays = columns.map(Tensor.numpy) if self._updates.takes_rows else columns
+        together = num_epochs if self._updates.takes_rows and stop is None else 1
         for _ in range(0, num_epochs, together):
             order = np.concatenate([passes.order(self._generator) for _ in range(together)])
-            before = self._totals.total_of(stop[0]) if stop else None
-            if self._takes_rows:
+            before = self._updates.totals.total_of(stop[0]) if stop else (0.0, 0)
+            if self._updates.takes_rows:
                 selection = Selection(arrays, order.reshape(-1, passes.own_size))
-                self._step_through(selection, settings, objectives)
+                self.sgd_steps += selection.number
+                self._updates.step_through(selection, settings, objectives)
             else:
                 for minibatch in minibatches(columns, self._staging.order(order), passes.own_size):
-                    self._step(minibatch, settings, objectives)
-            if stop is not None and before is not None:
-                total, count = self._totals.total_of(stop[0])
-                if (total - before[0]) / (count - before[1]) > stop[1]:
-                    break
+                    self.sgd_steps += 1
+                    self._updates.step(minibatch, settings, objectives)
+            if stop is not None and self._updates.totals.mean_since(before, stop[0]) > stop[1]:
+                break
         self.weights_version += 1
 
     def step(
@@ -190,23 +165,25 @@ class LocalLearner:
             New replay priorities of the rows, [S]; empty if the loss computes none, or with several minibatches.
         """
         self.last_batch = batch
-        self._totals.begin_update()
+        self._updates.totals.begin_update()
         settings = self._staging.settings(scheduled)
         rows, length = batch["valid"].shape
         size = rows // minibatches
         self.weights_version += minibatches
+        self.sgd_steps += minibatches
         priorities = NO_PRIORITIES
         noise = [self.policy.draws(self._generator, size, length) for _ in range(minibatches)]
-        if self._takes_rows and minibatches > 1 and not noise[0]:
-            self._step_through(Selection(batch, np.arange(rows).reshape(minibatches, size)), settings, objectives)
-            return priorities
+        if self._updates.takes_rows and minibatches > 1 and not noise[0]:
+            selection = Selection(batch, np.arange(rows).reshape(minibatches, size))
+            self._updates.step_through(selection, settings, objectives)
+            return NO_PRIORITIES
         for number, drawn in enumerate(noise):
             own = batch if minibatches == 1 else batch.map(itemgetter(slice(number * size, (number + 1) * size)))
             columns = SampleBatch(own, **drawn)
-            if self._takes_rows:
-                priorities = self._step_through(Selection(columns), settings, objectives)
+            if self._updates.takes_rows:
+                priorities = self._updates.step_through(Selection(columns), settings, objectives)
             else:
-                priorities = self._step(self._staging.batch(columns), settings, objectives).cpu().numpy()
+                priorities = self._updates.step(self._staging.batch(columns), settings, objectives).cpu().numpy()
         return priorities if minibatches == 1 else NO_PRIORITIES
 
     def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
@@ -220,10 +197,9 @@ class LocalLearner:
             Concatenated gradient sums of the objectives with a loss; see `GradientSum`.
         """
         self.last_batch = batch
-        learned = [objective for objective in self.objectives if objective.loss is not None]
-        columns, settings = self._staged(batch), self._staging.settings(scheduled)
-        sums = [total for _, total in self._sums.over(learned, columns, self._parameters(), settings)]
-        return torch.cat(sums).cpu().numpy()
+        draws = self.policy.draws(self._generator, *batch["valid"].shape)
+        columns = self._staging.batch(SampleBatch(batch, **draws))
+        return self._updates.gradients(columns, self._staging.settings(scheduled)).cpu().numpy()
 
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
@@ -238,86 +214,16 @@ class LocalLearner:
             scheduled: Current values of scheduled settings by name, including learning rates.
         """
         settings = self._staging.settings(scheduled)
-        received = torch.from_numpy(gradients.copy()).to(self.device)
         self.sgd_steps += 1
-        self._totals.begin_update()
-        for objective, total in split_sums(self.policy, self.objectives, received, statistics):
-            self._apply(objective, total, tuple(statistics[objective.name]), settings)
+        self._updates.totals.begin_update()
+        received = torch.from_numpy(gradients.copy()).to(self.device)
+        self._updates.apply_gradients(received, statistics, settings)
         self.weights_version += 1
 
     @property
     def statistics_of_gradients(self) -> dict[str, tuple[str, ...]]:
         """Names of the statistics in each objective's gradient sum, known after the first `gradients`."""
-        return self._sums.statistics
-
-    def _staged(self, batch: SampleBatch) -> SampleBatch:
-        """Copies a minibatch to the device and adds the noise columns that losses use."""
-        draws = self.policy.draws(self._generator, *batch["valid"].shape)
-        return self._staging.batch(SampleBatch(batch, **draws))
-
-    def _step(
-        self,
-        batch: SampleBatch,
-        settings: Mapping[str, Tensor],
-        objectives: Collection[str] | None = None,
-    ) -> Tensor:
-        """Launches one minibatch update; returns the rows' priorities without synchronizing with the device."""
-        due = self._counts.due(objectives)
-        self.sgd_steps += 1
-        if self._in_parts:
-            for objective, total in self._sums.over(due, batch, self._parameters(), settings):
-                self._apply(objective, total, self._sums.statistics[objective.name], settings)
-            return self._flat[:0]
-        if not due:
-            return self._flat[:0]
-        update, states = self._update_of(due)
-        (measured,) = self._execution(update, self._parameters(), states, batch, settings)
-        number = len(update.statistics)
-        self._totals.add(update.statistics, measured[:number])
-        return measured[number:]
-
-    def _step_through(
-        self, selection: Selection, settings: Mapping[str, Tensor], objectives: Collection[str] | None
-    ) -> NDArray[np.float32]:
-        """Updates on one minibatch after another; those in a row by the same objectives are one call.
-
-        Returns:
-            Priorities of the rows of the last minibatch that any objective was due for; empty without.
-        """
-        due = [tuple(self._counts.due(objectives)) for _ in range(selection.number)]
-        self.sgd_steps += len(due)
-        priorities = NO_PRIORITIES
-        for present, run in groupby(range(len(due)), key=due.__getitem__):
-            numbers = list(run)
-            if present:
-                update, states = self._update_of(present)
-                together = range(numbers[0], numbers[-1] + 1)
-                priorities = self._execution.of_minibatches(
-                    update, self._parameters(), states, selection, together, settings, self._totals
-                )
-        return priorities
-
-    def _update_of(self, due: Sequence[Objective]) -> tuple[Update, list[OptimizerState]]:
-        """The update by some objectives, and their optimizers' states."""
-        names = tuple(objective.name for objective in due)
-        if names not in self._updates:
-            several = len(self.objectives) > 1
-            self._updates[names] = Update(self.policy, due, self._precision, names_objectives=several)
-        return self._updates[names], [self._states[name] for name in names]
-
-    def _apply(
-        self, objective: Objective, total: Tensor, statistics: tuple[str, ...], settings: Mapping[str, Tensor]
-    ) -> None:
-        """Updates an objective's parameters with a gradient sum, and accumulates the objective's statistics."""
-        move = apply_sum if self._reducer is None else self._reducer
-        measured = move(self.policy, objective, self._flat, self._states[objective.name], total, settings)
-        is_alone = len(self.objectives) == 1
-        self._totals.add(
-            tuple(objective.statistic(name, is_alone=is_alone) for name in measured_by(objective, statistics)), measured
-        )
-
-    def _parameters(self) -> Parameters:
-        return Parameters(self._flat, self._target)
+        return self._updates.statistics_of_gradients
 
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
         """Evaluates a function of the policy's outputs on rows of experience; returns a tree of NumPy arrays.
@@ -330,7 +236,7 @@ class LocalLearner:
             ValueError: Other processes cannot import the function by its module and name.
         """
         demand_named(function)
-        return evaluated(self.policy, self._parameters(), self._precision, function, self._staging.batch(batch))
+        return evaluated(self.policy, self._parameters, self._precision, function, self._staging.batch(batch))
 
     def last_statistics(self) -> dict[str, float]:
         """Means of all statistics over the minibatches of the last update; waits for the device.
@@ -338,38 +244,35 @@ class LocalLearner:
         An update is one call of `learn`, `step` or `apply_gradients`. The result is empty between `take_statistics` and
         the next update, as in a run that has just been restored.
         """
-        return self._totals.of_update()
+        return self._updates.totals.of_update()
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the means of all statistics since the last call, and resets them."""
-        return self._totals.take()
+        return self._updates.totals.take()
 
     def is_finite(self) -> bool:
         """Whether no parameter is NaN or infinite."""
-        return bool(torch.isfinite(self._flat).all())
+        return bool(torch.isfinite(self._parameters.flat).all())
 
     def flat(self) -> NDArray[np.float32]:
         """Flat copy of all parameters, [P]."""
-        return self._flat.cpu().numpy().copy()
+        return self._parameters.flat.cpu().numpy().copy()
 
     def acting_flat(self) -> NDArray[np.float32]:
         """Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`."""
         start, size = self.policy.acting_range
-        return self._flat[start : start + size].cpu().numpy().copy()
+        return self._parameters.flat[start : start + size].cpu().numpy().copy()
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
         """Loads the flat parameter vector [P], which may be a view into Ray's object store."""
-        self._flat.copy_(over_memory(flat))
+        self._parameters.flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
         """Computes the target network's outputs [S, L, K] for rows of experience [S, L]."""
-        if self._target is None:
+        if self._parameters.target is None:
             raise RuntimeError("this learner keeps no target network")
-        needed = self._staging.batch(network_columns(batch))
-        with torch.no_grad(), computed_in(self._precision, self.device):
-            outputs = self.policy.outputs(self.policy.parameters.views(self._target), needed)
-        found: NDArray[np.float32] = outputs.distribution.outputs.cpu().numpy()
-        return found
+        columns = self._staging.batch(network_columns(batch))
+        return network_outputs(self.policy, self._parameters.target, self._precision, columns)
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
         """Polyak update of the target network: target += tau * (parameters - target).
@@ -381,44 +284,31 @@ class LocalLearner:
         Raises:
             ValueError: No parameter's name begins with the prefix.
         """
-        if self._target is None:
-            return
-        start, size = self.policy.parameters.range_under(prefix)
-        own, present = self._target[start : start + size], self._flat[start : start + size]
-        if tau == 1.0:
-            own.copy_(present)
-        else:
-            own.lerp_(present, tau)
+        self._parameters.update_target(*self.policy.parameters.range_under(prefix), tau)
 
     def target(self) -> NDArray[np.float32] | None:
         """Flat copy of the target network's parameters, [P]; None without a target network."""
-        return None if self._target is None else self._target.cpu().numpy().copy()
+        return None if self._parameters.target is None else self._parameters.target.cpu().numpy().copy()
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
         """Loads the target network's parameters [P], which may be a view into the object store."""
-        if self._target is not None:
-            self._target.copy_(over_memory(flat))
+        if self._parameters.target is not None:
+            self._parameters.target.copy_(over_memory(flat))
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
         """Optimizer state tensors by `<objective>/<part>`, for a checkpoint."""
-        return {
-            f"{name}/{part}": tensor.cpu().numpy().copy()
-            for name, state in self._states.items()
-            for part, tensor in state.items()
-        }
+        return self._updates.optimizer_state()
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
         """Restores the optimizers from an `optimizer_state()` dict."""
-        for name, state in self._states.items():
-            for part, tensor in state.items():
-                tensor.copy_(torch.from_numpy(np.array(named[f"{name}/{part}"])))
+        self._updates.load_optimizer_state(named)
 
     def state(self) -> dict[str, Any]:
         """State dict: counters, and the random state of the minibatch shuffling."""
         return {
             "sgd_steps": self.sgd_steps,
             "weights_version": self.weights_version,
-            "objectives": self._counts.state(),
+            "objectives": self._updates.counts.state(),
             "generator": dict(self._generator.bit_generator.state),  # JSON numbers and arrays
         }
 
@@ -431,7 +321,7 @@ class LocalLearner:
     def adopt_state(self, state: Mapping[str, Any]) -> None:
         """Copies the counters from another learner's `state()`, but not its random state."""
         self.sgd_steps = as_count(state["sgd_steps"])
-        self._counts.load_state(state["objectives"])
+        self._updates.counts.load_state(state["objectives"])
 
     def close(self) -> None:
         """No-op: an in-process learner owns no processes."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
@@ -41,3 +44,18 @@ def demand_named(function: EvaluatedFunction) -> None:
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     if getattr(sys.modules.get(str(module)), name, None) is not function:
         raise ValueError(f"{name or function!r} must be a function of a module, found there by its name")
+
+
+def network_outputs(policy: Policy, flat: Tensor, precision: Precision, batch: SampleBatch) -> NDArray[np.float32]:
+    """Computes the outputs [S, L, K] of a policy's network, without gradients.
+
+    Args:
+        policy: The policy.
+        flat: Parameters of the network, [P].
+        precision: Floating-point precision of the forward pass.
+        batch: The network's input columns [S, L, ...] on the device of the parameters.
+    """
+    with torch.no_grad(), computed_in(precision, flat.device):
+        outputs = policy.outputs(policy.parameters.views(flat), batch)
+    found: NDArray[np.float32] = outputs.distribution.outputs.cpu().numpy()
+    return found

@@ -39,6 +39,11 @@ class StatisticTotals:
         found = [(total[names.index(statistic)], n) for names, (total, n) in self._totals.items() if statistic in names]
         return sum(float(total) for total, _ in found), sum(count for _, count in found)
 
+    def mean_since(self, before: tuple[float, int], statistic: str) -> float:
+        """Mean of a statistic over the minibatches after a `total_of`; synchronizes with the device."""
+        total, count = self.total_of(statistic)
+        return (total - before[0]) / (count - before[1])
+
     def of_update(self) -> dict[str, float]:
         """Means of all statistics over the last update; empty after `take`."""
         added: Totals = {}

@@ -40,6 +40,22 @@ class Parameters:
     flat: Tensor
     target: Tensor | None = None
 
+    def update_target(self, start: int, size: int, tau: float) -> None:
+        """Polyak update of a range of the target network; no effect without one.
+
+        Args:
+            start: First parameter of the range.
+            size: Number of parameters.
+            tau: Rate of the update; 1 is a hard update (copy).
+        """
+        if self.target is None:
+            return
+        own, present = self.target[start : start + size], self.flat[start : start + size]
+        if tau == 1.0:
+            own.copy_(present)
+        else:
+            own.lerp_(present, tau)
+
 
 def fresh_state(optimizer: Optimizer, size: int, device: torch.device | None = None) -> OptimizerState:
     """Zero-initialized optimizer state for `size` parameters."""

@@ -1,0 +1,195 @@
+"""Minibatch updates of an in-process learner: objectives, optimizers, their execution and statistics (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.learner.data_parallel.reducer import Reducer
+from rlrun.engine.learner.executors.execution import Execution
+from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+from rlrun.engine.learner.gradient_sums import GradientSums, split_sums
+from rlrun.engine.learner.minibatches import Selection
+from rlrun.engine.learner.objective import Objective
+from rlrun.engine.learner.objective_counts import ObjectiveCounts
+from rlrun.engine.learner.optimizers import OptimizerState
+from rlrun.engine.learner.statistic_totals import StatisticTotals
+from rlrun.engine.learner.update import Parameters, Precision, Update, apply_sum, fresh_state, measured_by
+from rlrun.engine.policy.policy import Policy
+
+NO_PRIORITIES = np.zeros(0, np.float32)
+
+
+class MinibatchUpdates:
+    """Minibatch updates of a learner's parameters by the objectives that are due.
+
+    Args:
+        policy: Policy to train.
+        objectives: Objectives, in the order in which they run.
+        parameters: Online and target parameters, which updates change in place.
+        update_executor: Executor of the updates.
+        runs_own_code: Whether code outside of rlrun takes part in updates.
+        microbatch_size: Steps per microbatch; None for a whole minibatch.
+        reducer: Reducer of the gradients of data-parallel learners; None for a single learner.
+        precision: Floating-point precision of the networks' forward and backward passes.
+        announce: Callback for a message before a slow operation, such as compilation.
+
+    Attributes:
+        counts: Minibatch counters of the objectives.
+        totals: Statistics of the minibatches.
+        takes_rows: Whether minibatches are given as selected rows, to `step_through`, and not one by one to `step`.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        objectives: Sequence[Objective],
+        parameters: Parameters,
+        *,
+        update_executor: UpdateExecutor,
+        runs_own_code: bool,
+        microbatch_size: int | None,
+        reducer: Reducer | None,
+        precision: Precision,
+        announce: Callable[[str], None],
+    ) -> None:
+        self.counts = ObjectiveCounts(objectives)
+        self.totals = StatisticTotals()
+        self._policy = policy
+        self._objectives = objectives
+        self._parameters = parameters
+        self._reducer = reducer
+        self._precision = precision
+        optimizer_is_here = reducer is None or not reducer.owns_optimizer
+        self._states: dict[str, OptimizerState] = {each.name: {} for each in objectives}
+        if optimizer_is_here:
+            for each in objectives:
+                _, size = each.range_in(policy.parameters)
+                self._states[each.name] = fresh_state(each.optimizer, size, parameters.flat.device)
+        self._execution = Execution(update_executor, announce, runs_own_code=runs_own_code)
+        self._updates: dict[tuple[str, ...], Update] = {}
+        self._sums = GradientSums(
+            policy,
+            objectives,
+            precision,
+            self._execution,
+            microbatch_size=microbatch_size,
+            as_means=not optimizer_is_here,
+        )
+        self._in_parts = reducer is not None or microbatch_size is not None
+        self.takes_rows = update_executor in ("numpy", "c") and not self._in_parts
+
+    def step(
+        self, batch: SampleBatch, settings: Mapping[str, Tensor], objectives: Collection[str] | None = None
+    ) -> Tensor:
+        """Launches one minibatch update; returns the rows' priorities without synchronizing with the device.
+
+        Args:
+            batch: A minibatch on the device, columns [S, L, ...].
+            settings: Current values of scheduled settings by name, each [].
+            objectives: Names of the objectives to run; None for all.
+        """
+        due = self.counts.due(objectives)
+        if self._in_parts:
+            for objective, total in self._sums.over(due, batch, self._parameters, settings):
+                self._apply(objective, total, self._sums.statistics[objective.name], settings)
+            return self._parameters.flat[:0]
+        if not due:
+            return self._parameters.flat[:0]
+        update, states = self._update_of(due)
+        (measured,) = self._execution(update, self._parameters, states, batch, settings)
+        number = len(update.statistics)
+        self.totals.add(update.statistics, measured[:number])
+        return measured[number:]
+
+    def step_through(
+        self, selection: Selection, settings: Mapping[str, Tensor], objectives: Collection[str] | None
+    ) -> NDArray[np.float32]:
+        """Updates on one minibatch after another; those in a row by the same objectives are one call.
+
+        Args:
+            selection: The rows of the minibatches.
+            settings: Current values of scheduled settings by name, each [].
+            objectives: Names of the objectives to run; None for all.
+
+        Returns:
+            Priorities of the rows of the last minibatch that any objective was due for; empty without.
+        """
+        due = [tuple(self.counts.due(objectives)) for _ in range(selection.number)]
+        priorities = NO_PRIORITIES
+        for present, run in groupby(range(len(due)), key=due.__getitem__):
+            numbers = list(run)
+            if present:
+                update, states = self._update_of(present)
+                together = range(numbers[0], numbers[-1] + 1)
+                priorities = self._execution.of_minibatches(
+                    update, self._parameters, states, selection, together, settings, self.totals
+                )
+        return priorities
+
+    def gradients(self, batch: SampleBatch, settings: Mapping[str, Tensor]) -> Tensor:
+        """Concatenated gradient sums of the objectives with a loss on a minibatch, without an update.
+
+        Args:
+            batch: A minibatch on the device, columns [S, L, ...].
+            settings: Current values of scheduled settings by name, each [].
+        """
+        learned = [objective for objective in self._objectives if objective.loss is not None]
+        return torch.cat([total for _, total in self._sums.over(learned, batch, self._parameters, settings)])
+
+    @property
+    def statistics_of_gradients(self) -> dict[str, tuple[str, ...]]:
+        """Names of the statistics in each objective's gradient sum, known after the first `gradients`."""
+        return self._sums.statistics
+
+    def apply_gradients(
+        self, gradients: Tensor, statistics: Mapping[str, Sequence[str]], settings: Mapping[str, Tensor]
+    ) -> None:
+        """Updates the parameters with concatenated gradient sums.
+
+        Args:
+            gradients: The sums, on the device.
+            statistics: Names of the statistics in each sum, by the objective's name.
+            settings: Current values of scheduled settings by name, each [].
+        """
+        for objective, total in split_sums(self._policy, self._objectives, gradients, statistics):
+            self._apply(objective, total, tuple(statistics[objective.name]), settings)
+
+    def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
+        """Optimizer state tensors by `<objective>/<part>`, for a checkpoint."""
+        return {
+            f"{name}/{part}": tensor.cpu().numpy().copy()
+            for name, state in self._states.items()
+            for part, tensor in state.items()
+        }
+
+    def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
+        """Restores the optimizers from an `optimizer_state()` dict."""
+        for name, state in self._states.items():
+            for part, tensor in state.items():
+                tensor.copy_(torch.from_numpy(np.array(named[f"{name}/{part}"])))
+
+    def _update_of(self, due: Sequence[Objective]) -> tuple[Update, list[OptimizerState]]:
+        """The update by some objectives, and their optimizers' states."""
+        names = tuple(objective.name for objective in due)
+        if names not in self._updates:
+            several = len(self._objectives) > 1
+            self._updates[names] = Update(self._policy, due, self._precision, names_objectives=several)
+        return self._updates[names], [self._states[name] for name in names]
+
+    def _apply(
+        self, objective: Objective, total: Tensor, statistics: tuple[str, ...], settings: Mapping[str, Tensor]
+    ) -> None:
+        """Updates an objective's parameters with a gradient sum, and accumulates the objective's statistics."""
+        move = apply_sum if self._reducer is None else self._reducer
+        measured = move(self._policy, objective, self._parameters.flat, self._states[objective.name], total, settings)
+        is_alone = len(self._objectives) == 1
+        self.totals.add(
+            tuple(objective.statistic(name, is_alone=is_alone) for name in measured_by(objective, statistics)), measured
+        )

@@ -15,7 +15,7 @@ def with_setting(error: click.NoSuchOption) -> click.UsageError:
     options = set() if command is None else {name for parameter in command.params for name in parameter.opts}
     if "--set" not in options:
         return error
-    from rlrun.experiments.spec.learning import paths_of
+    from rlrun.experiments.spec.keys import paths_of
 
     paths = paths_of(error.option_name.lstrip("-").replace("-", "_"))
     if not paths:

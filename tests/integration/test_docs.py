@@ -15,7 +15,7 @@ from rlrun.engine.messages.errors import SpecError
 from rlrun.experiments.search.rules.asha import Asha
 from rlrun.experiments.search.rules.make_rule import make_rule
 from rlrun.experiments.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
-from rlrun.experiments.spec.learning import ENTRY_KEYS
+from rlrun.experiments.spec.keys import ENTRY_KEYS
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
 from rlrun.experiments.spec.search_space import KINDS
 from rlrun.experiments.spec.tuning import FailureConfig, ModelSearchConfig, SchedulerConfig, SearcherConfig

@@ -13,8 +13,7 @@ from rlrun.engine.envs.env_config import WITHOUT_ENV, EnvConfig, lacking_column,
 from rlrun.engine.envs.env_model import finite_mdp
 from rlrun.engine.hook import HOOKS, TRIAL_EVENTS, declared_by, make_hook, worker_hooks
 from rlrun.engine.league.scripted_opponent import ScriptedOpponent
-from rlrun.engine.messages.explain import Location, Mistake, dotted, shown
-from rlrun.engine.messages.foreign_names import unknown_key
+from rlrun.engine.messages.explain import Location, Mistake, shown
 from rlrun.engine.rollout.worker import ROLLOUT_WORKER
 from rlrun.engine.settings.config import ConfigModel, Plugin
 from rlrun.engine.training.assemble.policies import Policies, from_data_alone
@@ -24,21 +23,14 @@ from rlrun.experiments.spec.env_checks import check_env, check_env_section, env_
 from rlrun.experiments.spec.expansion import filled, value_at
 from rlrun.experiments.spec.experiment import MAX_TRIALS, EvaluationConfig, Experiment, RunSettings, judged_by
 from rlrun.experiments.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
-from rlrun.experiments.spec.learning import (
-    ENTRY_KEYS,
-    LEARNING_KEYS,
-    CheckedLearning,
-    check_learning,
-    holder_of,
-    place_of,
-)
+from rlrun.experiments.spec.keys import ENTRY_KEYS, LEARNING_KEYS, unknown_entry_keys
+from rlrun.experiments.spec.learning import CheckedLearning, check_learning
 from rlrun.experiments.spec.machines import on_machine
 from rlrun.experiments.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.experiments.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.experiments.spec.search_space import SearchSpace, find_spaces
-from rlrun.experiments.spec.seats import SEAT_KEYS, opponent_mistakes
+from rlrun.experiments.spec.seats import opponent_mistakes
 from rlrun.experiments.spec.section import Section, check_section, concerns, refusals, validate
-from rlrun.experiments.spec.stages import STAGES
 from rlrun.experiments.spec.tuning import kind_of, kind_settings
 from rlrun.experiments.spec.tuning_checks import check_tuning
 
@@ -91,7 +83,9 @@ def check_entry(
         ours = in_our_keys(entry, inside)
         further = _check(name, ours, origin, max_trials, makes_envs=makes_envs)[1]
         mistakes = in_one_round(mistakes, further, inside)
-    mistakes = _unknown_keys(data, learning) + on.mistakes + as_written(on.as_written(mistakes), keys)
+    mistakes = (
+        unknown_entry_keys(data, learning.classes_by_path) + on.mistakes + as_written(on.as_written(mistakes), keys)
+    )
     return (None if mistakes else experiment), mistakes
 
 
@@ -267,25 +261,6 @@ CHECKS: Sequence[Callable[[_ParsedEntry], list[Mistake]]] = (
     _missing_columns,
 )
 """Checks of an entry, each of which returns its mistakes; a user reads all of them at once."""
-
-
-def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mistake]:
-    """Mistakes for unknown keys of a spec entry; the message names the correct section if the key exists elsewhere."""
-    of_policies = () if "policies" in data else ("mapping", "train", *SEAT_KEYS)
-    of_stages = () if "begins" in data else ("begins", STAGES)
-    known = [key for key in ENTRY_KEYS if key not in (*of_policies, *of_stages)]
-    models: dict[str, Sequence[type[ConfigModel]]] = {
-        dotted(location): [model] for location, model in learning.models.items()
-    } or {"config": [candidate.Config for candidate in learning.candidates] or [AlgorithmConfig]}
-    mistakes = []
-    for key in data:
-        if key in ENTRY_KEYS:
-            continue
-        places = (place_of(str(key), of_path, path) for path, of_path in models.items())
-        in_env = holder_of(str(key), EnvConfig, "env")
-        message = next(filter(None, places), "") or (f"'{key}' belongs under {in_env}" if in_env else "")
-        mistakes.append(Mistake((key,), message or unknown_key(str(key), known), at_key=True))
-    return mistakes
 
 
 def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[Mistake]]:

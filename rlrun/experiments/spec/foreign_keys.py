@@ -17,7 +17,7 @@ from rlrun.engine.messages.explain import Location, Mistake, annotation_at
 from rlrun.engine.messages.foreign_names import Ours, entry_key_for, is_foreign, setting_for
 from rlrun.engine.settings.config import ConfigModel, config_in
 from rlrun.experiments.spec.expansion import filled, is_stated, value_at
-from rlrun.experiments.spec.learning import LEARNING_KEYS
+from rlrun.experiments.spec.keys import LEARNING_KEYS
 
 
 @dataclass(frozen=True)

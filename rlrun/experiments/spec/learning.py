@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
-from pydantic import BaseModel, create_model
+from pydantic import create_model
 
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.algorithm_config import SAMPLING, AlgorithmConfig, WorldSamplingSettings
@@ -16,41 +16,22 @@ from rlrun.engine.envs.presets import with_preset
 from rlrun.engine.envs.without_env import without_env
 from rlrun.engine.flow.clock import ClockUnit
 from rlrun.engine.messages.errors import SpecError, UsageError, did_you_mean
-from rlrun.engine.messages.explain import Location, Mistake, annotation_at, dotted, is_model, shown, unknown_name
-from rlrun.engine.messages.foreign_names import ours_for, setting_for, unknown_key
+from rlrun.engine.messages.explain import Location, Mistake, annotation_at, dotted, shown, unknown_name
 from rlrun.engine.settings.config import ConfigModel, fixed, is_config
 from rlrun.engine.settings.registry import (
-    UserCodeError,
-    algorithm_class,
-    algorithm_names,
     known_algorithm,
-    load_object,
-    meant_algorithm,
 )
 from rlrun.engine.training.assemble.env_of_data import check_input
 from rlrun.engine.training.assemble.own_operators import own_operator_class
 from rlrun.engine.training.assemble.policies import Policies, clock_unit_of
 from rlrun.engine.training.assemble.policy_spec import PolicySpec
 from rlrun.engine.worlds.mapping import PolicyMapping
-from rlrun.experiments.spec.experiment import RunSettings
-from rlrun.experiments.spec.machines import MACHINE_KEYS
+from rlrun.experiments.spec.algorithm_checks import candidates_for, check_algorithm
+from rlrun.experiments.spec.keys import SHARED, in_policies, unknown_policy_keys, with_place
 from rlrun.experiments.spec.run_length import with_run_length
 from rlrun.experiments.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.experiments.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
 from rlrun.experiments.spec.section import Section, check_section, refusals
-from rlrun.experiments.spec.stages import STAGES
-
-LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", *SEAT_KEYS, "config")
-"""Top-level keys of a spec entry that define algorithms, policies and env."""
-ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields, *MACHINE_KEYS, STAGES)
-"""All keys of an entry in a spec file."""
-POLICY_KEYS = tuple(PolicySpec.model_fields)
-"""All keys of a policy in a multi-agent entry."""
-
-MANY_OTHERS = 3
-"""Maximum number of algorithms that an error message lists for a misplaced setting."""
-
-_SHARED = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
 
 
 @dataclass(frozen=True)
@@ -88,6 +69,12 @@ class CheckedLearning:
         return {section.location: section.model for section in self._sections}
 
     @property
+    def classes_by_path(self) -> dict[str, Sequence[type[ConfigModel]]]:
+        """Config classes of all settings by path; those of all candidates if the algorithm is not known."""
+        candidates = [candidate.Config for candidate in self.candidates] or [AlgorithmConfig]
+        return {dotted(location): [model] for location, model in self.models.items()} or {"config": candidates}
+
+    @property
     def _sections(self) -> tuple[Section[ConfigModel], ...]:
         return (*self.parts, *self.seats.sections)
 
@@ -101,73 +88,18 @@ def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
     return _check_policies(entry) if "policies" in entry else _check_alone(entry)
 
 
-def holder_of(key: str, model: type[BaseModel], path: str) -> str:
-    """Path of the nested config with a field of the given name, "" if no config below the model has one."""
-    if key in model.model_fields:
-        return path
-    for name, field_info in model.model_fields.items():
-        below = field_info.annotation
-        holder = holder_of(key, below, f"{path}.{name}") if is_model(below) else ""
-        if holder:
-            return holder
-    return ""
-
-
-def place_of(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
-    """Message with the correct path of a misplaced key, named as in rlrun or another library; "" for unknown keys.
-
-    Args:
-        key: The key.
-        models: The config class that may have the key; several if the algorithm is not known.
-        path: The config's path.
-    """
-    if any(key in model.model_fields for model in models):
-        return f"'{key}' belongs under {path}"
-    if answer := _foreign(key, models, path):
-        return answer
-    holder = _first_holder(key, models, path)
-    return f"'{key}' belongs under {holder}" if holder else ""
-
-
-def paths_of(key: str) -> list[str]:
-    """Possible paths of a setting in a spec entry, for a name as in rlrun or another library.
-
-    Args:
-        key: The name.
-    """
-    if key in ("algorithm", "env", *RunSettings.model_fields):
-        return [key]
-    configs = [algorithm.Config for algorithm in _installed().values()]
-    if any(key in config.model_fields for config in configs):
-        return [f"config.{key}"]
-    found = dict.fromkeys(ours for config in configs if (ours := setting_for(key, config.has_setting)))
-    return list(dict.fromkeys(ours.name if ours.of_experiment else f"config.{ours.name}" for ours in found))
-
-
-def _foreign(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
-    return ours_for(key, [model.has_setting for model in models], {*ENTRY_KEYS, *_names(models)}, path)
-
-
-def _first_holder(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
-    return next(filter(None, (holder_of(key, model, path) for model in models)), "")
-
-
-def _names(models: Sequence[type[ConfigModel]]) -> list[str]:
-    return list(dict.fromkeys(name for model in models for name in model.model_fields))
-
-
 # One algorithm.
 
 
 def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
-    algorithm, mistakes = _check_algorithm(entry)
+    algorithm, mistakes = check_algorithm(entry)
     mistakes += [
         Mistake((key,), f"'{key}' is for several policies: add policies, or leave it out", at_key=True)
         for key in ("mapping", "train", *SEAT_KEYS)
         if key in entry
     ]
     if algorithm is None:
-        candidates = _candidates(entry.get("algorithm"))
+        candidates = candidates_for(entry.get("algorithm"))
         models = [candidate.Config for candidate in candidates]
         mistakes += _check_without_algorithm(_stated(entry, "config"), AlgorithmConfig, models, ("config",))
         return CheckedLearning(entry, mistakes, candidates=candidates)
@@ -181,7 +113,7 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
     written, wrong = with_run_length(written, entry.get("stop"), _clock_unit(algorithm, written))
     mistakes += wrong
     config = _with_operators(check_section(model, written, ("config",), algorithm=name))
-    mistakes += [_with_place(mistake, name, [model]) for mistake in config.mistakes]
+    mistakes += [with_place(mistake, name, [model]) for mistake in config.mistakes]
     learns = Policies.alone(algorithm(config.value or model()))
     in_place_of_env, wrong = _check_input(config.value, entry)
     mistakes += wrong
@@ -227,34 +159,6 @@ def _check_input(
     return ({} if spaces is None else {"env": without_env(spaces).to_data()}), []
 
 
-def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:
-    name = data.get("algorithm")
-    if "algorithm" not in data:
-        return None, [Mistake(("algorithm",), f"is missing: add one of {', '.join(algorithm_names())}")]
-    if is_search_space(name):
-        return None, [Mistake(("algorithm",), "an experiment has one algorithm: write an experiment for each")]
-    if not isinstance(name, str):
-        return None, [Mistake(("algorithm",), f"must be the name of an algorithm, not {shown(name)}")]
-    try:
-        found = algorithm_class(name)
-    except UsageError as error:
-        return None, [Mistake(("algorithm",), str(error))]
-    if not issubclass(found, Algorithm):
-        return None, [
-            Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.engine.algorithm.Algorithm")
-        ]
-    settings = next((vars(base)["Config"] for base in found.__mro__ if "Config" in vars(base)), None)
-    if not (isinstance(settings, type) and issubclass(settings, AlgorithmConfig)):
-        what = "there is none" if settings is None else f"it is {shown(settings)}"
-        message = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
-        return None, [Mistake(("algorithm",), message)]
-    family = found.policy_family
-    if family.startswith("rlrun."):
-        return found, []
-    mistakes = refusals(("algorithm",), partial(load_object, family, "policy family"))
-    return (None if mistakes else found), mistakes
-
-
 def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
     """Mistakes for search spaces whose values are presets, or whole sections in which a preset sets keys."""
     spaces = find_spaces({"env": env, "config": config})[0]
@@ -269,30 +173,6 @@ def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
         message = f"preset {env['preset']} sets keys of {{}}: vary these one by one"
         mistakes += [Mistake(where, message.format(where[-1])) for where in sections if not mistakes]
     return mistakes
-
-
-def _candidates(name: Any) -> tuple[type[Algorithm[Any]], ...]:
-    """Candidate algorithms for an unknown name: the one with the most similar name, or all installed ones.
-
-    A wrong import path has no candidates, since it refers to the user's own algorithm.
-    """
-    if isinstance(name, str) and ":" in name:
-        return ()
-    meant = meant_algorithm(name) if isinstance(name, str) else ""
-    return (_installed()[meant],) if meant else tuple(_installed().values())
-
-
-def _installed() -> dict[str, type[Algorithm[Any]]]:
-    """Installed algorithms by name, without plugins whose import fails."""
-    found = {}
-    for name in algorithm_names():
-        try:
-            algorithm, _ = _check_algorithm({"algorithm": name})
-        except UserCodeError:  # the spec does not name it
-            continue
-        if algorithm is not None:
-            found[name] = algorithm
-    return found
 
 
 def _check_without_algorithm(
@@ -313,39 +193,8 @@ def _check_without_algorithm(
         if not is_setting or below[-1] in shared.refused:
             found.append(mistake)
         elif models and not any(model.has_setting(dotted(below)) for model in models):
-            found.append(_with_place(mistake, "", models, dotted(where)))
+            found.append(with_place(mistake, "", models, dotted(where)))
     return found
-
-
-def _with_place(mistake: Mistake, name: str, models: Sequence[type[AlgorithmConfig]], path: str = "config") -> Mistake:
-    """Adds the algorithm's name, or the correct path of the key, to the message on an unknown key.
-
-    Args:
-        mistake: The mistake.
-        name: The algorithm; "" if it is not known.
-        models: The config class; several if the algorithm is not known.
-        path: The config's path.
-    """
-    key, message = mistake.location[-1], mistake.message
-    if not mistake.at_key or not isinstance(key, str):
-        return mistake
-    in_section = dotted(mistake.location[:-1]) != path
-    if (name or in_section) and not message.startswith("unknown key"):
-        return replace(mistake, message=message.replace(" here", f" in {name}", 1) if name else message)
-    if key in ENTRY_KEYS:
-        return replace(mistake, message=f"'{key}' belongs next to config, not in it")
-    if answer := _foreign(key, models, path if in_section else ""):
-        return replace(mistake, message=answer.replace(" here", f" in {name}", 1) if name and in_section else answer)
-    if holder := _first_holder(key, models, path):
-        return replace(mistake, message=f"'{key}' belongs under {holder}")
-    if in_section:
-        return mistake
-    if not name:
-        return replace(mistake, message=unknown_key(key, _names(models)))
-    if others := [other for other, found in _installed().items() if key in found.Config.model_fields]:
-        whose = ", ".join(others[:MANY_OTHERS]) + (" and others" if len(others) > MANY_OTHERS else "")
-        return replace(mistake, message=f"there is no '{key}' in {name}: it is a setting of {whose}")
-    return mistake if ";" in message else replace(mistake, message=f"{message}; see `rlrun config {name}`")
 
 
 # Several policies.
@@ -411,17 +260,11 @@ def _check_policy(name: Any, policy: Any, entry: Mapping[str, Any], num_trained:
     if not isinstance(policy, Mapping):
         message = f"must be a mapping with algorithm, config and slots, not {shown(policy)}"
         return _CheckedPolicy(policy, [Mistake(place, message)])
-    algorithm, mistakes = _check_algorithm(policy)
-    models = [each.Config for each in (_candidates(policy.get("algorithm")) if algorithm is None else (algorithm,))]
+    algorithm, mistakes = check_algorithm(policy)
+    models = [each.Config for each in (candidates_for(policy.get("algorithm")) if algorithm is None else (algorithm,))]
     mistakes += _slots_mistakes(policy)
     mistakes = [replace(mistake, location=(*place, *mistake.location)) for mistake in mistakes]
-    for key in policy:
-        if key not in POLICY_KEYS:
-            if key in SAMPLING:
-                message = f"'{key}' belongs under the experiment's `config`: {_SHARED.partition(',')[0]}"
-            else:
-                message = place_of(key, models, f"policies.{name}.config") or unknown_key(key, POLICY_KEYS)
-            mistakes.append(Mistake((*place, key), message, at_key=True))
+    mistakes += unknown_policy_keys(policy, models, place)
     where: Location = (*place, "config")
     if algorithm is None:
         own, shared = [_without_sampling(model) for model in models], _without_sampling(AlgorithmConfig)
@@ -435,7 +278,7 @@ def _check_policy(name: Any, policy: Any, entry: Mapping[str, Any], num_trained:
     model = _without_sampling(algorithm.Config)
     called = known_algorithm(policy["algorithm"])
     config = _with_operators(check_section(model, written, where, algorithm=called))
-    mistakes += [_with_place(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
+    mistakes += [with_place(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
     mistakes += _check_input(config.value, entry, where)[1]
     settings = algorithm.Config() if config.value is None else algorithm.Config.parse(config.value.to_data())
     slots = policy.get("slots") if not _slots_mistakes(policy) else None
@@ -463,17 +306,7 @@ def _check_sampling(
 ) -> tuple[Section[WorldSamplingSettings], list[Mistake]]:
     """Validates the settings of sampling; for a setting of learning, the message lists the policies that accept it."""
     section = check_section(WorldSamplingSettings, _stated(entry, "config"), ("config",))
-    mistakes = []
-    for mistake in section.mistakes:
-        key = mistake.location[-1]
-        places = [holder_of(str(key), model, f"policies.{name}.config") for name, model in models.items()]
-        if mistake.at_key and len(mistake.location) == 2 and any(places):
-            whose = " or ".join(place for place in places if place)
-            mistake = replace(mistake, message=f"'{key}' is of a policy: it belongs under {whose}")
-        elif mistake.at_key and key in ENTRY_KEYS:
-            mistake = replace(mistake, message=f"'{key}' belongs next to config, not in it")
-        mistakes.append(mistake)
-    return section, mistakes
+    return section, [in_policies(mistake, models) for mistake in section.mistakes]
 
 
 def _trained(entry: Mapping[str, Any], policies: list[str]) -> list[str]:
@@ -518,7 +351,7 @@ def _without_sampling(model: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
     usual = model()
     values = {name: getattr(usual, name) for name in SAMPLING if name in model.model_fields}
     own = create_model(model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__)
-    return fixed(_SHARED, **values)(own)
+    return fixed(SHARED, **values)(own)
 
 
 def _stated(data: Mapping[str, Any], key: str) -> Any:

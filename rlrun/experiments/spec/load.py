@@ -20,7 +20,7 @@ from rlrun.engine.worlds.given_env import import_name
 from rlrun.experiments.spec.entry import check_entry
 from rlrun.experiments.spec.experiment import MAX_TRIALS, Experiment
 from rlrun.experiments.spec.foreign_keys import names_runs
-from rlrun.experiments.spec.learning import ENTRY_KEYS
+from rlrun.experiments.spec.keys import ENTRY_KEYS
 from rlrun.experiments.spec.overrides import apply_overrides
 from rlrun.experiments.spec.search_space import find_spaces
 from rlrun.experiments.spec.section import UnusableEnv

@@ -19,7 +19,7 @@ from rlrun.experiments.launch.run import resume, run
 from rlrun.experiments.runs.events import RunEvent, TrialEvent
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.runs.trial_result import TrialResult
-from rlrun.experiments.spec.learning import ENTRY_KEYS
+from rlrun.experiments.spec.keys import ENTRY_KEYS
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
 from rlrun.experiments.spec.overrides import apply_overrides
 from rlrun.experiments.spec.stages import stages_of

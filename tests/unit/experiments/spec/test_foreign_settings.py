@@ -14,7 +14,7 @@ from rlrun.engine.messages.foreign_names import Absent, Ours, settings, table
 from rlrun.engine.settings.config import ConfigModel, is_config
 from rlrun.engine.settings.registry import algorithm_class, algorithm_names
 from rlrun.experiments.spec.experiment import EvaluationConfig, RunSettings
-from rlrun.experiments.spec.learning import ENTRY_KEYS
+from rlrun.experiments.spec.keys import ENTRY_KEYS
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
 from rlrun.experiments.spec.tuning import Pb2Config, PbtConfig
 

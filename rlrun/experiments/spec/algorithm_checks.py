@@ -1,0 +1,74 @@
+"""Validation of the algorithm that a spec entry names, and the algorithms that an unknown name may mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.messages.explain import Mistake, shown
+from rlrun.engine.settings.registry import (
+    UserCodeError,
+    algorithm_class,
+    algorithm_names,
+    load_object,
+    meant_algorithm,
+)
+from rlrun.experiments.spec.search_space import is_search_space
+from rlrun.experiments.spec.section import refusals
+
+
+def check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:
+    """Validates the algorithm of an entry, or of a policy; returns its class, None if it is not usable."""
+    name = data.get("algorithm")
+    if "algorithm" not in data:
+        return None, [Mistake(("algorithm",), f"is missing: add one of {', '.join(algorithm_names())}")]
+    if is_search_space(name):
+        return None, [Mistake(("algorithm",), "an experiment has one algorithm: write an experiment for each")]
+    if not isinstance(name, str):
+        return None, [Mistake(("algorithm",), f"must be the name of an algorithm, not {shown(name)}")]
+    try:
+        found = algorithm_class(name)
+    except UsageError as error:
+        return None, [Mistake(("algorithm",), str(error))]
+    if not issubclass(found, Algorithm):
+        return None, [
+            Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.engine.algorithm.Algorithm")
+        ]
+    settings = next((vars(base)["Config"] for base in found.__mro__ if "Config" in vars(base)), None)
+    if not (isinstance(settings, type) and issubclass(settings, AlgorithmConfig)):
+        what = "there is none" if settings is None else f"it is {shown(settings)}"
+        message = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
+        return None, [Mistake(("algorithm",), message)]
+    family = found.policy_family
+    if family.startswith("rlrun."):
+        return found, []
+    mistakes = refusals(("algorithm",), partial(load_object, family, "policy family"))
+    return (None if mistakes else found), mistakes
+
+
+def candidates_for(name: Any) -> tuple[type[Algorithm[Any]], ...]:
+    """Candidate algorithms for an unknown name: the one with the most similar name, or all installed ones.
+
+    A wrong import path has no candidates, since it refers to the user's own algorithm.
+    """
+    if isinstance(name, str) and ":" in name:
+        return ()
+    meant = meant_algorithm(name) if isinstance(name, str) else ""
+    return (installed_algorithms()[meant],) if meant else tuple(installed_algorithms().values())
+
+
+def installed_algorithms() -> dict[str, type[Algorithm[Any]]]:
+    """Installed algorithms by name, without plugins whose import fails."""
+    found = {}
+    for name in algorithm_names():
+        try:
+            algorithm, _ = check_algorithm({"algorithm": name})
+        except UserCodeError:  # the spec does not name it
+            continue
+        if algorithm is not None:
+            found[name] = algorithm
+    return found

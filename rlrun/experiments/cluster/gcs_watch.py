@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Callable
-from pathlib import Path
+
+from rlrun.experiments.cluster.ray_internals import gcs_server
 
 LOOK_EVERY_S = 0.5
 """Seconds between two checks."""
@@ -33,18 +33,8 @@ class GcsWatch:
         self._thread.join()
 
     def _watch(self) -> None:
-        from ray._private import worker  # Ray offers no public way to its processes
-
-        gcs = worker._global_node.all_processes["gcs_server"][0].process
+        gcs = gcs_server()
         while not self._closed.wait(LOOK_EVERY_S):
             if gcs.poll() is not None:
                 self._lost()
                 return
-
-
-def end_processes() -> None:
-    """Kills the processes of the Ray started by this process, without calls to Ray, and removes the session folder."""
-    from ray._private import worker
-
-    worker._global_node.kill_all_processes(check_alive=False)
-    shutil.rmtree(Path(worker._global_node.get_temp_dir_path()).parent, ignore_errors=True)

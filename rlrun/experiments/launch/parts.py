@@ -15,8 +15,8 @@ from rlrun.engine.kernels.library import why_no_library
 from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
 from rlrun.engine.processes.process_end import end_process
 from rlrun.engine.training.assemble.learner_factory import may_have_kernels
-from rlrun.experiments.cluster.gcs_watch import end_processes
 from rlrun.experiments.cluster.kernels_on_nodes import why_no_kernels_on_nodes
+from rlrun.experiments.cluster.ray_internals import end_processes
 from rlrun.experiments.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_everyone
 from rlrun.experiments.launch.chain import begin_after
 from rlrun.experiments.launch.local_executor import run_locally

@@ -20,6 +20,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from typing_extensions import override
 
+from rlrun.experiments.cluster.ray_internals import actor_of, fail, full_controller, train_on
 from rlrun.experiments.runs.active_run import ActiveRun
 from rlrun.experiments.runs.events import TrialEvent
 from rlrun.experiments.search.decisions import StopDecision, append_stop
@@ -112,7 +113,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
     @override
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Carries out new decisions of the rule, and returns a trial that may run next; None without one."""
-        controller = tune_controller._tune_controller
+        controller = full_controller(tune_controller)
         if self._run.interrupts.received:
             self._stop_all(controller)
             return None
@@ -162,10 +163,10 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             return str(TrialScheduler.NOOP)
         if decision.verdict == "stop":
             self._write_stop(name, decision)
-            _actor(trial).finish.remote(decision.reason)
+            actor_of(trial).finish.remote(decision.reason)
             return str(TrialScheduler.STOP)
         if decision.orders is not None:
-            _actor(trial).take_exploit.remote(self._exploit(trial, decision.orders, "RUNNING").to_data())
+            actor_of(trial).take_exploit.remote(self._exploit(trial, decision.orders, "RUNNING").to_data())
         return str(TrialScheduler.CONTINUE)
 
     def _release(self, controller: Any, name: str, decision: Decision) -> None:
@@ -185,18 +186,18 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             self._suggestions.goes_on(name)
         if decision.verdict == "stop":
             if held is not None:
-                _actor(trial).finish.remote(decision.reason)
+                actor_of(trial).finish.remote(decision.reason)
             controller.stop_trial(trial)
             return
         if decision.orders is not None:
             exploit = self._exploit(trial, decision.orders, "PAUSED")
             if held is not None:
-                _actor(trial).take_exploit.remote(exploit.to_data())
+                actor_of(trial).take_exploit.remote(exploit.to_data())
         if held is None:
             self._ready[name] = trial
         else:
             self._run.tell(TrialEvent(name, "RUNNING"))
-            controller._schedule_trial_train(trial)
+            train_on(controller, trial)
 
     def _report_waiting(self) -> None:
         """Reports newly waiting trials as PAUSED, after their last results."""
@@ -240,7 +241,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         fits = all(amount <= self._run.capacity.get(name, 0.0) for name, amount in needed.items())
         staged = any(trial.status == Trial.PENDING for trial in wanting)  # else Tune would end the actor, not reuse it
         if staged and (not fits or time.monotonic() - self._crowded_since > PATIENCE_S):
-            self._leaving[staying[-1]] = _actor(self._held[staying[-1]]).pause.remote()
+            self._leaving[staying[-1]] = actor_of(self._held[staying[-1]]).pause.remote()
             self._crowded_since = math.inf
 
     def _take_paused(self, controller: Any) -> None:
@@ -253,9 +254,9 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             try:
                 ray.get(left)
             except RayTaskError as error:
-                controller._trial_task_failure(trial, error)
+                fail(controller, trial, error)
             except RayError:
-                controller._schedule_trial_train(trial)  # which fails, and Tune handles the lost process
+                train_on(controller, trial)  # which fails, and Tune handles the lost process
             else:
                 controller.pause_trial(trial, should_checkpoint=False)
                 self._paused[name] = trial
@@ -268,11 +269,11 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         for trial in list(controller.get_live_trials()):
             name = trial_name(trial)
             if trial.status == Trial.RUNNING:
-                if name not in self._interrupted and _actor(trial) is not None:
+                if name not in self._interrupted and actor_of(trial) is not None:
                     self._interrupted.add(name)
-                    _actor(trial).interrupt.remote()
+                    actor_of(trial).interrupt.remote()
                     if self._held.pop(name, None) is not None:
-                        controller._schedule_trial_train(trial)  # which returns `done`
+                        train_on(controller, trial)  # which returns `done`
             elif trial.status in (Trial.PENDING, Trial.PAUSED):
                 controller.stop_trial(trial)
 
@@ -312,11 +313,6 @@ def copied(orders: Orders, before: dict[str, Any], after: dict[str, Any]) -> str
 
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _actor(trial: Trial) -> Any:
-    """Ray actor that runs a trial, None without one; a private attribute, since Tune has no public accessor."""
-    return trial.temporary_state.ray_actor
 
 
 def _resources(trials: Iterable[Trial]) -> dict[str, float]:

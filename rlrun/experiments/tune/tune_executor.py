@@ -24,6 +24,7 @@ from typing_extensions import override
 
 from rlrun.engine.messages.errors import DiskFull, OutOfResources, RlrunError, TrainingFailed
 from rlrun.experiments.cluster.driver_files import RemoteFiles, start_driver_files
+from rlrun.experiments.cluster.ray_internals import drop_private_copies
 from rlrun.experiments.cluster.ray_session import end_of_ray, has_ended
 from rlrun.experiments.cluster.trial_place import leave_token
 from rlrun.experiments.runs.active_run import ActiveRun
@@ -192,8 +193,7 @@ def _forget(trial: Trial) -> None:
     The trial's name stays in the config, for `trial_name`.
     """
     trial.set_config({"trial": {"name": trial_name(trial)}})
-    trial._Trial__unresolved_config = {}  # a second copy of the config, with unresolved placeholders
-    trial._default_result_or_future = None  # a call's result, which Ray keeps while there is a reference to it
+    drop_private_copies(trial)
     trial.set_experiment_tag("")  # a third copy of the config, as text
     trial.evaluated_params.clear()
     trial.run_metadata.metric_analysis.clear()

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.evolution.cmaes import CMAESConfig as CMAESConfig
     from rlrun.algorithms.evolution.es import ES as ES
     from rlrun.algorithms.evolution.es import ESConfig as ESConfig
-    from rlrun.algorithms.evolution.gather import GatherWorkers as GatherWorkers
+    from rlrun.algorithms.evolution.generations import GatherWorkers as GatherWorkers
     from rlrun.algorithms.gail.gail import GAIL as GAIL
     from rlrun.algorithms.gail.settings import GAILConfig as GAILConfig
     from rlrun.algorithms.impala.appo import APPO as APPO
@@ -324,7 +324,7 @@ _NAMES = {
     "rlrun.engine.flow.operators.weights": "BroadcastWeights MergeFilters",
     "rlrun.engine.flow.operators.replay": "StoreToReplay NormalizeObservations UpdatePriorities",
     "rlrun.engine.flow.recipes.replay_updates": "replay_updates",
-    "rlrun.algorithms.evolution.gather": "GatherWorkers",
+    "rlrun.algorithms.evolution.generations": "GatherWorkers",
     # Replay buffers.
     "rlrun.engine.replay.replay_config": "ReplayConfig SequenceReplayConfig",
     "rlrun.engine.replay.local_replay": "Experience LocalReplay",

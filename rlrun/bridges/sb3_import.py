@@ -13,13 +13,14 @@ from gymnasium.spaces import Box, Discrete, Space
 
 from rlrun.bridges.sb3_normalization import filter_state
 from rlrun.bridges.translation.entry import Refusal, TranslatedEntry, nested
+from rlrun.bridges.translation.meanings import Source
 from rlrun.bridges.translation.old_envs import present_env
 from rlrun.bridges.translation.remarks import Harm
 from rlrun.bridges.translation.sb3_networks import Named, Sb3Policy, sb3_policy
 from rlrun.bridges.translation.sb3_settings import ATARI_WRAPPER
 from rlrun.bridges.translation.sb3_zip import Sb3Zip, read_sb3_zip
-from rlrun.bridges.translation.sb3_zip_settings import written_settings
-from rlrun.bridges.translation.zoo import translate_zoo_entry
+from rlrun.bridges.translation.theirs import defaults_of
+from rlrun.bridges.translation.zoo import VERSION, translate_zoo_entry
 from rlrun.engine.checkpoint.durable import remove_directory
 from rlrun.engine.checkpoint.format import Content
 from rlrun.engine.envs.spaces import Spaces
@@ -231,3 +232,36 @@ def _check_fits(
             )
     if unknown := next((part.names for name, part in found.items() if name not in own), ""):
         raise UsageError(f"{file.path}: its {unknown} is no part of a policy {where} {ask}")
+
+
+STEPS = 1_000_000
+"""Env steps of a resumed run where the file does not say how long it was to train."""
+
+MOST = {"n_envs": 1_024, "n_steps": 100_000, "n_timesteps": 10**12}
+"""Upper bounds of numbers that a file may ask for, since they take memory."""
+
+MOST_OF_OTHERS = 10**7
+"""Upper bound of other numbers."""
+
+
+def written_settings(file: Sb3Zip, algorithm: str) -> dict[str, Any]:
+    """Plain numbers and words among the attributes in a zip file that are settings of its algorithm.
+
+    Args:
+        file: The file.
+        algorithm: Name of the algorithm.
+    """
+    known = set(defaults_of(Source("sb3", VERSION, algorithm))) - {"policy_kwargs", "use_rms_prop"}
+    settings = {name: value for name, value in file.settings.items() if name in known and _is_plain(name, value)}
+    if _is_plain("rate", file.settings.get("exploration_rate")):
+        settings["exploration_initial_eps"] = file.settings["exploration_rate"]  # at its end, epsilon stays there
+    steps = file.settings.get("_total_timesteps")
+    return {**settings, "n_timesteps": steps if steps and _is_plain("n_timesteps", steps) else STEPS}
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    if name == "ent_coef" and isinstance(value, str):
+        return value == "auto"
+    if type(value) is bool:
+        return True
+    return type(value) in (int, float) and -1 <= value <= MOST.get(name, MOST_OF_OTHERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,11 @@ import click
 from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import OutputFile, json_option, machine_option, set_option, spec_files_option
+from rlrun.cli.profiling import Profile
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
+    from rlrun.engine.algorithm_config import AlgorithmConfig
     from rlrun.experiments.spec.experiment import TrialSpec
 
 
@@ -51,7 +54,6 @@ def profile(
     """
     from rlrun.cli.profile_tables import profile_data, profile_lines
     from rlrun.cli.profiling import profiled, warm_up
-    from rlrun.cli.remedy import remedy
     from rlrun.cli.trace import write_trace
     from rlrun.engine.messages.errors import Interrupted
     from rlrun.experiments.cluster.resources import machine_cpus
@@ -85,3 +87,46 @@ def _first_trial(
     if others or first.num_trials > 1:
         echo(f"{first.name}, {trial.name}: the first of the trials; the others are not run", err=True)
     return trial
+
+
+MOST = 0.5
+"""Share of the time from which on a part is worth a remedy."""
+
+COLLECTING_BESIDE_THE_REST = 0.25
+"""Time of collection that is aimed at, as a share of all other time."""
+
+MANY_ENVS = 64
+"""Envs of a worker above which more of them hardly share the cost of a call any better."""
+
+
+def remedy(profile: Profile, config: AlgorithmConfig, cpus: int) -> str:
+    """Advice on the part of a training that takes the most time; the batch of an update is left alone.
+
+    Args:
+        profile: Profile of the training.
+        config: Its settings of sampling.
+        cpus: CPUs of this machine.
+    """
+    received = sum(operator.seconds for operator in profile.operators if operator.kind == "source")
+    collecting = (profile.waited_s + received) / profile.seconds
+    if profile.sgd_s / profile.seconds > MOST:
+        share = f"{profile.sgd_s / profile.seconds:.0%}"
+        return f"remedy: learning takes {share} of the time, which no more workers or envs shorten; see learners.md"
+    if collecting <= MOST:
+        return "remedy: none; neither collecting nor learning takes most of the time"
+    begin = f"remedy: collecting takes {collecting:.0%} of the time"
+    spent = {phase: sum(worker.phases.get(phase, 0.0) for worker in profile.workers) for phase in _phases(profile)}
+    acting = spent.get("inference", 0.0) + spent.get("recording", 0.0)
+    envs = config.num_envs_per_worker
+    if acting > spent.get("env_step", 0.0) and envs < MANY_ENVS:
+        return f"{begin}, more of it in acting than in envs: try num_envs_per_worker: {2 * envs}, now {envs}"
+    now = max(config.num_workers, 1)
+    wanted = math.ceil(now * collecting / (COLLECTING_BESIDE_THE_REST * max(1 - collecting, 1e-3)))
+    workers = min(wanted, cpus - 1)
+    if workers > config.num_workers and workers > 1:
+        return f"{begin}, most of it in envs: try num_workers: {workers}, now {config.num_workers}"
+    return f"{begin}, and the {cpus} CPUs of this machine have no room for more workers; see scaling.md"
+
+
+def _phases(profile: Profile) -> list[str]:
+    return list(dict.fromkeys(phase for worker in profile.workers for phase in worker.phases))

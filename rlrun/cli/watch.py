@@ -6,9 +6,12 @@ import io
 import os
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Literal, Protocol, TextIO
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 
+from rlrun.cli.json_document import print_event
 from rlrun.cli.plain_lines import PlainLines
 from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.tables import counted
@@ -33,7 +36,6 @@ from rlrun.experiments.runs.outcome import shown_path
 
 if TYPE_CHECKING:
     from types import TracebackType
-
 
 Progress = Literal["lines", "json"]
 """Type of the ways to display progress besides the default, a live view on a terminal and lines elsewhere."""
@@ -70,8 +72,6 @@ def watching(
     if quiet:
         return nullcontext(lambda event: None)
     if progress == "json":
-        from rlrun.cli.json_lines import print_event_line
-
         return nullcontext(print_event_line)
     return RunWatcher(names_experiment=names_experiment, is_live=progress is None)
 
@@ -183,3 +183,43 @@ def copy_of_stderr() -> TextIO:
     except (OSError, ValueError, io.UnsupportedOperation):  # a stream in memory has no descriptor to copy
         return sys.stderr
     return open(descriptor, "w", encoding=sys.stderr.encoding, errors="replace")
+
+
+def print_event_line(event: RunEvent) -> None:
+    """Prints an event of a run as a line of JSON; a watcher of a run."""
+    print_event({**event_data(event), "time": time.time()})
+
+
+def event_data(event: RunEvent) -> Mapping[str, Any]:
+    """Serializes an event of a run; its kind is under the key `event`."""
+    match event:
+        case RunMeasuring():
+            return {"event": "measuring", **asdict(event)}
+        case RunMeasured():
+            return {"event": "measured", **asdict(event)}
+        case TrialRewound():
+            return {"event": "trial_rewound", **asdict(event)}
+        case RunStarted():
+            return {
+                "event": "run_started",
+                "experiment": event.experiment,
+                "directory": event.directory,
+                "executor": event.executor,
+                "resumed": event.resumed,
+                "expected": event.expected,
+                "trials": [{"name": one.name, "seed": one.seed, "params": one.params} for one in event.trials],
+            }
+        case TrialAdded():
+            one = event.trial
+            return {"event": "trial_added", "trial": one.name, "seed": one.seed, "params": one.params}
+        case TrialEvent():
+            return {"event": "trial", **asdict(event)}
+        case TrialNote():
+            return {"event": "note", **asdict(event)}
+        case RunResources():
+            return {"event": "resources", **asdict(event)}
+        case RunStopping():
+            return {"event": "stopping", **asdict(event)}
+        case RunFinished():
+            trials = [{"name": trial.name, "status": trial.status} for trial in event.trials]
+            return {"event": "run_finished", "directory": event.directory, "seconds": event.seconds, "trials": trials}

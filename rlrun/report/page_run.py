@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rlrun.engine.settings.commented_yaml import flow_yaml
 from rlrun.engine.settings.metric import Mode
 from rlrun.experiments.runs.trial_status import is_over
 from rlrun.experiments.spec.tuning import kind_of, kind_settings
@@ -19,7 +21,6 @@ from rlrun.report.families import families
 from rlrun.report.metric_grid import phases
 from rlrun.report.page_sweep import family_data, logarithmic_parameters, sweep_data
 from rlrun.report.plain_json import fields_of
-from rlrun.report.readable_spec import readable_spec
 from rlrun.report.reading import RunView
 from rlrun.report.step_axis import ENV_STEPS
 from rlrun.report.summary import best_trial, shape_text, status_text, varied_text
@@ -123,3 +124,45 @@ def _expect_data(run: RunView, groups: Sequence[Group]) -> dict[str, Any] | None
         "text": expectation_text(expect),
         "rows": [{**asdict(reached), **fields_of(reached, "passed", "missed")} for reached in found],
     }
+
+
+LONGEST_LINE = 90
+UNDERSCORES_FROM = 10_000
+
+
+def readable_spec(name: str, spec: Mapping[str, Any]) -> str:
+    """Formats the spec of an experiment as YAML: lists and short mappings in one line, no settings that are null.
+
+    Examples:
+        >>> print(readable_spec("pole", {"lr": [[0, 1e-05], [4000, 0.0]], "stop": {"env_steps": 40000.0}, "env": None}))
+        pole:
+          lr: [[0, 1.0e-5], [4000, 0.0]]
+          stop: {env_steps: 40_000}
+    """
+    return "\n".join([f"{flow_yaml(name)}:", *_lines(spec, "  ")])
+
+
+def _lines(settings: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for key, value in settings.items():
+        if value is None:
+            continue
+        line = f"{indent}{flow_yaml(key)}: {_flow(value)}"
+        if isinstance(value, Mapping) and value and (len(line) > LONGEST_LINE or key == "config"):
+            yield f"{indent}{flow_yaml(key)}:"
+            yield from _lines(value, indent + "  ")
+        else:
+            yield line
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{flow_yaml(k)}: {_flow(item)}" for k, item in value.items() if item is not None) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    if isinstance(value, float) and value.is_integer() and abs(value) >= UNDERSCORES_FROM:
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:_}" if abs(value) >= UNDERSCORES_FROM else str(value)
+    if isinstance(value, float):  # YAML 1.1 takes 1e-05 for a text
+        return re.sub(r"^(-?\d+)(\.\d+)?e([-+])0?", lambda m: f"{m[1]}{m[2] or '.0'}e{m[3]}", repr(value))
+    return flow_yaml(value)

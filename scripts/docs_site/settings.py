@@ -82,8 +82,7 @@ def escaped(text: str) -> str:
 def settings_page() -> Page:
     """Page of the settings that every algorithm has, and of the other sections of an experiment."""
     from rlrun.engine.envs.env_config import EnvConfig
-    from rlrun.engine.reward_streams.constraint_config import ConstraintConfig
-    from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
+    from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConfig
     from rlrun.experiments.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
     from rlrun.experiments.spec.stop_config import StopConfig
     from rlrun.experiments.spec.tuning import FailureConfig

@@ -13,7 +13,7 @@ import pytest
 
 from rlrun.engine.messages.errors import SpecError
 from rlrun.experiments.search.rules.asha import Asha
-from rlrun.experiments.search.rules.make_rule import make_rule
+from rlrun.experiments.search.rules_of_run import make_rule
 from rlrun.experiments.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
 from rlrun.experiments.spec.keys import ENTRY_KEYS
 from rlrun.experiments.spec.load import load_experiments, parse_experiments

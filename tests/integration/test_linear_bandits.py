@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlrun import LinUCB, Training
-from rlrun.algorithms.bandits.ridge_regression import RidgeRegressions
+from rlrun.algorithms.bandits.regressions import RidgeRegressions
 from tests.rounding import rounding_error
 
 pytestmark = pytest.mark.usefixtures("running_ray")

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlrun.algorithms.ddppo.all_reduce_sgd import standardized_together
-from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
+from rlrun.algorithms.dqn.apex import InitialPriorities
 from rlrun.algorithms.pg.complete_episodes import CompleteEpisodes
 from rlrun.engine.data.learning_rows import sequence_rows, whole_fragment_rows
 from rlrun.engine.data.packing import Packing, filled_rows

@@ -6,15 +6,22 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import numpy as np
 from annotated_types import Ge, Le
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithms.alphazero.matches import points_of
 from rlrun.algorithms.alphazero.row_replay import RowReplay, RowReplayConfig
 from rlrun.algorithms.alphazero.self_play import BroadcastAccepted, MoveBySymmetries, RaiseBar
-from rlrun.algorithms.alphazero.self_play_worker import OUTCOMES, VISITS, SelfPlayConfig, SelfPlaySettings, self_playing
-from rlrun.algorithms.alphazero.tree_search import SearchSettings
+from rlrun.algorithms.alphazero.self_play_worker import (
+    OUTCOMES,
+    VISITS,
+    SelfPlayConfig,
+    SelfPlaySettings,
+    draw_actions,
+    self_playing,
+)
+from rlrun.algorithms.alphazero.tree_search import BatchedSearch, Predict, SearchSettings
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.engine.algorithm import Algorithm
@@ -43,6 +50,7 @@ from rlrun.engine.settings.config import (
     fixed,
 )
 from rlrun.engine.settings.metric import Metric
+from rlrun.engine.worlds.games.array_game import ArrayGame
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -268,3 +276,50 @@ _NEEDS_A_GAME = (
     "alphazero plays a game whose rules it can search in: a world with array_game(), without wrappers, such as "
     "env: {world: rlrun.toys.board_games:TicTacToe}"
 )
+
+
+def points_of(
+    mine: Predict,
+    theirs: Predict,
+    game: ArrayGame,
+    games: int,
+    *,
+    simulations: int,
+    settings: SearchSettings,
+    temperature: float,
+    exploring_moves: int,
+    generator: np.random.Generator,
+) -> float:
+    """Score of one policy-value network against another, as a fraction of the points; a draw is half a point.
+
+    Each side moves first in every other game. Both sides use equal search settings, without root noise.
+
+    Args:
+        mine: Leaf evaluation (priors and values of positions) of the scored network.
+        theirs: Leaf evaluation of the opponent.
+        game: A game of two players.
+        games: Number of games.
+        simulations: Simulations before each move.
+        settings: Settings of the tree search.
+        temperature: Temperature of the first moves, see `draw_actions`.
+        exploring_moves: Number of initial moves that are sampled; later moves are the most visited ones.
+        generator: Random generator of the sampled moves.
+    """
+    states, points, move = game.first(games), 0.0, 0
+    side = np.where(np.arange(games) % 2, -1.0, 1.0)  # as which player the first prediction plays
+    searches = {1: BatchedSearch(game, mine, settings), -1: BatchedSearch(game, theirs, settings)}
+    while len(states):
+        turns = side * game.movers(states)
+        actions = np.zeros(len(states), np.int64)
+        heat = temperature if move < exploring_moves else 0.0
+        for who, search in searches.items():
+            rows = (turns == who).nonzero()[0]
+            if len(rows):
+                search.begin(states[rows])
+                search.run(simulations)
+                actions[rows] = draw_actions(search.visits, np.full(len(rows), heat), generator)
+        states, move = game.play(states, actions), move + 1
+        ended, outcomes = game.results(states)
+        points += float(((1 + side * game.movers(states) * outcomes)[ended] / 2).sum())
+        states, side = states[~ended], side[~ended]
+    return points / games

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.algorithms.alphazero.moves import draw_actions
 from rlrun.algorithms.alphazero.ranked_rewards import RankedGame
 from rlrun.algorithms.alphazero.searching import SearchingBehavior
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
@@ -23,7 +22,8 @@ from rlrun.engine.functional.seeding import child_seed, generator
 from rlrun.engine.rollout.rollout import Episode, Rollout
 from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.rollout.worker_config import WorkerConfig
-from rlrun.engine.worlds.games.array_game import States
+from rlrun.engine.worlds.games.array_game import Floats, States
+from rlrun.engine.worlds.games.symmetries import Indices
 from rlrun.engine.worlds.make import make_world
 
 VISITS, OUTCOMES = "visits", "outcomes"
@@ -257,3 +257,23 @@ class SelfPlayWorker:
 
     def close(self) -> None:
         """Does nothing: there are no envs to close."""
+
+
+def draw_actions(visits: Floats, temperatures: NDArray[np.float64], generator: np.random.Generator) -> Indices:
+    """Samples actions in proportion to visits ** (1 / temperature); temperature 0 selects the most visited action.
+
+    Args:
+        visits: Root visit counts, [n, A], not all 0 in a row.
+        temperatures: Temperatures, [n].
+        generator: Random generator, which advances equally at all temperatures.
+
+    Returns:
+        Actions, [n], each with at least one visit.
+    """
+    fractions = generator.random(len(visits))
+    warm = temperatures > 0
+    exponents = 1.0 / np.where(warm, temperatures, 1.0)
+    sums = np.cumsum((visits / visits.max(1, keepdims=True)) ** exponents[:, None], axis=1)
+    drawn = (sums > (fractions * sums[:, -1])[:, None]).argmax(1)
+    actions: Indices = np.where(warm, drawn, visits.argmax(1))
+    return actions

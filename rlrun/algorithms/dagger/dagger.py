@@ -37,7 +37,7 @@ class DAgger(Algorithm[DAggerConfig]):
     """
 
     Config = DAggerConfig
-    policy_family = "rlrun.algorithms.dagger.policy:DAggerPolicy"
+    policy_family = "rlrun.algorithms.dagger.distilling:DAggerPolicy"
     learns_in_worlds = False
     learner_metrics = (
         Metric("log_prob", "nats", "Mean log-probability of the expert's actions", mode="max"),

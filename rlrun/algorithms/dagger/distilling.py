@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,16 @@ from typing_extensions import override
 from rlrun.algorithms.dagger.asking_behavior import AskingBehavior
 from rlrun.algorithms.dagger.columns import EXPERT_OUTPUTS
 from rlrun.algorithms.dagger.expert import Expert, SavedExpert
-from rlrun.algorithms.dagger.policy import DAggerPolicy
 from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.action_spaces.action_space import Floats
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
+from rlrun.engine.policy.stochastic_actor import StochasticActorPolicy
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.dagger.settings import DAggerConfig
 
 
 class DistillingBehavior(AskingBehavior):
@@ -57,6 +61,25 @@ class DistillingBehavior(AskingBehavior):
         """Normalises the observations of a fragment, which is learned from once."""
         super().postprocess(batch)
         self.filter_fragment(batch)
+
+
+class DAggerPolicy(StochasticActorPolicy):
+    """Stochastic actor whose workers record the expert's action at each step.
+
+    Args:
+        spaces: Observation and action space.
+        config: Settings.
+        seed: Seed of the initial parameters.
+    """
+
+    def __init__(self, spaces: Spaces, config: DAggerConfig, seed: int) -> None:
+        super().__init__(spaces, config, seed)
+        self.spaces = spaces
+        self.expert = config.expert
+
+    @override
+    def behavior(self) -> BehaviorPolicy:
+        return self.behaving(partial(AskingBehavior, self.expert, self.spaces))
 
 
 class DistillPolicy(DAggerPolicy):

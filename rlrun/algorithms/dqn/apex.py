@@ -4,26 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from typing_extensions import override
 
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
-from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
 from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig, DistributedReplaySettings
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.engine.data.action_masks import FORBIDDEN
+from rlrun.engine.data.packing import Packing
+from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.concurrently import concurrently
-from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.flow import Flow, Operator
 from rlrun.engine.flow.operators.batch_refs import LowerProcessPriority
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import MergeFilters, SendWeights
-from rlrun.engine.flow.recipes.distributed_replays import distributed_replay
 from rlrun.engine.flow.recipes.replay_updates import replay_updates
 from rlrun.engine.flow.sources.rollouts import RolloutMode
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.policy.exploration.epsilons import EpsilonLadder
+from rlrun.engine.replay.n_step import n_step_transitions
+from rlrun.engine.replay.replay_buffer import PRIORITIES
+from rlrun.engine.replay.replay_shards import ReplayShards
 from rlrun.engine.settings.config import NonNegativeFloat, Schedule, defaults
+
+if TYPE_CHECKING:
+    from rlrun.engine.replay.replay import Replay
+    from rlrun.engine.replay.replay_config import ReplayConfig
 
 
 @defaults(
@@ -147,3 +156,90 @@ def store_and_learn_concurrently(
     )
     updates = replay_updates(replay, trainee, config, most_together=1)
     return concurrently(store, updates, weights=(1, asynchrony.minibatches_per_fragment), output=store)
+
+
+_VALUES = ("q_values", "values", "taken_values")
+
+
+class InitialPriorities(Operator):
+    """Adds each step's absolute TD error at the acting weights, `priorities` [T, B].
+
+    TD errors are computed from recorded columns: `q_values` [T + 1, B, A] of all actions, or `values` [T + 1, B] of the
+    greedy and `taken_values` [T, B] of the taken actions. These columns are then removed. Near the end of the fragment,
+    n-step returns end with the fragment.
+
+    Source:
+        Horgan et al., arXiv:1803.00933, section 3 and algorithm 1 (ComputePriorities).
+    """
+
+    def __init__(self, n_step: int, gamma: float) -> None:
+        self.n_step = n_step
+        self.gamma = gamma
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"n_step": self.n_step, "gamma": self.gamma}
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Adds the column `priorities` [T, B] to a fragment, with 0 at invalid steps."""
+        rows = Packing(item["valid"], item["terminateds"], item["truncateds"])
+        rewards, terminateds, valid = (rows.pack(item[name]) for name in ("rewards", "terminateds", "valid"))
+        if "q_values" in item:
+            values = rows.pack(item["q_values"])
+            actions = np.where(valid, rows.pack(item["actions"]), 0)
+            taken = np.take_along_axis(values[:-1], actions[..., None], -1)[..., 0]
+            best = values.max(-1)
+            # An episode's final observation may allow no action; its value must not enter priorities.
+            best = np.where(best == FORBIDDEN, 0, best)
+        else:
+            best, taken = rows.pack(item["values"]), rows.pack(item["taken_values"])
+        found = n_step_transitions(rewards, terminateds, rows.truncateds, valid, gamma=self.gamma, n_step=self.n_step)
+        length, slots = valid.shape
+        behind = np.arange(length)[:, None] + found.steps
+        errors = np.abs(found.rewards + found.discounts * best[behind, np.arange(slots)] - taken)
+        batch = SampleBatch({name: column for name, column in item.items() if name not in _VALUES})
+        batch[PRIORITIES] = rows.unpack(np.where(valid, errors, 0).astype(np.float32))
+        return batch
+
+
+def distributed_replay(
+    config: ReplayConfig,
+    trainee: Trainee,
+    *,
+    n_step: int,
+    gamma: float,
+    shards: int,
+    minibatches_in_flight: int,
+    minibatches_per_fragment: int,
+    timeout_s: float,
+    max_restarts: int,
+) -> Replay:
+    """Creates an empty replay: sharded over processes with remote workers, local without workers or with 0 shards.
+
+    Args:
+        config: Settings of the replay, whose capacity is divided among shards.
+        trainee: The trainee whose fragments are stored.
+        n_step: Length n of the n-step return, before bootstrapping.
+        gamma: Discount factor.
+        shards: Maximum number of shard processes.
+        minibatches_in_flight: Minibatches prefetched from each shard.
+        minibatches_per_fragment: Minibatches sampled before the next fragment is accepted.
+        timeout_s: Seconds without an answer after which a shard is restarted.
+        max_restarts: Maximum number of shard restarts before the trial fails.
+    """
+    if not (trainee.workers.num_workers and shards):
+        return trainee.make_replay(config, n_step=n_step, gamma=gamma)
+    return ReplayShards(
+        config,
+        shards,
+        trainee.workers.indices,
+        n_step=n_step,
+        gamma=gamma,
+        seed=trainee.seed,
+        minibatches_in_flight=minibatches_in_flight,
+        minibatches_per_fragment=minibatches_per_fragment,
+        timeout_s=timeout_s,
+        max_restarts=max_restarts,
+        make_goals=trainee.make_goals,
+    )

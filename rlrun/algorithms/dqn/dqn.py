@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from annotated_types import Le
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithms.dqn.munchausen import MunchausenConfig, munchausen_targets
 from rlrun.algorithms.dqn.q_settings import QExploration, QSettings
 from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, projected, quantile_huber
 from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
@@ -26,13 +26,32 @@ from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.learner.optimizers import Adam
 from rlrun.engine.nn.model_config import QModelConfig
-from rlrun.engine.settings.config import ImportPath, PositiveFloat, PositiveInt, Schedule, defaults
+from rlrun.engine.settings.config import (
+    ConfigModel,
+    Fraction,
+    ImportPath,
+    PositiveFloat,
+    PositiveInt,
+    Schedule,
+    defaults,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.dqn.networks import QNetworks
     from rlrun.engine.policy.policy import Policy
+
+
+class MunchausenConfig(ConfigModel):
+    """Settings of Munchausen targets (Vieillard et al., arXiv:2007.14430); the defaults are the paper's."""
+
+    alpha: Fraction = 0.9
+    """Weight of the log-policy of the taken action in the reward; 0 is soft DQN."""
+    temperature: PositiveFloat = 0.03
+    """Temperature of the policy, a softmax of the target network's Q values; it is in units of returns."""
+    clip: Annotated[float, Le(0)] = -1.0
+    """Lower bound of temperature * log-policy in the reward; the upper bound is 0."""
 
 
 @defaults(lr=5e-4, target_update_interval=250)
@@ -226,3 +245,30 @@ def gather_actions(q_outputs: Tensor, actions: Tensor) -> Tensor:
     """Selects the outputs [S, L, K] of actions [S, L] from those of all actions, [S, L, A, K]."""
     index = actions[..., None, None].expand(*actions.shape, 1, q_outputs.shape[-1])
     return q_outputs.gather(-2, index).squeeze(-2)
+
+
+def munchausen_targets(
+    settings: MunchausenConfig, outputs: QNetworks, batch: SampleBatch, target_outputs: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Rewards [S, 1] with the clipped log-policy, and soft values [S, 1, K] of the next observations.
+
+    reward + alpha [tau log pi(a | s)] from clip to 0, and sum over a' of pi(a' | s') (z(s', a') - tau log pi(a' | s')),
+    with pi = softmax(q / tau) under action masks, and q and the returns z by the target network; q of an implicit
+    quantile network is at fixed fractions, as for greedy choices.
+
+    Args:
+        settings: Settings of the targets.
+        outputs: The networks.
+        batch: Rows [S, 1].
+        target_outputs: Returns z of the next observations by the target network, [S, 1, A, K].
+
+    Source:
+        Vieillard et al., arXiv:2007.14430, section 2 (M-DQN), and its appendix for quantiles (M-IQN).
+    """
+    tau = settings.temperature
+    present = outputs.log_policy(outputs.target_values(batch["obs"]), batch["obs"], tau)
+    taken = present.gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
+    rewards = batch["rewards"] + settings.alpha * (tau * taken).clamp(settings.clip, 0.0)
+    ahead = outputs.target_values(batch["next_obs"], target_outputs)
+    following = outputs.log_policy(ahead, batch["next_obs"], tau).unsqueeze(-1)
+    return rewards, (following.exp() * (target_outputs - tau * following)).sum(-2)

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import numpy as np
 from typing_extensions import override
 
-from rlrun.algorithms.dqn.q_lambda_targets import QLambdaTargets
 from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CURIOSITY, EpochsConfig, advantages_in_the_loss
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
 from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.action_masks import FORBIDDEN
+from rlrun.engine.data.packing import Packing
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.flow import Flow, Operator
 from rlrun.engine.flow.operators.batches import ConcatBatches
 from rlrun.engine.flow.operators.training import TrainOnBatch
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.functional.returns import gae
 from rlrun.engine.learner.objective import Loss
 from rlrun.engine.nn.model_config import WHO_IS_RECURRENT, QModelConfig
 from rlrun.engine.settings.config import Fraction, ImportPath, Schedule, defaults, fixed
@@ -81,3 +84,41 @@ class PQN(Algorithm[PQNConfig]):
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )
+
+
+class QLambdaTargets(Operator):
+    """Replaces `q_values` [T + 1, B, A] of a fragment by the lambda-returns of its steps, `q_targets` [T, B].
+
+    G[t] = r[t] + gamma (lambda G[t + 1] + (1 - lambda) max over a of Q(s[t + 1], a)), with G = max Q after the last
+    step. A truncated step bootstraps from max Q of its final observation, a terminated one from 0. Traces are not cut
+    at exploratory actions. In terms of V = max Q this is the value target of generalized advantage estimation.
+
+    Args:
+        gamma: Discount factor.
+        q_lambda: Weight between one-step (0) and Monte Carlo (1) returns.
+
+    Source:
+        Gallici et al., arXiv:2407.04811, section 4 and algorithm 1; Peng and Williams, "Incremental multi-step
+        Q-learning", 1994.
+    """
+
+    def __init__(self, gamma: float, q_lambda: float) -> None:
+        self.gamma = gamma
+        self.q_lambda = q_lambda
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"gamma": self.gamma, "q_lambda": self.q_lambda}
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the fragment with targets; those of invalid rows are 0."""
+        rows = Packing(item["valid"], item["terminateds"], item["truncateds"])
+        rewards, terminateds = rows.pack(item["rewards"]), rows.pack(item["terminateds"])
+        best = rows.pack(item["q_values"]).max(-1)
+        # A final observation may allow no action: nothing follows from it then.
+        best = np.where(best == FORBIDDEN, np.float32(0), best)
+        _, targets = gae(rewards, best, terminateds, rows.truncateds, self.gamma, self.q_lambda)
+        batch = SampleBatch({name: column for name, column in item.items() if name != "q_values"})
+        batch["q_targets"] = np.where(item["valid"], rows.unpack(targets), np.float32(0))
+        return batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +12,9 @@ from typing_extensions import override
 
 from rlrun.algorithms.evolution.evaluation import Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
-from rlrun.algorithms.evolution.gather import GatherWorkers
-from rlrun.engine.flow.flow import Flow, Operator
+from rlrun.engine.flow.flow import Flow, Operator, StatefulOperator
 from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.messages.errors import CheckpointError
 from rlrun.engine.settings.metric import Metric
 
 RETURN_METRICS = (
@@ -123,3 +123,38 @@ def centred_ranks(returns: NDArray[Any]) -> NDArray[np.float64]:
     ranks = (firsts + (counts - 1) / 2)[which.ravel()].reshape(returns.shape)
     result: NDArray[np.float64] = ranks / max(returns.size - 1, 1) - 0.5
     return result
+
+
+class GatherWorkers(StatefulOperator):
+    """Gathers one item per worker into a list, ordered by worker.
+
+    Inputs are pairs of worker index and item. Further items of a faster worker are queued for the next rounds.
+    """
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.workers = trainee.workers
+        self._waiting: dict[int, list[Any]] = {worker: [] for worker in self.workers.indices}
+
+    @override
+    def __call__(self, item: tuple[int | None, Any]) -> Iterable[list[Any]]:
+        """Emits a list with one item per worker when all have arrived, else nothing."""
+        worker, delivered = item
+        if worker is None:
+            raise RuntimeError("what is gathered by worker has to come from a worker")
+        if any(type(waits) is not type(delivered) for waits in self._waiting[worker]):
+            raise CheckpointError("what waits of workers in the checkpoint is not what they deliver")
+        self._waiting[worker].append(delivered)
+        if not all(self._waiting.values()):
+            return []
+        return [[waiting.pop(0) for waiting in self._waiting.values()]]
+
+    @override
+    def state(self) -> dict[str, Any]:
+        return {"waiting": {str(worker): list(waiting) for worker, waiting in self._waiting.items()}}
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        waiting = {int(worker): list(items) for worker, items in state["waiting"].items()}
+        if waiting.keys() != self._waiting.keys():
+            raise ValueError(f"items wait of the workers {list(waiting)}, and there are {list(self._waiting)}")
+        self._waiting = waiting

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.algorithms.gail.absorbing_state import AbsorbingLogOdds, absorbing_log_odds, absorbing_share
 from rlrun.algorithms.gail.columns import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, OWN_OBS
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
@@ -198,3 +197,54 @@ def _as_taken(actions: Actions, policy: GAILPolicy) -> Actions:
         return actions
     flat = actions.reshape(-1, space.size)
     return space.from_env(space.to_env(flat)).reshape(actions.shape)
+
+
+SMOOTHING = 0.5
+"""Terminations added to each count, so that the log-odds are finite where none was seen."""
+
+
+class AbsorbingLogOdds(NamedTuple):
+    """Log-odds that a state is the expert's, as far as they follow from the shares of the absorbing state.
+
+    A terminated episode continues for ever in an absorbing state, for learner and expert alike, so that neither a long
+    nor a short life is a reward in itself. A learner that terminates more often than its expert visits that state more
+    often, and is punished for it; one that survives where its expert falls is rewarded for an end. The log-odds of the
+    absorbing state have a closed form, since it is a single state: the ratio of two shares.
+
+    Attributes:
+        absorbing: Log-odds of the absorbing state.
+        others: Log-odds of any other state, to be added to the discriminator's.
+
+    Source:
+        Kostrikov et al., "Discriminator-actor-critic", arXiv:1809.02925, section 4.1, where the absorbing state is an
+        input of the discriminator.
+    """
+
+    absorbing: float
+    others: float
+
+
+def absorbing_share(steps: float, terminations: float, gamma: float) -> float:
+    """Share of the absorbing state in all visits: each termination adds 1 / (1 - gamma), the length that counts.
+
+    Args:
+        steps: Number of env steps.
+        terminations: Number of terminations among them.
+        gamma: Discount factor, below 1.
+
+    Examples:
+        >>> absorbing_share(steps=100, terminations=0.5, gamma=0.99)
+        0.5
+    """
+    visits = (terminations + SMOOTHING) / (1 - gamma)
+    return visits / (steps + visits)
+
+
+def absorbing_log_odds(expert_share: float, own_share: float) -> AbsorbingLogOdds:
+    """Log-odds by Bayes' rule, from the shares of the absorbing state in the expert's and in the learner's visits.
+
+    Examples:
+        >>> absorbing_log_odds(0.5, 0.5)
+        AbsorbingLogOdds(absorbing=0.0, others=0.0)
+    """
+    return AbsorbingLogOdds(math.log(expert_share / own_share), math.log((1 - expert_share) / (1 - own_share)))

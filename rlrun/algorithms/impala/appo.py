@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from typing_extensions import override
 
 from rlrun.algorithms.impala.impala import Impala, ImpalaConfig
-from rlrun.algorithms.impala.target_outputs import AddTargetOutputs
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
+from rlrun.engine.data.learning_rows import target_rows
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.flow import Flow, Operator
 from rlrun.engine.flow.operators.minibatches import UpdateTargetNetwork
 from rlrun.engine.flow.operators.value_estimates import VALUE_METRICS
 from rlrun.engine.flow.operators.weights import MergeFilters
@@ -96,3 +97,17 @@ class APPO(Impala):
             .for_each(UpdateTargetNetwork(trainee, self.config.target_update_interval))
             .for_each(MergeFilters(trainee))
         )
+
+
+class AddTargetOutputs(Operator):
+    """Adds the target network's outputs for each observation, `target_outputs` [T, B, K]."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the batch with `target_outputs`."""
+        rows, packing = target_rows(item)
+        outputs = np.moveaxis(self.trainee.learner.target_outputs(rows), 1, 0)
+        return SampleBatch(item, target_outputs=packing.unpack(outputs[: len(item["valid"])]))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.algorithms.meta.linear_baseline import baseline_advantages
+from rlrun.algorithms.meta.adapting_worker import baseline_advantages
 from rlrun.algorithms.model_based.fit_model import FitModel
 from rlrun.algorithms.model_based.imagination import MODEL_STEPS, imagined_step
 from rlrun.algorithms.model_based.transitions import transition_form

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from typing_extensions import override
 
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
-from rlrun.algorithms.pg.best_episodes import KeepBestEpisodes
 from rlrun.algorithms.pg.complete_episodes import JoinEpisodes
 from rlrun.algorithms.pg.pg import PG, PGConfig
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, EpochsConfig
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.flow import Flow, Operator
 from rlrun.engine.flow.operators.batches import ConcatBatches
 from rlrun.engine.flow.operators.training import TrainOnBatch
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
@@ -83,3 +83,34 @@ class FilteredBC(PG):
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )
+
+
+class KeepBestEpisodes(Operator):
+    """Keeps the steps of a batch's best episodes, those whose return is at least the (1 - share)-quantile of returns.
+
+    Args:
+        share: Share of the episodes that are kept, more where returns are equal.
+
+    Source:
+        Filtered behavioral cloning of Zhou et al., arXiv:2402.19446, section 5.
+    """
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"share": self.share}
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Selects from episodes that follow each other in one row, [1, N], as [1, M].
+
+        An episode's return is the value target of its first step.
+        """
+        ends = (item["terminateds"] | item["truncateds"])[0]
+        number = np.concatenate([[0], np.cumsum(ends)[:-1]])  # of the episode of each step
+        firsts = np.concatenate([[True], ends[:-1]])
+        returns = item["value_targets"][0][firsts]
+        kept = returns >= np.quantile(returns, 1 - self.share)
+        return item.map(lambda leaf: leaf[:, kept[number]])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rlrun.algorithms.actor_q.networks import ActorQNetworks, run
-from rlrun.algorithms.qtopt.cross_entropy_method import greedy_actions
+from rlrun.algorithms.qtopt.cross_entropy_search import greedy_actions
 from rlrun.engine.data.tree import map_tree
 
 NOISE = "action_noise"

@@ -9,8 +9,7 @@ from typing_extensions import override
 
 from rlrun.engine.algorithm_config import AlgorithmConfig
 from rlrun.engine.envs.env_config import LoggedActions
-from rlrun.engine.reward_streams.constraint_config import ConstraintConfig
-from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
+from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConfig
 from rlrun.engine.reward_streams.streams import RewardStreams
 from rlrun.engine.settings.config import PositiveInt, fixed
 

@@ -9,10 +9,10 @@ from typing_extensions import override
 
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, KL
 from rlrun.algorithms.trust_region.settings import TRPOConfig
-from rlrun.algorithms.trust_region.take_step import TakeStep
 from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.data.learning_rows import learning_rows
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.flow.flow import Flow
+from rlrun.engine.flow.flow import Flow, Operator
 from rlrun.engine.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.engine.flow.operators.batches import ConcatBatches
 from rlrun.engine.flow.operators.training import TrainOnBatch
@@ -97,3 +97,33 @@ def value_prefix(policy: Policy) -> str:
     """Prefix of the names of the value network's parameters, which a decoder of actions puts one level deeper."""
     names = (slot.name for slot in policy.parameters.slots)
     return "value_" if any(name.startswith("value_") for name in names) else "network.value_"
+
+
+class TakeStep(Operator):
+    """Runs an objective once on a whole batch, after other objectives have learned from the batch.
+
+    Args:
+        trainee: The trainee.
+        objective: Name of the objective.
+        seq_len: Steps per sequence of a recurrent policy; None for single steps.
+    """
+
+    learns = True
+
+    def __init__(self, trainee: Trainee, objective: str, *, seq_len: int | None = None) -> None:
+        self.trainee = trainee
+        self.objective = objective
+        self.seq_len = seq_len
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"objective": self.objective}
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Takes the step on a batch [T, B]; returns the batch unchanged."""
+        columns = SampleBatch({name: column for name, column in item.items() if name != "weights_version"})
+        rows = learning_rows(columns, seq_len=self.seq_len, whole_fragments=False)
+        scheduled = self.trainee.clock.scheduled()
+        self.trainee.learner.step(rows, scheduled=scheduled, objectives=(self.objective,))
+        return item

@@ -5,16 +5,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rlrun.deploy.card.readme import CHECKPOINT, CURVE, FORMAT, README, RESULTS, SPEC
 from rlrun.deploy.card.shareable import refuse_private_texts, without_places
 from rlrun.engine.checkpoint.durable import partial_name, put_directory, write_file
-from rlrun.engine.checkpoint.format import read_checkpoint, write_checkpoint
+from rlrun.engine.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.engine.checkpoint.plain_json import load_json
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.training.save.policy_alone import policy_alone
+from rlrun.engine.training.save.checkpointing import section, section_state, sections_of
 
 _OWN = (README, SPEC, RESULTS, CURVE, CHECKPOINT)
 _OWN_KINDS = ("*.onnx", "replay.*")
@@ -95,3 +96,38 @@ def _remove_own_files(folder: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+_LEARNED = ("policies/", "targets/")
+"""Prefixes of the tensor files that acting and a warm start read; the optimizers are left out."""
+
+_PLACES = ("workers", "unsaved", "next_fragments", "episodes", "filter_deltas")
+"""Entries of the workers' state on envs and fragments; the others are counts."""
+
+
+def policy_alone(content: Content, spec: Mapping[str, Any]) -> Content:
+    """Content with the policies, filters and counters of a training, without optimizers, replay and env states.
+
+    A league keeps its pool, since its opponents act.
+
+    Args:
+        content: A checkpoint of the training.
+        spec: Spec to store with it.
+
+    Raises:
+        CheckpointError: The checkpoint's state is malformed.
+    """
+    saved = sections_of(content)
+    workers = section_state(saved, "workers")
+    kept: dict[str, Any] = {
+        "training": saved["training"],
+        "workers": section("workers", {name: value for name, value in workers.items() if name not in _PLACES}),
+        "trainees": {
+            name: {part: sections[part] for part in ("learner", "filters")}
+            for name, sections in saved["trainees"].items()
+        },
+    }
+    if "league" in saved:
+        kept["league"] = saved["league"]
+    tensors = {stem: named for stem, named in content.tensors.items() if stem.startswith(_LEARNED)}
+    return replace(content, spec=dict(spec), tensors=tensors, state=kept)

@@ -18,7 +18,7 @@ from rlrun.engine.functional.softmax import log_softmax
 from rlrun.engine.policy.action_spaces.action_space import Floats
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.recordings import LogProbsAndValues
-from rlrun.engine.training.act.episode_memory import actions_from, resume_episode
+from rlrun.engine.training.act.acting_policy import actions_from, resume_episode
 
 
 @dataclass(frozen=True)

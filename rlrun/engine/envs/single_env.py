@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import importlib
 import inspect
@@ -15,7 +16,6 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlrun.engine.envs.action_masks import with_action_masks
-from rlrun.engine.envs.begin_with import BeginWith
 from rlrun.engine.envs.env_config import EnvConfig, WrapperConfig, kwargs_of_tasks
 from rlrun.engine.envs.env_ids import check_installed, factory_of, find_spec, is_factory, is_usable_kind, nearest_id
 from rlrun.engine.envs.env_watch import Watched
@@ -300,3 +300,21 @@ def _without_model_warnings(spec: EnvSpec) -> Iterator[None]:
         yield
     finally:
         mujoco.set_mju_user_warning(before)
+
+
+class BeginWith(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Env wrapper that passes fixed options to every `reset`.
+
+    Args:
+        env: The env.
+        options: Reset options, copied for each episode, since the env may change them.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], options: Mapping[str, Any]) -> None:
+        super().__init__(env)
+        self.options = dict(options)
+        self.step = env.step  # a wrapper's own would cost each step a call
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Resets the env with the fixed options, updated by the call's options."""
+        return self.env.reset(seed=seed, options=copy.deepcopy(self.options) | (options or {}))  # type: ignore[no-any-return]

@@ -1,13 +1,15 @@
-"""Trainee: a policy in training, with its learner, workers, filters and clock."""
+"""Trainee: a policy in training, with its learner, workers, filters, clock and policy lag."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlrun.engine.flow.filters import Filters
-from rlrun.engine.flow.policy_lag import PolicyLag
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.functional.moments import Moments
 from rlrun.engine.policy.weights import LearningWeights, Weights
 
 if TYPE_CHECKING:
@@ -19,6 +21,64 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.policy import Policy
     from rlrun.engine.replay.replay import ReplayFactory
     from rlrun.engine.worlds.world_view import WorldView
+
+
+class Filters:
+    """Running moments by name: `observations/<part>` for the observation filter, `returns` for reward scaling.
+
+    Attributes:
+        moments: The moments of all data so far, by name.
+        is_frozen: Whether the moments of observations stay as they are, in a later stage of an experiment.
+    """
+
+    def __init__(self) -> None:
+        self.moments: dict[str, Moments] = {}
+        self.is_frozen = False
+
+    def merge(self, deltas: Mapping[str, Moments]) -> None:
+        """Merges moments newly collected by workers into the running moments."""
+        for name, delta in deltas.items():
+            if self.is_frozen and name.startswith("observations/"):
+                continue
+            self.moments[name] = self.moments[name].merged(delta) if name in self.moments else delta
+
+    def state(self) -> dict[str, Any]:
+        """Returns the running moments for checkpoints."""
+        return {name: moments.state() for name, moments in self.moments.items()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the running moments from `state()`."""
+        self.moments = {name: Moments.from_state(moments) for name, moments in state.items()}
+
+
+class PolicyLag:
+    """Running mean and maximum of the policy lag over training steps."""
+
+    def __init__(self) -> None:
+        self._sum = 0.0
+        self._steps = 0
+        self._max = 0
+
+    def add(self, version: int, versions: NDArray[Any]) -> None:
+        """Adds the policy lag of each step of a batch.
+
+        Args:
+            version: Version of the learner's weights, before it learns from the batch.
+            versions: Versions of the behavior weights of its steps, of any shape.
+        """
+        lags = version - np.asarray(versions)
+        self._sum += float(lags.sum())
+        self._steps += lags.size
+        self._max = max(self._max, int(lags.max(initial=0)))
+
+    def take(self) -> Mapping[str, float | None]:
+        """Returns and resets the mean and maximum policy lag since the last call; None without steps."""
+        taken = {
+            "policy_lag_mean": self._sum / self._steps if self._steps else None,
+            "policy_lag_max": self._max if self._steps else None,
+        }
+        self._sum, self._steps, self._max = 0.0, 0, 0
+        return taken
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.league.frozen_policy import FrozenPolicy
 from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.engine.league.matches import Matches
-from rlrun.engine.league.matchmaking import lineup
-from rlrun.engine.league.pool import Pool
 from rlrun.engine.league.ratings import Payoffs, table, total
+from rlrun.engine.league.saved_weights import loaded_weights, saved_weights
 from rlrun.engine.league.scripted_opponent import ScriptedPlayer
-from rlrun.engine.policy.weights import Member, Weights
+from rlrun.engine.policy.weights import Lineup, Member, Weights
 from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
@@ -206,3 +207,117 @@ class League:
 def _player(opponent: Member) -> str:
     """Returns an opponent's player name in `Matches`: its policy, or its script."""
     return opponent.policy or opponent.name
+
+
+UNKNOWN = 0.5
+"""Default win rate against an opponent without games."""
+
+
+def prioritized_weights(win_rates: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
+    """Probabilities of opponents by prioritized fictitious self-play.
+
+    p_i = (1 - w_i)^p / sum_j (1 - w_j)^p, of Vinyals et al. (2019), "Grandmaster level in StarCraft II using
+    multi-agent reinforcement learning", Methods, f_hard; uniform if all are always beaten.
+
+    Args:
+        win_rates: w, win rate of the learning policy against each opponent, [M].
+        exponent: Exponent p of the prioritization.
+
+    Examples:
+        >>> import numpy as np
+        >>> prioritized_weights(np.array([0.5, 0.75, 1.0]), exponent=2.0).round(2).tolist()
+        [0.8, 0.2, 0.0]
+    """
+    weights = (1.0 - win_rates) ** exponent if exponent else np.ones_like(win_rates)
+    total = float(weights.sum())
+    return weights / total if total > 0.0 else np.full(len(win_rates), 1.0 / len(win_rates))
+
+
+def lineup(
+    settings: SeatSettings,
+    present: Sequence[Member],
+    pool: Sequence[Member],
+    win_rates: Mapping[str, float],
+    saved: Mapping[str, Member],
+) -> Lineup:
+    """Builds a seat's lineup: possible opponents with sampling probabilities.
+
+    Args:
+        settings: Settings of the seat.
+        present: The present selves, at least one; they share `self_play_share`.
+        pool: The past selves, at least one.
+        win_rates: Win rates of the policy that learns against the seat, by the opponent's name; draws count half.
+        saved: The opponents from checkpoints, by the path in the settings.
+    """
+    rates = np.array([win_rates.get(member.name, UNKNOWN) for member in pool])
+    exponent = settings.priority_exponent if settings.matchmaking == "prioritized" else 0.0
+    scripted, checkpoints = settings.scripted, settings.checkpoints
+    probabilities = [
+        *(settings.self_play_share / len(present) for _ in present),
+        *scripted.values(),
+        *checkpoints.values(),
+        *(settings.pool_share * prioritized_weights(rates, exponent)).tolist(),
+    ]
+    members = (*present, *map(Member, scripted), *(saved[path] for path in checkpoints), *pool)
+    return Lineup(members, np.array(probabilities))
+
+
+class Pool:
+    """Opponent pool with a limited number of past selves per policy; the oldest is evicted, but never the first.
+
+    Args:
+        limit: Maximum number of past selves of a policy.
+
+    Attributes:
+        members: The past selves, those of each policy from oldest to newest.
+
+    Examples:
+        >>> import numpy as np
+        >>> pool = Pool(limit=3)
+        >>> for version in range(5):
+        ...     added = pool.add("main", Weights(version, np.zeros(1, np.float32)))
+        >>> [member.name for member in pool.members], pool.newest("main").name
+        (['main:0', 'main:3', 'main:4'], 'main:4')
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.members: list[Member] = []
+        self._limit = limit
+        self._added: dict[str, int] = {}
+
+    def add(self, policy: str, weights: Weights) -> Member:
+        """Adds a snapshot of a policy's weights as a new member."""
+        number = self._added.get(policy, 0)
+        self._added[policy] = number + 1
+        member = Member(f"{policy}:{number}", policy, weights)
+        own = [other for other in self.members if other.policy == policy]
+        if len(own) == self._limit:
+            self.members.remove(own[min(1, len(own) - 1)])
+        self.members.append(member)
+        return member
+
+    def of(self, policies: Sequence[str]) -> list[Member]:
+        """Returns the past selves of the given policies."""
+        return [member for member in self.members if member.policy in policies]
+
+    def newest(self, policy: str) -> Member:
+        """Returns a policy's newest past self; at least one must exist."""
+        return self.of([policy])[-1]
+
+    def state(self) -> dict[str, Any]:
+        """Returns the pool's members with their weights, for checkpoints."""
+        return {
+            "added": dict(self._added),
+            "members": [
+                {"name": own.name, "policy": own.policy, "weights": saved_weights(own.weights)}
+                for own in self.members
+                if own.weights is not None
+            ],
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the pool's members from `state()`."""
+        self._added = {str(policy): as_count(number) for policy, number in state["added"].items()}
+        self.members = [
+            Member(str(own["name"]), str(own["policy"]), loaded_weights(own["weights"])) for own in state["members"]
+        ]

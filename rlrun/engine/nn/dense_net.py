@@ -99,7 +99,7 @@ class DenseNet:
 
 
 class ResidualNet:
-    """Residual dense layers in NumPy, as `rlrun.engine.nn.residual_layers` has them in torch.
+    """Residual dense layers in NumPy, as `rlrun.engine.nn.extended_network_module` has them in torch.
 
     Args:
         name: Name of the layers in the parameters.

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from typing_extensions import override
 
 from rlrun.engine.nn.batch_renorm import RenormalizedLinear
-from rlrun.engine.nn.dropout import with_dropout
-from rlrun.engine.nn.encoders import mlp
+from rlrun.engine.nn.dense_net import NORMALIZATION_EPSILON
+from rlrun.engine.nn.encoders import ACTIVATIONS, NormalizedLinear, mlp
+from rlrun.engine.nn.model_config import Activation
 from rlrun.engine.nn.network_module import NetworkModule
 from rlrun.engine.nn.network_spec import KEPT_UNITS
-from rlrun.engine.nn.residual_layers import residual_layers
 
 
 class ExtendedNetworkModule(NetworkModule):
@@ -38,3 +40,61 @@ class ExtendedNetworkModule(NetworkModule):
     def _features(self, trunk: nn.Sequential, x: Tensor, inputs: Mapping[str, Any]) -> Tensor:
         kept = inputs.get(KEPT_UNITS)
         return super()._features(trunk, x, inputs) if kept is None else with_dropout(trunk, x, kept.flatten(0, 1))
+
+
+def with_dropout(layers: nn.Sequential, x: Tensor, kept: Tensor) -> Tensor:
+    """Runs dense layers with dropout after each linear map, before normalisation and activation.
+
+    Args:
+        layers: Layers of `rlrun.engine.nn.encoders.mlp`.
+        x: Inputs, [N, D].
+        kept: Factor of each unit of all linear maps, 0 for those that are dropped, [N, sum of widths].
+
+    Source:
+        Hiraoka et al., "Dropout Q-functions for doubly efficient reinforcement learning", arXiv:2110.02034, figure 1.
+    """
+    widths = [layer.out_features for layer in layers if isinstance(layer, nn.Linear)]
+    factors = iter(torch.split(kept, widths, -1))
+    for layer in layers:
+        if isinstance(layer, NormalizedLinear):
+            x = layer.norm(F.linear(x, layer.weight, layer.bias) * next(factors))
+        elif isinstance(layer, nn.Linear):
+            x = layer(x) * next(factors)
+        else:
+            x = layer(x)
+    return x
+
+
+EXPANSION = 4
+"""Width of a residual block's inner layer, in units of the block's."""
+
+
+class DenseBlock(nn.Module):
+    """Residual block: x plus two dense layers of LayerNorm(x), the inner one four times as wide.
+
+    Args:
+        width: Number of features, H.
+        activation: Activation after the inner layer.
+
+    Source:
+        Lee et al., "SimBa: simplicity bias for scaling up parameters in deep RL", arXiv:2410.09754, eq. 4.
+    """
+
+    def __init__(self, width: int, activation: Activation) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width, eps=NORMALIZATION_EPSILON)
+        self.first = nn.Linear(width, EXPANSION * width)
+        self.activation = ACTIVATIONS[activation]()
+        self.second = nn.Linear(EXPANSION * width, width)
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        """Adds the residual to features [N, H]."""
+        added: Tensor = x + self.second(self.activation(self.first(self.norm(x))))
+        return added
+
+
+def residual_layers(inputs: int, width: int, blocks: int, activation: Activation) -> nn.Sequential:
+    """Creates a linear layer, residual blocks and a LayerNorm."""
+    last = nn.LayerNorm(width, eps=NORMALIZATION_EPSILON)
+    return nn.Sequential(nn.Linear(inputs, width), *(DenseBlock(width, activation) for _ in range(blocks)), last)

@@ -12,8 +12,7 @@ from typing_extensions import override
 
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize_orthogonally, mlp
-from rlrun.engine.nn.network_spec import Head, NetworkSpec
-from rlrun.engine.nn.state_dependent import StateDependentStd
+from rlrun.engine.nn.network_spec import VARIANCE_FLOOR, Head, NetworkSpec
 from rlrun.engine.nn.torch_cores import core_parts, run_core
 
 
@@ -196,3 +195,30 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
+
+
+class StateDependentStd(nn.Module):
+    """State-dependent log standard deviations of generalised exploration (gSDE), without gradient to the features.
+
+    Noise that is a fixed function of the observation for several steps gives smooth motions, unlike independent noise.
+    The actor's means are shifted by z E: its last features z times a matrix E of independent normal numbers with
+    standard deviations S. Over E, the shift is normally distributed with variance z^2 S^2.
+
+    Args:
+        features: F, features of the actor's last layer.
+        actions: D, components of an action.
+        log_std_init: Initial log standard deviation of every entry of the noise matrix.
+
+    Source:
+        Raffin, Kober and Stulp, arXiv:2005.05719, eqs. 6 to 9.
+    """
+
+    def __init__(self, features: int, actions: int, log_std_init: float) -> None:
+        super().__init__()
+        self.log_stds = nn.Parameter(torch.full((features, actions), log_std_init))
+
+    @override
+    def forward(self, features: Tensor) -> Tensor:
+        """Computes log standard deviations [N, D] from features [N, F]."""
+        variances: Tensor = features.detach().square() @ (2 * self.log_stds).exp()
+        return 0.5 * (variances + VARIANCE_FLOOR).log()

@@ -30,8 +30,8 @@ from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.engine.policy.action_spaces.make import AnyActions
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.flat_parameters import FlatParameters
-from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
 from rlrun.engine.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
+from rlrun.engine.reward_streams.settings import CuriosityConfig
 from rlrun.engine.reward_streams.streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS
 
 MOST_NEIGHBOURS = 1024

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlrun.engine.reward_streams.constraint_config import ConstraintConfig
-    from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
+    from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConfig
 
 INTRINSIC = "intrinsic"
 """Name of the intrinsic reward stream of curiosity."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import signal
 import sys
 import time
@@ -9,20 +11,20 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 from rlrun.engine.envs.vector_env import EnvStartFailed
 from rlrun.engine.kernels.library import why_no_library
-from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
+from rlrun.engine.messages.errors import DiskFull, EnvironmentUnusable, UsageError
 from rlrun.engine.processes.process_end import end_process
 from rlrun.engine.training.assemble.learner_factory import may_have_kernels
 from rlrun.experiments.cluster.kernels_on_nodes import why_no_kernels_on_nodes
 from rlrun.experiments.cluster.ray_internals import end_processes
 from rlrun.experiments.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_everyone
 from rlrun.experiments.launch.chain import begin_after
-from rlrun.experiments.launch.local_executor import run_locally
 from rlrun.experiments.runs.active_run import ActiveRun
 from rlrun.experiments.runs.driver_log import DriverLog
-from rlrun.experiments.runs.events import RunFinished, RunStarted, Watcher
+from rlrun.experiments.runs.events import RunFinished, RunStarted, TrialEvent, Watcher
 from rlrun.experiments.runs.interrupts import Interrupts
 from rlrun.experiments.runs.outcome import call_failure, with_way_on
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory
@@ -30,6 +32,7 @@ from rlrun.experiments.runs.run_upload import copied
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.runs.trial_status import is_over
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
+from rlrun.experiments.trial.trial_loop import TrialLoop
 from rlrun.experiments.trial.trial_training import with_update_executor
 
 CANNOT_START = (UsageError, EnvironmentUnusable, EnvStartFailed)
@@ -264,3 +267,58 @@ def _run_trials(part: Part, active: ActiveRun, session: RaySession) -> None:
         run_under_tune(active, session.spans_machines)
     else:
         run_locally(active)
+
+
+def run_locally(run: ActiveRun) -> None:
+    """Runs the trials of a run in this process; a failed trial does not stop the others.
+
+    Args:
+        run: The run. After an interrupt, trials that have not started stay PENDING.
+    """
+    for trial in run.trials:
+        if run.interrupts.received:
+            return
+        run.tell(TrialEvent(trial.name, "RUNNING", place=f"{platform.node()}:{os.getpid()}"))
+        try:
+            _run_with_restarts(run, trial)
+        except Exception as error:
+            run.failed(trial.name, error)
+        else:
+            run.ended(trial.name)
+
+
+def _run_with_restarts(run: ActiveRun, trial: TrialSpec) -> None:
+    for restart in range(1, trial.max_restarts + 1):
+        try:
+            _run_trial(run, trial, resume=run.resumed or restart > 1)
+        except DiskFull:
+            raise
+        except Exception as error:
+            run.restarts(trial.name, restart, trial.max_restarts, error)
+        else:
+            return
+    _run_trial(run, trial, resume=run.resumed or trial.max_restarts > 0)
+
+
+def _run_trial(run: ActiveRun, trial: TrialSpec, *, resume: bool) -> None:
+    start = run.directory.record(trial.name).from_checkpoint
+    loop = TrialLoop(
+        trial,
+        run.directory.path / trial.name,
+        resume=resume,
+        from_checkpoint=None if start is None else Path(start),
+        eager=run.eager,
+        announce=lambda text: run.note(trial.name, text),
+    )
+    with loop:
+        if loop.resumption is not None:
+            run.note(trial.name, loop.resumption.message)
+        try:
+            while not loop.done and not run.interrupts.received:
+                run.iterated(trial.name, loop.step())
+        except KeyboardInterrupt:
+            loop.interrupt()
+            raise
+        if not loop.done:
+            run.stopping()
+            loop.interrupt()

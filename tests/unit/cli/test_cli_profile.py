@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from rlrun.algorithms.ppo import PPOConfig
 from rlrun.cli.main import cli
+from rlrun.cli.profile import remedy
 from rlrun.cli.profile_tables import profile_data, profile_lines
 from rlrun.cli.profiling import Profile, WorkerTime, worker_times
-from rlrun.cli.remedy import remedy
 from rlrun.cli.trace import trace_events
 from rlrun.engine.flow.flow import OperatorTiming
 from rlrun.engine.rollout.counts import MeasuredFragment

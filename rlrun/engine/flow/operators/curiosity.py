@@ -22,7 +22,7 @@ from rlrun.engine.settings.metric import Metric
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
     from rlrun.engine.reward_streams.curiosity import CuriousPolicy
-    from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
+    from rlrun.engine.reward_streams.settings import CuriosityConfig
 
 CLIP = 5.0
 """Clipping bound of normalised inputs of curiosity's networks."""

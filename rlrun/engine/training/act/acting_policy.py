@@ -13,12 +13,11 @@ from rlrun.engine.data.space_kinds import batched, kind_of, space_tree
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.training.act.episode_memory import actions_from
+from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.training.act.privileged_parts import PrivilegedParts, privileged_parts
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
-    from rlrun.engine.policy.behavior import BehaviorPolicy
 
 
 class ActingPolicy:
@@ -158,3 +157,38 @@ class ActingPolicy:
         draws = self._draws_for(actions)
         chosen, after = actions_from(self.behavior(), memory, batch, draws, prev_reward, executed)
         return map_tree(lambda leaf: leaf[0], chosen), after
+
+
+def actions_from(
+    behavior: BehaviorPolicy,
+    memory: Mapping[str, Any] | None,
+    observations: Any,
+    draws: np.random.Generator | None,
+    prev_reward: float = 0.0,
+    executed: Any = None,
+) -> tuple[Any, Mapping[str, Any]]:
+    """Returns the env action [1, ...] for an observation of one episode, and the policy's memory after it.
+
+    Args:
+        behavior: The behavior policy.
+        memory: The memory after the episode's last observation; None at its start.
+        observations: The raw observation, a tree of [1, ...].
+        draws: Random generator of sampled actions; None for the likeliest.
+        prev_reward: Reward of the last action.
+        executed: The last action of the env [1, ...], if it was another than the returned one.
+    """
+    resume_episode(behavior, memory, prev_reward, executed)
+    actions = behavior.actions(observations, draws)
+    return actions, behavior.memory()
+
+
+def resume_episode(
+    behavior: BehaviorPolicy, memory: Mapping[str, Any] | None, prev_reward: float = 0.0, executed: Any = None
+) -> None:
+    """Prepares a behavior policy for the next observation of one episode; see `actions_from`."""
+    if memory is not None:
+        behavior.load_memory(memory)
+        if executed is not None:
+            behavior.take_actions(executed)
+    behavior.take_rewards(np.array([prev_reward], np.float64))
+    behavior.begin_episodes(np.array([memory is None]))

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from rlrun import ApexDDPG, Training
-from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
+from rlrun.algorithms.dqn.apex import InitialPriorities
 from rlrun.engine.data.sample_batch import SampleBatch
 from tests.rounding import rounding_error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlrun.algorithms.alphazero.matches import points_of
+from rlrun.algorithms.alphazero.alphazero import points_of
 from rlrun.algorithms.alphazero.tree_search import Predict, SearchSettings
 from rlrun.engine.worlds.games.array_game import Flags, Floats, States
 from rlrun.toys.line_games import TicTacToeArrays

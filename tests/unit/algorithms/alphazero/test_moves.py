@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlrun.algorithms.alphazero.moves import draw_actions
+from rlrun.algorithms.alphazero.self_play_worker import draw_actions
 
 VISITS = np.tile(np.array([0, 1, 3, 0, 4], np.float32), (20_000, 1))
 

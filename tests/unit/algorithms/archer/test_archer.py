@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rlrun
-from rlrun.algorithms.archer.archer import Archer
+from rlrun.algorithms.archer.archer import Archer, RecordedDialogues
 from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages, redrawn_advantages
 from rlrun.algorithms.archer.policy import ArcherPolicy
-from rlrun.algorithms.archer.recorded import RecordedDialogues
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.archer.utterances import last_tokens, utterances
 from rlrun.engine.data.sample_batch import SampleBatch

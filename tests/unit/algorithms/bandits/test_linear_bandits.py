@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlrun.algorithms.bandits.linear_arms import LinearArms, PosteriorSampling, UpperConfidenceBound
-from rlrun.algorithms.bandits.ridge_regression import RidgeRegressions
+from rlrun.algorithms.bandits.regressions import RidgeRegressions
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.weights import Weights

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rlrun.algorithms.bandits.ridge_regression import RidgeRegressions
+from rlrun.algorithms.bandits.regressions import RidgeRegressions
 
 
 def test_after_many_rows_they_are_what_solving_the_normal_equations_gives() -> None:

@@ -15,7 +15,7 @@ import torch
 import rlrun
 from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
 from rlrun.algorithms.dagger.dagger import labelled
-from rlrun.algorithms.dagger.policy import DAggerPolicy
+from rlrun.algorithms.dagger.distilling import DAggerPolicy
 from rlrun.algorithms.dagger.settings import DAggerConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces

@@ -1,6 +1,6 @@
 import numpy as np
 
-from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
+from rlrun.algorithms.dqn.apex import InitialPriorities
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.replay.local_replay import LocalReplay

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rlrun
-from rlrun.algorithms.dqn.pqn import PQN, PQNConfig
-from rlrun.algorithms.dqn.q_lambda_targets import QLambdaTargets
+from rlrun.algorithms.dqn.pqn import PQN, PQNConfig, QLambdaTargets
 from rlrun.engine.data.action_masks import FORBIDDEN
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces

@@ -15,15 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rlrun
-from rlrun.algorithms.gail.absorbing_state import absorbing_log_odds, absorbing_share
 from rlrun.algorithms.gail.columns import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS
-from rlrun.algorithms.gail.imitation_rewards import ImitationRewards, imitation_rewards
+from rlrun.algorithms.gail.imitation_rewards import (
+    ImitationRewards,
+    absorbing_log_odds,
+    absorbing_share,
+    imitation_rewards,
+)
 from rlrun.algorithms.gail.policy import GAILPolicy
 from rlrun.algorithms.gail.settings import GAILConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.writer import SetWriter
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.flow.filters import Filters
+from rlrun.engine.flow.trainee import Filters
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.training.training import Training

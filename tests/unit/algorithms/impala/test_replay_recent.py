@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rlrun.algorithms.impala.replay_recent import ReplayRecent
+from rlrun.algorithms.impala.impala import ReplayRecent
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.sources.items import from_items
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlrun.algorithms.meta.linear_baseline import baseline_advantages
+from rlrun.algorithms.meta.adapting_worker import baseline_advantages
 from tests.rounding import rounding_error
 
 

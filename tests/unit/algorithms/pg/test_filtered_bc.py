@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import rlrun
-from rlrun.algorithms.pg.best_episodes import KeepBestEpisodes
+from rlrun.algorithms.pg.filtered_bc import KeepBestEpisodes
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.messages.errors import SpecError
 from rlrun.engine.policy.action_spaces.discrete import Categorical

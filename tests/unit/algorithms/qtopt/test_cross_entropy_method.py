@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlrun.algorithms.qtopt.cross_entropy_method import greedy_actions
+from rlrun.algorithms.qtopt.cross_entropy_search import greedy_actions
 from tests.rounding import rounding_error
 
 

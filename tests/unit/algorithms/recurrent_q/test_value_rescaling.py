@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from rlrun.algorithms.recurrent_q.value_rescaling import EPSILON, rescaled, unrescaled
+from rlrun.algorithms.recurrent_q.r2d2 import EPSILON, rescaled, unrescaled
 from tests.rounding import rounding_error
 
 VALUES = torch.cat([torch.linspace(-2000, 2000, 4001), torch.linspace(-1, 1, 2001)])

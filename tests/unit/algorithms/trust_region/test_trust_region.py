@@ -15,8 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import rlrun
-from rlrun.algorithms.trust_region.conjugate_gradient import conjugate_gradient
-from rlrun.algorithms.trust_region.natural_gradient import NaturalGradientStep, fisher_product, scaled_to
+from rlrun.algorithms.trust_region.natural_gradient import (
+    NaturalGradientStep,
+    conjugate_gradient,
+    fisher_product,
+    scaled_to,
+)
 from rlrun.algorithms.trust_region.trpo import TRPO
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig

@@ -17,11 +17,11 @@ from click.testing import Result
 import rlrun as package
 from rlrun import Training
 from rlrun.deploy.card.evidence import Evidence, SeedResult, configuration_named, gather
+from rlrun.deploy.card.folder import policy_alone
 from rlrun.deploy.card.shareable import entry_of, without_places
 from rlrun.engine.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml
 from rlrun.engine.messages.errors import CheckpointError, UsageError
-from rlrun.engine.training.save.policy_alone import policy_alone
 from rlrun.experiments.runs.labels import Labels
 from rlrun.experiments.runs.run_directory import RunTable
 from rlrun.experiments.runs.trial_result import TrialResult

@@ -68,7 +68,7 @@ def test_an_env_may_change_its_options():
         def reset(self, *, seed=None, options=None):
             return np.array([options.pop("first")], np.float32), {}
 
-    from rlrun.engine.envs.begin_with import BeginWith
+    from rlrun.engine.envs.single_env import BeginWith
 
     env = BeginWith(Greedy(), {"first": 3})
     assert [env.reset()[0].tolist(), env.reset()[0].tolist()] == [[3.0], [3.0]]

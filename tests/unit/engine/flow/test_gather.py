@@ -3,7 +3,7 @@
 import pytest
 
 from rlrun.algorithms.a2c import A2C
-from rlrun.algorithms.evolution.gather import GatherWorkers
+from rlrun.algorithms.evolution.generations import GatherWorkers
 
 
 @pytest.fixture

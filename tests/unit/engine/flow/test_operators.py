@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlrun.algorithms.impala.target_outputs import AddTargetOutputs
+from rlrun.algorithms.impala.appo import AddTargetOutputs
 from rlrun.engine.algorithm import Algorithm, AlgorithmConfig
 from rlrun.engine.checkpoint.state_codec import decode, encode
 from rlrun.engine.data.learning_rows import sequence_rows, whole_fragment_rows

@@ -16,8 +16,7 @@ from rlrun.engine.flow.flow import StatefulOperator
 from rlrun.engine.flow.operators.advantages import ComputeAdvantages, with_advantages
 from rlrun.engine.flow.operators.constraint import LagrangianAdvantages
 from rlrun.engine.flow.operators.curiosity import IntrinsicRewards
-from rlrun.engine.reward_streams.constraint_config import ConstraintConfig
-from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
+from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConfig
 from rlrun.engine.reward_streams.streams import RewardStream, RewardStreams, weighted_advantages
 from tests.rounding import rounding_error
 

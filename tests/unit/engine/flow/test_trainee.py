@@ -1,7 +1,7 @@
 import numpy as np
 
 from rlrun.engine.flow.clock import Clock
-from rlrun.engine.flow.filters import Filters
+from rlrun.engine.flow.trainee import Filters
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.rollout.counts import RolloutCounts
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from rlrun.engine.league.league import lineup, prioritized_weights
 from rlrun.engine.league.league_settings import SeatSettings
-from rlrun.engine.league.matchmaking import lineup, prioritized_weights
 from rlrun.engine.messages.errors import SpecError
 from rlrun.engine.policy.weights import Member, Weights
 

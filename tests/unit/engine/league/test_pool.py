@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rlrun.engine.functional.moments import Moments
-from rlrun.engine.league.pool import Pool
+from rlrun.engine.league.league import Pool
 from rlrun.engine.policy.weights import Weights
 
 

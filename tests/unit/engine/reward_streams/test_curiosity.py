@@ -18,8 +18,8 @@ from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.weights import Weights
 from rlrun.engine.reward_streams.curiosity import CuriousPolicy, StateEntropy
-from rlrun.engine.reward_streams.curiosity_config import CuriosityConfig
 from rlrun.engine.reward_streams.rewarding_policy import ACTOR_CRITIC
+from rlrun.engine.reward_streams.settings import CuriosityConfig
 from tests.policies import plain_policy
 from tests.rounding import rounding_error
 

@@ -11,8 +11,7 @@ import pytest
 from rlrun.cli.watch import RunWatcher
 from rlrun.engine.messages.errors import TrainingFailed
 from rlrun.experiments.launch import timings
-from rlrun.experiments.launch.measured import room_for_workers, with_measured_settings
-from rlrun.experiments.launch.run import resume, run
+from rlrun.experiments.launch.run import resume, room_for_workers, run, with_measured_settings
 from rlrun.experiments.launch.timings import Timing, chosen
 from rlrun.experiments.runs.events import RunEvent, RunMeasured, RunMeasuring
 from rlrun.experiments.runs.run_directory import RunDirectory

@@ -13,10 +13,9 @@ from rlrun.experiments.launch.checks import check_chains
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 from rlrun.experiments.spec.load import load_experiments, parse_experiments, shipped_configs
-from rlrun.report.regression.chains import to_run, with_own_data
 from rlrun.report.regression.control import CONTROL_ITERATIONS, evaluated_metrics, frozen, metrics_of
 from rlrun.report.regression.gates import Gate, gates_of
-from rlrun.report.regression.suite import leaders, regress
+from rlrun.report.regression.suite import leaders, regress, to_run, with_own_data
 
 ROOT = Path(__file__).resolve().parents[4]
 PBT = {"pbt": {"interval_env_steps": 10_000, "mutations": {"lr": {"loguniform": [1e-5, 1e-2]}}}}

@@ -4,9 +4,9 @@ import pytest
 
 from rlrun.experiments.search.rules.asha import Asha
 from rlrun.experiments.search.rules.hyperband import HyperBand
-from rlrun.experiments.search.rules.make_rule import make_rule
 from rlrun.experiments.search.rules.median import Median
 from rlrun.experiments.search.rules.rule import Rule
+from rlrun.experiments.search.rules_of_run import make_rule
 from rlrun.experiments.spec.tuning import SchedulerConfig
 
 STOP = {"env_steps": 160_000.0, "iteration": 90.0}

@@ -1,4 +1,4 @@
-"""Settings of curiosity: intrinsic rewards in addition to the env's rewards."""
+"""Settings of curiosity (intrinsic rewards) and of constraints on costs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import Literal
 
 from pydantic import field_validator
 
-from rlrun.engine.settings.config import ConfigModel, Fraction, NonNegativeFloat, PositiveInt
+from rlrun.engine.settings.config import (
+    ConfigModel,
+    Fraction,
+    NonEmptyText,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+)
 
 CuriosityKind = Literal["rnd", "icm", "re3"]
 
@@ -42,3 +49,18 @@ class CuriosityConfig(ConfigModel):
         if gamma == 1:
             raise ValueError("it must be below 1: intrinsic returns never end, and without a discount grow for ever")
         return gamma
+
+
+class ConstraintConfig(ConfigModel):
+    """Settings of a constraint on the mean undiscounted cost per episode."""
+
+    column: NonEmptyText
+    """Name of the cost in each step's info, which must be listed in `env.columns`."""
+    limit: NonNegativeFloat
+    """Upper bound of the mean undiscounted cost per episode."""
+    gamma: Fraction = 0.99
+    """Discount factor of the costs."""
+    gae_lambda: Fraction = 0.95
+    """Weight between one-step (0) and Monte Carlo (1) advantages of costs."""
+    multiplier_lr: PositiveFloat = 0.05
+    """Learning rate of the Lagrange multiplier: change per update and per unit of cost above or below the limit."""

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
-from rlrun.algorithms.dqn.expected_returns import ExpectedReturns
 from rlrun.algorithms.dqn.implicit_quantiles import FRACTIONS, ImplicitQuantiles, drawn_fractions
 from rlrun.algorithms.dqn.networks import WAVES, QNetworks
 from rlrun.algorithms.dqn.q_settings import QConfig
-from rlrun.algorithms.dqn.q_values import QValues
+from rlrun.algorithms.dqn.q_values import ExpectedReturns, QValues
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError

@@ -1,16 +1,19 @@
-"""Recorder of the behavior policy's Q values (NumPy)."""
+"""Acting network and recorder of Q values (NumPy)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
+from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.data.views import viewed
-from rlrun.engine.nn.acting import Heads
+from rlrun.engine.nn.acting import ActingNetwork, Heads, TransformedOutputs
 from rlrun.engine.policy.action_spaces.action_space import Floats
 from rlrun.engine.policy.behavior import BehaviorPolicy, Execution
 
@@ -47,3 +50,21 @@ class QValues:
         behind = policy.filtered(map_tree(lambda leaf: leaf[-1], viewed(batch)["obs"]))
         closing = policy.closing_heads(behind)["outputs"]
         values[-1] = np.where(np.isnan(values[-1]), closing, values[-1])
+
+
+class ExpectedReturns(TransformedOutputs):
+    """Acting network whose outputs are Q values: the means of another network's return distributions.
+
+    Args:
+        network: Acting network of return distributions.
+        returns: Representation of returns in the network's outputs.
+    """
+
+    def __init__(self, network: ActingNetwork, returns: ReturnModel) -> None:
+        super().__init__(network)
+        self.returns = returns
+
+    @override
+    def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
+        """Replaces return distributions by Q values [B, A]."""
+        return self.returns.means(outputs)

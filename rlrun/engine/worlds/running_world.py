@@ -15,6 +15,7 @@ from rlrun.engine.envs.spaces import Misfit, Spaces, misfit
 from rlrun.engine.envs.step_columns import column_number
 from rlrun.engine.envs.vector_env import BadReturn, close_or_warn, env_error
 from rlrun.engine.messages.errors import RlrunError
+from rlrun.engine.worlds.early_rewards import MOST_ENDED, EarlyRewards
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.engine.worlds.policy_slots import PolicySlots, Seat
 from rlrun.engine.worlds.world import World
@@ -23,15 +24,14 @@ from rlrun.engine.worlds.world_checks import (
     ends_refusal,
     observations_refusal,
     other_spaces,
+    silence_refusal,
     step_refusal,
     strange_reward,
+    taken_slots,
 )
 
 _REMEMBERED = 4096
 """Cache size for agents with validated spaces: a world may give every agent a new id."""
-
-_REMEMBERED_DEAD = 65_536
-"""Limit on the number of remembered agents that ended in the current episode; the latest are kept."""
 
 
 class RunningWorld:
@@ -86,8 +86,7 @@ class RunningWorld:
         self._living: dict[str, Seat] = {}
         self._acting: dict[str, Seat] = {}
         self._ended: list[Seat] = []
-        self._early_rewards: dict[str, tuple[float, int]] = {}  # their sum and number, of agents not yet born
-        self._dead: dict[str, None] = {}
+        self._early = EarlyRewards()
         self._episode = self._seed = self._length = 0
 
     @property
@@ -197,8 +196,7 @@ class RunningWorld:
         self._living = {}
         self._acting = {}
         self._ended = []
-        self._early_rewards = {}
-        self._dead = {}
+        self._early = EarlyRewards()
         self.infos = {}
         self.missing_finals = self.dropped_rewards = 0
         for slots in self._policies.values():
@@ -236,11 +234,16 @@ class RunningWorld:
             if seat is not None:
                 seat.rewards[seat.slot] = reward
             elif reward:
-                self._keep_or_drop(agent, reward)
-        if self._early_rewards:
-            if over:
-                self._refuse_strangers()
-            self._give_early_rewards(born, over=over)
+                self.dropped_rewards += self._early.keep_or_drop(agent, reward)
+        if self._early.rewards:
+            if over:  # agents may be born until then
+                known = dict.fromkeys([*self._world.possible_agents, *sorted(self._seen)])
+                if refusal := strange_reward(self._early.rewards, known):
+                    self._refuse("step()", refusal)
+                self.dropped_rewards += self._early.drop()
+            for agent in born:
+                seat = living[agent]
+                seat.rewards[seat.slot] += self._early.take(agent)
         if self._reads_columns:
             self._read_columns(infos, acted)
         if over or any(terminateds.values()) or any(truncateds.values()):
@@ -248,24 +251,7 @@ class RunningWorld:
                 self._refuse("step()", refusal)
             self._end_agents(over, terminateds, truncateds, infos)
         if self._acts_at_once and len(acting) != len(living):
-            self._refuse_silence()
-
-    def _keep_or_drop(self, agent: str, reward: float) -> None:
-        """Stores a reward for an agent that is not yet born; discards a reward for an agent that has ended."""
-        if agent in self._dead:
-            self.dropped_rewards += 1
-        else:
-            total, number = self._early_rewards.get(agent, (0.0, 0))
-            self._early_rewards[agent] = total + float(reward), number + 1
-
-    def _give_early_rewards(self, born: Sequence[str], *, over: bool) -> None:
-        """Credits newly born agents with earlier rewards; discards pending rewards at the episode's end."""
-        for agent in born:
-            seat = self._living[agent]
-            seat.rewards[seat.slot] += self._early_rewards.pop(agent, (0.0, 0))[0]
-        if over:
-            self.dropped_rewards += sum(number for _, number in self._early_rewards.values())
-            self._early_rewards = {}
+            self._refuse("step()", silence_refusal(living, acting))
 
     def _read_columns(self, infos: Mapping[str, Mapping[str, Any]], acted: Mapping[str, Seat]) -> None:
         """Reads recorded columns from the infos of living agents; required in infos of agents that acted."""
@@ -292,29 +278,24 @@ class RunningWorld:
             if not (terminated or truncated):
                 continue
             seat = self._living.pop(agent)
-            self._dead[agent] = None
+            self._early.ended[agent] = None
             if self._acting.pop(agent, None) is None and not terminated:
                 self.missing_finals += 1
             self._policies[seat.policy].end(seat.slot, terminated, truncated)
             self._ended.append(seat)
             if info := infos.get(agent):
                 self.infos.setdefault(seat.policy, {})[seat.slot] = info
-        while len(self._dead) > _REMEMBERED_DEAD:
-            del self._dead[next(iter(self._dead))]
+        if len(self._early.ended) > MOST_ENDED:
+            self._early.forget_oldest()
 
     def _born(self, agent: str) -> Seat:
         """Allocates a slot for a newly born agent."""
         slots = self._slots_of(agent)
         seat = slots.take(self._number, agent)
         if seat is None:
-            policy = self._policy_of(agent)
-            self.refuse(
-                agent,
-                f"policy {policy} has {slots.per_world} slots in each world, and all are taken. Raise "
-                f"policies.{policy}.slots to as many agents as live at once, and those that have just ended",
-            )
+            self.refuse(agent, taken_slots(self._policy_of(agent), slots.per_world))
         self._living[agent] = seat
-        self._dead.pop(agent, None)
+        self._early.ended.pop(agent, None)
         return seat
 
     def _slots_of(self, agent: str) -> PolicySlots:
@@ -343,20 +324,6 @@ class RunningWorld:
     def _look_closely(self, result: Any) -> None:
         if refusal := step_refusal(result, self._slots_of):
             self._refuse("step()", refusal)
-
-    def _refuse_strangers(self) -> None:
-        """Raises an error at the episode's end for rewards of unknown ids, since agents may be born until then."""
-        known = dict.fromkeys([*self._world.possible_agents, *sorted(self._seen)])
-        if refusal := strange_reward(self._early_rewards, known):
-            self._refuse("step()", refusal)
-
-    def _refuse_silence(self) -> NoReturn:
-        agent = next(agent for agent in self._living if agent not in self._acting)
-        self.refuse(
-            agent,
-            "it lives and has no observation, though all living agents act at each step of a world with clock: "
-            "parallel. Where agents take turns, say clock: per_agent",
-        )
 
     def _refuse(self, doing: str, refusal: Refusal) -> NoReturn:
         where = self._where() if refusal.agent is None else f"{self._where()}, agent '{refusal.agent}'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,3 +119,21 @@ def _no_mapping(name: str, part: Any) -> Refusal | None:
         if not isinstance(agent, str):
             return Refusal(f"{name} must be a dict by agent id, and an id is a text, not {agent!r}")
     return None
+
+
+def silence_refusal(living: Iterable[str], acting: Container[str]) -> Refusal:
+    """Refusal of a step without an observation of an agent that lives, in a world where all act at each step."""
+    agent = next(agent for agent in living if agent not in acting)
+    return Refusal(
+        "it lives and has no observation, though all living agents act at each step of a world with clock: "
+        "parallel. Where agents take turns, say clock: per_agent",
+        agent,
+    )
+
+
+def taken_slots(policy: str, per_world: int) -> str:
+    """Reason to refuse an agent for which its policy has no free slot."""
+    return (
+        f"policy {policy} has {per_world} slots in each world, and all are taken. Raise "
+        f"policies.{policy}.slots to as many agents as live at once, and those that have just ended"
+    )

@@ -11,6 +11,7 @@ from typing import Any
 
 from rlrun.engine.actors.actor_place import ActorPlace, Call
 from rlrun.engine.actors.actor_shell import ActorShell, Failure
+from rlrun.engine.actors.told_values import ToldValues
 from rlrun.engine.messages.errors import TrainingFailed
 
 START_TIMEOUT_S = 300.0
@@ -86,8 +87,7 @@ class SupervisedActors:
         self._without_it = without_it or (allowed if max_restarts else "max_worker_restarts allows no restart")
         self._ended_in = ended_in
         self.restarts = 0
-        # By (method, about): the value of the last `tell` and its reference.
-        self._told: dict[tuple[str, Hashable], tuple[Any, Any]] = {}
+        self._told = ToldValues()
         self._places = {index: ActorPlace(index) for index in indices}
         self._watched: dict[Any, ActorPlace] = {}  # each actor's start and its first unanswered call, by reference
         self._look_at = math.inf  # no deadline is before this
@@ -135,13 +135,8 @@ class SupervisedActors:
             only: The index of the one object; None for all.
             about: Topic of the value: a new value replaces only the last one of the same topic.
         """
-        key = method, about
-        if key not in self._told or self._told[key][0] is not value:
-            import ray
-
-            self._told[key] = (value, ray.put(value))
-        for index in self._places if only is None else (only,):
-            self._tell(self._places[index], key)
+        asked = self._places if only is None else (only,)
+        self._told.tell(method, value, about, [self._places[index].shell for index in asked])
 
     def attend(self) -> None:
         """Collects the answers that have arrived, and restarts actors that died or are late; never waits.
@@ -232,8 +227,7 @@ class SupervisedActors:
         )
         place.ready = place.shell.ready.remote()
         place.since = time.monotonic()
-        for key in self._told:
-            self._tell(place, key)
+        self._told.repeat(place.shell)
         for call in place.calls:
             self._send(place, call)
         self._watch(place)
@@ -241,10 +235,6 @@ class SupervisedActors:
     def _send(self, place: ActorPlace, call: Call) -> None:
         if place.shell is not None:
             call.reference = place.shell.ask.remote(call.method, *call.arguments)
-
-    def _tell(self, place: ActorPlace, key: tuple[str, Hashable]) -> None:
-        if place.shell is not None:
-            place.shell.tell.options(num_returns=0).remote(key[0], self._told[key][1])
 
     def _watch(self, place: ActorPlace) -> None:
         """Adds an actor's references and deadline to the watched ones."""

@@ -98,6 +98,21 @@ class Module:
                 yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
+@dataclass(frozen=True)
+class Class:
+    """Size of a class.
+
+    Attributes:
+        lines: Its own lines.
+        lines_with_bases: Its lines and those of its bases inside the package.
+        ancestors: The class and these bases, as `module.Name`.
+    """
+
+    lines: int
+    lines_with_bases: int
+    ancestors: frozenset[str]
+
+
 class House:
     """All files of a revision of the package."""
 
@@ -181,6 +196,34 @@ class House:
             if isinstance(node, Function)
         }
 
+    def classes(self) -> dict[str, Class]:
+        """Returns all classes by `module.Name`, inner ones too."""
+        own = {
+            f"{module.name}.{node.name}": (module.name, node)
+            for module in self.modules.values()
+            for node in module.definitions()
+            if isinstance(node, ast.ClassDef)
+        }
+        modules_of: dict[str, list[str]] = {}
+        for module, node in own.values():
+            modules_of.setdefault(node.name, []).append(module)
+
+        def bases(module: str, node: ast.ClassDef) -> Iterator[str]:
+            for base in map(_last_name, node.bases):
+                found = [other for other in modules_of.get(base, ()) if f"{other}.{base}" != f"{module}.{node.name}"]
+                near = [other for other in found if other in {module, *self.imports["types"][module]}]
+                yield from (f"{other}.{base}" for other in (near or found)[:1])
+
+        def ancestors(name: str) -> set[str]:
+            return {name}.union(*(ancestors(base) for base in bases(*own[name])))
+
+        lines = {name: (node.end_lineno or node.lineno) - node.lineno + 1 for name, (_, node) in own.items()}
+        return {
+            name: Class(lines[name], sum(map(lines.__getitem__, above)), frozenset(above))
+            for name in own
+            for above in [ancestors(name)]
+        }
+
     def inside(self, rooms: Iterable[str]) -> list[Module]:
         """Returns the modules of packages and the modules named."""
         heads = set(rooms)
@@ -245,6 +288,9 @@ def figures(house: House) -> dict[str, str]:
             if isinstance(node, types)
         }
         found[f"longest {kind}"] = _longest(lengths)
+    found["longest class with bases"] = _longest(
+        {name: each.lines_with_bases for name, each in house.classes().items()}
+    )
     algorithms = {name: module.num_lines for name, module in house.modules.items() if name.startswith(ALGORITHMS)}
     found["longest algorithm file"] = _longest(algorithms)
     by_district: dict[str, dict[str, int]] = {}

@@ -9,11 +9,6 @@ import pytest
 from scripts.house import ROOT, House
 
 
-@pytest.fixture(scope="module")
-def house() -> House:
-    return House(ROOT)
-
-
 def test_no_modules_import_each_other_not_even_for_types(house: House) -> None:
     assert house.cycles() == []
 

@@ -82,3 +82,19 @@ def test_branches_boolean_operators_and_comprehensions_make_a_function_complex(b
 def test_complexities_are_listed_by_module_and_line(tmp_path: Path) -> None:
     house = house_of(tmp_path, room__file="def f(): return a or b\n\nclass C:\n    def g(self): pass\n")
     assert house.complexities() == {"rlrun.room.file:1 f": 2, "rlrun.room.file:4 g": 1}
+
+
+def test_the_lines_of_a_class_with_its_bases_count_each_base_inside_the_package_once(tmp_path: Path) -> None:
+    house = house_of(
+        tmp_path,
+        first="class Base:\n    a = 1\n",
+        other="class Base:\n    a = 1\n    b = 2\n    c = 3\n",
+        start=(
+            "from rlrun.first import Base\n"
+            "class Left(Base):\n    b = 2\n\nclass Right(Base):\n    c = 3\n\n"
+            "class Both(Left, Right, dict):\n    d = 4\n"
+        ),
+    )
+    both = house.classes()["rlrun.start.Both"]
+    assert (both.lines, both.lines_with_bases) == (2, 8)
+    assert both.ancestors == {f"rlrun.{name}" for name in ("start.Both", "start.Left", "start.Right", "first.Base")}

@@ -1,0 +1,38 @@
+"""Sizes of classes: what one has to read to know a class, its bases inside the package included."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.house import Class, House
+
+MOST_LINES = 300
+
+FAMILIES = {
+    "rlrun.engine.settings.config.ConfigModel",  # settings, most of them lines of declarations
+    "rlrun.engine.algorithm.Algorithm",  # algorithms, which vary the one that they extend
+    "rlrun.engine.policy.behavior.BehaviorPolicy",
+}
+"""Classes of which subclasses may be longer with their bases."""
+
+LONGER = {
+    "rlrun.engine.external.client_episodes.ClientEpisodes",
+    "rlrun.engine.policy.behavior.BehaviorPolicy",
+    "rlrun.engine.replay.ring.ReplayRing",
+    "rlrun.engine.worlds.client_worlds.ClientWorlds",
+}
+"""Other classes that are longer: none is to be added, and one that is shorter now is to be removed."""
+
+
+@pytest.fixture(scope="module")
+def longer(house: House) -> dict[str, Class]:
+    return {name: each for name, each in house.classes().items() if each.lines_with_bases > MOST_LINES}
+
+
+def test_a_class_and_its_bases_have_at_most_300_lines(longer: dict[str, Class]) -> None:
+    alone = {name for name, each in longer.items() if not (each.ancestors - {name}) & FAMILIES}
+    assert alone == LONGER
+
+
+def test_a_class_of_a_family_has_at_most_300_lines_by_itself(longer: dict[str, Class]) -> None:
+    assert {name for name, each in longer.items() if each.lines > MOST_LINES} <= LONGER

@@ -18,7 +18,6 @@ FAMILIES = {
 LONGER = {
     "rlrun.engine.external.client_episodes.ClientEpisodes",
     "rlrun.engine.policy.behavior.BehaviorPolicy",
-    "rlrun.engine.replay.ring.ReplayRing",
     "rlrun.engine.worlds.client_worlds.ClientWorlds",
 }
 """Other classes that are longer: none is to be added, and one that is shorter now is to be removed."""

@@ -440,7 +440,7 @@ def test_batches_of_single_steps(world: World) -> None:
 def transitions(replay: ReplayBuffer) -> dict[bytes, list[Any]]:
     """Returns all transitions that can be drawn, by their observation."""
     ring = replay._ring
-    batch = ring.gather(np.flatnonzero(ring._ready)) if ring.rows else SampleBatch(obs=())
+    batch = ring.gather(np.flatnonzero(ring.ready.flags)) if ring.rows else SampleBatch(obs=())
     names = ("actions", "rewards", "discounts", "next_obs")
     return {obs.tobytes(): [batch[name][i].tobytes() for name in names] for i, obs in enumerate(batch["obs"])}
 
@@ -490,7 +490,7 @@ def test_steps_come_into_a_replay_with_the_priorities_that_they_came_with(world:
             for obs, error in zip(batch["obs"][:-1][batch["valid"]], item["priorities"][batch["valid"]], strict=True)
         }
     if replay.num_ready:
-        cells = np.flatnonzero(replay._ring._ready)
+        cells = np.flatnonzero(replay._ring.ready.flags)
         expected = [told[obs.tobytes()] for obs in replay._ring.gather(cells)["obs"]]
         values = replay.state()["kept"]["priorities"]["values"]
         np.testing.assert_array_equal(values[cells], np.array(expected, np.float64) + 1e-6)

@@ -75,7 +75,7 @@ class ReplayBuffer:
     @property
     def num_ready(self) -> int:
         """Number of transitions that can be sampled."""
-        return self._ring.num_ready
+        return self._ring.ready.number
 
     @property
     def num_bytes(self) -> int:
@@ -185,7 +185,7 @@ class ReplayBuffer:
 
     def transitions(self) -> SampleBatch:
         """All N sampleable transitions: columns of `ReplayRing.gather`, `terminateds` [N, 1], `indices` [N]."""
-        indices = self._ring.ready_indices()
+        indices = self._ring.ready.indices()
         ends = self._ring.read(indices[:, None], ("terminateds",))
         return SampleBatch(self._ring.gather(indices), **ends, indices=indices)
 
@@ -206,7 +206,7 @@ class ReplayBuffer:
         """
         if self._priorities is None or not len(priorities):
             return
-        ready = self._ring.are_ready(indices)
+        ready = self._ring.ready.has(indices)
         if np.count_nonzero(ready) < len(ready):
             indices, priorities = indices[ready], priorities[ready]
         self._priorities.update(indices, priorities)

@@ -17,11 +17,9 @@ from rlrun.engine.data.views import VIEW_FRAMES, viewed
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.replay.columns import FLAGS, has_frames, rows_of, rows_without_steps, stores_for
 from rlrun.engine.replay.memory import zeros_in
-from rlrun.engine.replay.n_step import n_step_transitions
+from rlrun.engine.replay.ready_steps import ReadySteps
 from rlrun.engine.replay.stores import Indices, Store
 from rlrun.engine.replay.streams import Cursor, Inserted, Streams
-
-_NONE: Indices = np.zeros(0, np.int64)
 
 
 class ReplayRing:
@@ -54,7 +52,7 @@ class ReplayRing:
         on_disk: Directory of memory-mapped files for the columns; None for RAM.
 
     Attributes:
-        num_ready: Number of steps that can be sampled.
+        ready: The steps that can be sampled.
         streams: Flat indexing of entries, and write positions; no entries before the first insertion.
     """
 
@@ -76,7 +74,7 @@ class ReplayRing:
         self.extra = tuple(extra)
         self.frame_stack = frame_stack
         self.on_disk = on_disk
-        self.num_ready = 0
+        self.ready = ReadySteps(n_step, gamma)
         # Earlier rows that a row's windows or stacks are read from.
         self._reach = 0 if frame_stack is None else frame_stack - 1
         self.streams = Streams(num_workers, 0, 0, self._reach)
@@ -85,7 +83,6 @@ class ReplayRing:
         self._flat_stores: dict[str, list[Store]] = {}
         self._like: dict[str, Any] = {}
         self._restored = RestoredRows()
-        self._ready = np.zeros(0, np.bool_)
 
     @property
     def rows(self) -> int:
@@ -202,7 +199,7 @@ class ReplayRing:
             self._close(worker, cursor)
         first = (head + closing) % rows
         lost = closing + length + 1 + self._reach
-        overwritten = self._retire(worker, cursor, lost)
+        overwritten = self.ready.retire(streams, worker, cursor, lost)
         own, within = streams.span(first, length + 1), streams.span(first, length)
         for name in self._names:
             for store, leaf in zip(self._flat_stores[name], _leaves(part[name]), strict=True):
@@ -217,7 +214,7 @@ class ReplayRing:
             rows=streams.row_numbers(first, length + 1),
             lost=streams.row_numbers(head, lost),
             overwritten=overwritten,
-            ready=self._add_transitions(worker, slots, (first - before) % rows, before + length),
+            ready=self.ready.add(streams, self._stores, worker, slots, (first - before) % rows, before + length),
         )
 
     def _no_rows(self, fragment: SampleBatch) -> dict[str, Any]:
@@ -240,7 +237,7 @@ class ReplayRing:
             new=zeros_in(self.on_disk),
         )
         self._flat_stores = {name: leaves(tree) for name, tree in self._stores.items()}
-        self._ready = np.zeros((self.num_workers, rows, num_slots), np.bool_)
+        self.ready.allocate((self.num_workers, rows, num_slots))
 
     def _close(self, worker: int, cursor: Cursor) -> None:
         """Marks each slot's last step as truncated unless terminated; the head then holds its final observation."""
@@ -253,51 +250,15 @@ class ReplayRing:
         values: NDArray[Any] = self._stores[name].values
         return values
 
-    def _retire(self, worker: int, cursor: Cursor, number: int) -> Indices:
-        """Invalidates `number` rows from the head on, before overwriting; returns the indices that could be sampled."""
-        first, slots = cursor.head, cursor.slots
-        if cursor.filled < self.rows and first + number <= self.rows:
-            return _NONE  # these rows were never written
-        rows = self.streams.span(first, number)
-        where, offsets = self._ready[worker, rows, slots].nonzero()
-        if not len(where):
-            return _NONE
-        self.num_ready -= len(where)
-        self._ready[worker, rows, slots] = False
-        return self.streams.numbered(worker, (first + where) % self.rows, offsets + slots.start)
-
-    def _add_transitions(self, worker: int, slots: slice, first: int, number: int) -> Indices:
-        """Computes the n-step transitions of consecutive rows; returns the indices that can be sampled from now on."""
-        rows = self.streams.span(first, number)
-        if self.n_step == 1:
-            new = self._values("valid")[worker, rows, slots]
-            self._ready[worker, rows, slots] = new
-        else:
-            own = {name: self._values(name)[worker, rows, slots] for name in ("rewards", *FLAGS)}
-            found = n_step_transitions(**own, gamma=self.gamma, n_step=self.n_step)
-            self._values("n_step_rewards")[worker, rows, slots] = found.rewards
-            self._values("discounts")[worker, rows, slots] = found.discounts
-            self._values("steps")[worker, rows, slots] = found.steps
-            new = found.complete & ~self._ready[worker, rows, slots]
-            self._ready[worker, rows, slots] |= new
-        where, offsets = new.nonzero()
-        self.num_ready += len(where)
-        return self.streams.numbered(worker, (first + where) % self.rows, offsets + slots.start)
-
     def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
         """Samples step indices uniformly with replacement, [times * number]; see `Streams.draw`.
 
         Raises:
             RuntimeError: No step can be sampled yet.
         """
-        if not self.num_ready:
+        if not self.ready.number:
             raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
-        return self.streams.draw(generator, number, times, self._ready.reshape(-1))
-
-    def ready_indices(self) -> Indices:
-        """Indices of all steps that can be sampled, ascending."""
-        found: Indices = np.flatnonzero(self._ready)
-        return found
+        return self.streams.draw(generator, number, times, self.ready.flags.reshape(-1))
 
     def gather(self, indices: Indices) -> SampleBatch:
         """Gathers the n-step transitions at indices [N], as rows [N, 1] with the bootstrap observation `next_obs`."""
@@ -335,16 +296,11 @@ class ReplayRing:
         part: NDArray[Any] = self._stores["obs"][key].read(indices)
         return part
 
-    def are_ready(self, indices: Indices) -> NDArray[np.bool_]:
-        """Whether the steps at indices [...] can be sampled, [...]."""
-        ready: NDArray[np.bool_] = self._ready.reshape(-1).take(indices)
-        return ready
-
     @property
     def num_bytes(self) -> int:
         """Allocated bytes of all columns."""
         stores = [store for stores in self._flat_stores.values() for store in stores]
-        return int(self._ready.nbytes + sum(store.num_bytes for store in stores))
+        return int(self.ready.flags.nbytes + sum(store.num_bytes for store in stores))
 
     def state(self) -> dict[str, Any]:
         """State dict: all stored rows and the write positions."""
@@ -352,7 +308,7 @@ class ReplayRing:
         return {
             "streams": self.streams.state(),
             "like": self._like,
-            "ready": self._ready[:, :rows].copy() if self._stores else None,
+            "ready": self.ready.flags[:, :rows].copy() if self._stores else None,
             "stores": {name: map_tree(lambda store: store.state(rows), tree) for name, tree in self._stores.items()},
         }
 
@@ -365,8 +321,7 @@ class ReplayRing:
         self.streams.load_state(state["streams"])
         for name, stores in self._stores.items():
             map_tree(lambda store, saved: store.load_state(saved), stores, state["stores"][name])
-        self._ready[:, : state["ready"].shape[1]] = state["ready"]
-        self.num_ready = int(np.count_nonzero(self._ready))
+        self.ready.load(state["ready"])
 
 
 def _leaves(tree: Any) -> list[Any]:

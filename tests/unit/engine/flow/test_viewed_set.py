@@ -91,7 +91,7 @@ def test_views_of_a_set_are_those_of_a_replay_that_the_run_filled(tmp_path: Path
     ring = ReplayRing(1000, 1, n_step, 0.9)
     for batch in batches:
         ring.insert(0, batch)
-    kept = ring.gather(ring.ready_indices())
+    kept = ring.gather(ring.ready.indices())
     found = Transitions(data, gamma=0.9, n_step=n_step).gather(np.arange(len(kept["valid"])))
     assert len(kept["valid"]) > data.num_steps - n_step
     for name in ("obs", "next_obs", "actions"):

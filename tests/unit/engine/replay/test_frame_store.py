@@ -88,12 +88,12 @@ def test_stacks_are_those_of_a_ring_that_keeps_them_whole(
     whole, ring = rings
     indices = np.arange(whole.streams.num_indices)
     # Only the oldest rows, whose frames are gone, cannot be drawn.
-    missing = whole.are_ready(indices) & ~ring.are_ready(indices)
-    assert not (ring.are_ready(indices) & ~whole.are_ready(indices)).any()
+    missing = whole.ready.has(indices) & ~ring.ready.has(indices)
+    assert not (ring.ready.has(indices) & ~whole.ready.has(indices)).any()
     if missing.any():
         assert whole.streams.rows_ahead(indices[missing]).min() > whole.rows - 1 - num_frames
-    ready = indices[ring.are_ready(indices)]
-    assert len(ready) == ring.num_ready
+    ready = indices[ring.ready.has(indices)]
+    assert len(ready) == ring.ready.number
     expected, found = whole.gather(ready), ring.gather(ready)
     for name, column in expected.items():
         np.testing.assert_array_equal(found[name], column)
@@ -175,7 +175,7 @@ def test_a_game_of_pong_is_drawn_as_it_was_seen() -> None:
     for first in range(0, 90, 15):
         fragment = SampleBatch({name: column[first : first + 15] for name, column in steps.items()})
         ring.insert(0, SampleBatch(fragment, obs=np.stack(obs[first : first + 16])))
-    assert ring.num_ready == steps["valid"].sum()
+    assert ring.ready.number == steps["valid"].sum()
     indices = np.arange(2 * 90).reshape(90, 2)
     seen = np.stack(obs)
     np.testing.assert_array_equal(ring.read(indices, ["obs"])["obs"], seen[:-1])

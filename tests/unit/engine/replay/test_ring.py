@@ -95,7 +95,7 @@ def expected_steps(history: list[dict[str, Any]], n_step: int, *, broken_off: bo
 def drawable(ring: ReplayRing) -> SampleBatch:
     """Returns every step that can be drawn, found by drawing."""
     rng = np.random.default_rng(0)
-    indices = np.unique(ring.draw(rng, 40 * ring.num_workers * ring.rows * ring.num_slots)) if ring.num_ready else []
+    indices = np.unique(ring.draw(rng, 40 * ring.num_workers * ring.rows * ring.num_slots)) if ring.ready.number else []
     return ring.gather(np.asarray(indices, np.int64))
 
 
@@ -122,7 +122,7 @@ def test_what_is_drawn_is_what_happened(
         (inserted,) = ring.insert(worker, stream.fragment(length))
         assert not ready & set(inserted.ready.tolist()) - set(inserted.overwritten.tolist())
         ready = ready - set(inserted.overwritten.tolist()) | set(inserted.ready.tolist())
-        assert len(ready) == ring.num_ready
+        assert len(ready) == ring.ready.number
     expected = {}
     for of_lane in streams:
         for number, stream in enumerate(of_lane):
@@ -137,7 +137,7 @@ def test_what_is_drawn_is_what_happened(
         assert batch["actions"][i, 0] == step["action"]
         assert batch["rewards"][i, 0] == np.float32(step["reward"])
         assert batch["discounts"][i, 0] == np.float32(step["discount"])
-    assert len(set(found)) == len(found) == ring.num_ready == len(ready)
+    assert len(set(found)) == len(found) == ring.ready.number == len(ready)
     # Nothing is missing but what was overwritten, which is what is older than a worker's rows.
     for of_lane in streams:
         for column in range(columns):
@@ -215,10 +215,10 @@ def test_draws_are_uniform_over_what_can_be_drawn_in_all_lanes() -> None:
     ring.insert(1, slow.fragment(9))
     drawn = ring.draw(np.random.default_rng(2), 200_000)
     indices, counts = np.unique(drawn, return_counts=True)
-    assert len(indices) == ring.num_ready
-    expected = 200_000 / ring.num_ready
+    assert len(indices) == ring.ready.number
+    expected = 200_000 / ring.ready.number
     chi_square = ((counts - expected) ** 2 / expected).sum()
-    degrees = ring.num_ready - 1
+    degrees = ring.ready.number - 1
     assert abs(chi_square - degrees) < 4 * np.sqrt(2 * degrees)
 
 

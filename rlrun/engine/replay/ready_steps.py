@@ -1,0 +1,109 @@
+"""Steps of a replay that can be sampled: those whose n-step transitions are stored as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.replay.columns import FLAGS
+from rlrun.engine.replay.n_step import n_step_transitions
+from rlrun.engine.replay.stores import Indices
+from rlrun.engine.replay.streams import Cursor, Streams
+
+_NONE: Indices = np.zeros(0, np.int64)
+
+
+class ReadySteps:
+    """Steps that can be sampled, and the n-step transitions that make them so.
+
+    Args:
+        n_step: Maximum length n of an n-step transition.
+        gamma: Discount factor.
+
+    Attributes:
+        number: Number of steps that can be sampled.
+        flags: Mask of these steps, [workers, rows, slots].
+    """
+
+    def __init__(self, n_step: int, gamma: float) -> None:
+        self.number = 0
+        self.flags = np.zeros((0, 0, 0), np.bool_)
+        self._n_step = n_step
+        self._gamma = gamma
+
+    def allocate(self, shape: tuple[int, int, int]) -> None:
+        """Begins with no steps in entries of a shape [workers, rows, slots]."""
+        self.flags = np.zeros(shape, np.bool_)
+
+    def retire(self, streams: Streams, worker: int, cursor: Cursor, number: int) -> Indices:
+        """Removes the steps of rows that are to be overwritten.
+
+        Args:
+            streams: Indices of the entries.
+            worker: Number of the worker.
+            cursor: Write position of the env slots.
+            number: Number of rows from the head on.
+
+        Returns:
+            Indices of the removed steps.
+        """
+        first, slots = cursor.head, cursor.slots
+        if cursor.filled < streams.rows and first + number <= streams.rows:
+            return _NONE  # these rows were never written
+        rows = streams.span(first, number)
+        where, offsets = self.flags[worker, rows, slots].nonzero()
+        if not len(where):
+            return _NONE
+        self.number -= len(where)
+        self.flags[worker, rows, slots] = False
+        return streams.numbered(worker, (first + where) % streams.rows, offsets + slots.start)
+
+    def add(
+        self, streams: Streams, stores: Mapping[str, Any], worker: int, slots: slice, first: int, number: int
+    ) -> Indices:
+        """Computes the n-step transitions of consecutive rows, and adds the steps that are whole.
+
+        Args:
+            streams: Indices of the entries.
+            stores: Stored columns by name.
+            worker: Number of the worker.
+            slots: Its env slots.
+            first: First row.
+            number: Number of rows.
+
+        Returns:
+            Indices of the steps that can be sampled from now on.
+        """
+        rows = streams.span(first, number)
+        if self._n_step == 1:
+            new = stores["valid"].values[worker, rows, slots]
+            self.flags[worker, rows, slots] = new
+        else:
+            own = {name: stores[name].values[worker, rows, slots] for name in ("rewards", *FLAGS)}
+            found = n_step_transitions(**own, gamma=self._gamma, n_step=self._n_step)
+            stores["n_step_rewards"].values[worker, rows, slots] = found.rewards
+            stores["discounts"].values[worker, rows, slots] = found.discounts
+            stores["steps"].values[worker, rows, slots] = found.steps
+            new = found.complete & ~self.flags[worker, rows, slots]
+            self.flags[worker, rows, slots] |= new
+        where, offsets = new.nonzero()
+        self.number += len(where)
+        return streams.numbered(worker, (first + where) % streams.rows, offsets + slots.start)
+
+    def indices(self) -> Indices:
+        """Indices of all steps that can be sampled, ascending."""
+        found: Indices = np.flatnonzero(self.flags)
+        return found
+
+    def has(self, indices: Indices) -> NDArray[np.bool_]:
+        """Whether the steps at indices [...] can be sampled, [...]."""
+        ready: NDArray[np.bool_] = self.flags.reshape(-1).take(indices)
+        return ready
+
+    def load(self, flags: NDArray[np.bool_]) -> None:
+        """Restores the steps of the first rows, [workers, used rows, slots]."""
+        self.flags[:, : flags.shape[1]] = flags
+        self.number = int(np.count_nonzero(self.flags))

@@ -17,7 +17,7 @@ from rlrun.cli.tables import cell_text
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.deploy.card.evidence import Evidence
+    from rlrun.deploy.card.evidence import CardEvidence
     from rlrun.engine.training.training import Training
     from rlrun.experiments.runs.trial_result import TrialResult
     from rlrun.experiments.spec.experiment import Experiment
@@ -98,7 +98,7 @@ def _experiment(view: RunView, runs_dir: Path, *, trust: bool) -> Experiment:
 
 def _evidence(
     view: RunView, trial: str | None, runs_dir: Path, *, best: bool, episodes: int, seed: int, trust: bool
-) -> Evidence:
+) -> CardEvidence:
     from rlrun.cli.targets import checkpoint_named, evaluation_env, restored
     from rlrun.deploy.card.evidence import configuration_named, gather
 
@@ -114,7 +114,7 @@ def _evidence(
     return gather(view, configuration_named(view, trial), trial, checkpoint_of, evaluate)
 
 
-def _write_files(folder: Path, experiment: Experiment, evidence: Evidence, runs_dir: Path, *, trust: bool) -> None:
+def _write_files(folder: Path, experiment: Experiment, evidence: CardEvidence, runs_dir: Path, *, trust: bool) -> None:
     """Writes spec, policy, curve and ONNX files; of the last two, reports on stderr what is left out."""
     from rlrun.cli.targets import restored
     from rlrun.deploy.card.folder import write_policy
@@ -131,7 +131,7 @@ def _write_files(folder: Path, experiment: Experiment, evidence: Evidence, runs_
         _export(training, shared.checkpoint, folder)
 
 
-def _draw_curve(folder: Path, evidence: Evidence) -> None:
+def _draw_curve(folder: Path, evidence: CardEvidence) -> None:
     from rlrun.deploy.card.readme import CURVE
     from rlrun.engine.messages.errors import EnvironmentUnusable
     from rlrun.report.curves import curve_of
@@ -172,7 +172,7 @@ def _export(training: Training, checkpoint: Path, folder: Path) -> None:
             (folder / file).write_bytes(found.content)
 
 
-def _text(output: Path, evidence: Evidence) -> str:
+def _text(output: Path, evidence: CardEvidence) -> str:
     from rlrun.deploy.card.readme import result_text
 
     lines = [f"Written: {output}", f"mean return {result_text(evidence)}, weights of {evidence.shared.trial.name}"]

@@ -14,7 +14,7 @@ from rlrun.cli.terminal import echo
 from rlrun.engine.messages.errors import ExitCode
 
 if TYPE_CHECKING:
-    from rlrun.engine.datasets.check import Finding
+    from rlrun.engine.datasets.check import DataFinding
     from rlrun.engine.datasets.data_set import DataSet
 
 PATH = click.Path(path_type=Path)
@@ -191,7 +191,7 @@ def _tell(written: DataSet) -> None:
     echo(f"{written.folder}: {written.num_episodes:,} episodes, {written.num_steps:,} steps")
 
 
-def _lines(findings: list[Finding]) -> list[str]:
+def _lines(findings: list[DataFinding]) -> list[str]:
     """Lines of the findings, wrong ones marked."""
     return [
         f"{'WRONG' if found.is_wrong else 'note '} {': '.join(filter(None, (found.place, found.text)))}"
@@ -199,6 +199,6 @@ def _lines(findings: list[Finding]) -> list[str]:
     ]
 
 
-def _end_with(findings: list[Finding]) -> None:
+def _end_with(findings: list[DataFinding]) -> None:
     if any(found.is_wrong for found in findings):
         raise click.exceptions.Exit(ExitCode.CHECKPOINT_REFUSED)

@@ -75,7 +75,7 @@ assert ray.get(ray.put(1)) == 1
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """Result of one check.
 
     Attributes:
@@ -91,17 +91,17 @@ class Finding:
     advice: str = ""
 
 
-def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[Finding]:
+def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[CheckResult]:
     """Yields the results of all checks; the slow ones (torch, a compilation, Ray) come last.
 
     Args:
         runs_dir: The folder that holds the runs.
         start_ray: Whether to start Ray for a moment, which takes about ten seconds.
     """
-    yield Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    yield CheckResult("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield from (_package(name) for name in NEEDED_PACKAGES)
     yield from (_extra(name, modules) for name, modules in EXTRAS.items())
-    yield Finding("CPUs", "ok", f"{machine_cpus()} usable of {os.cpu_count()}")
+    yield CheckResult("CPUs", "ok", f"{machine_cpus()} usable of {os.cpu_count()}")
     yield from _bfloat16()
     yield _memory()
     yield from _shared_memory()
@@ -110,24 +110,28 @@ def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[Finding]:
     yield from _torch()
     yield _kernels()
     yield _compiled_updates()
-    yield _ray_starts() if start_ray else Finding("ray start", "note", "not tried", "try it with `rlrun doctor --ray`")
+    yield (
+        _ray_starts()
+        if start_ray
+        else CheckResult("ray start", "note", "not tried", "try it with `rlrun doctor --ray`")
+    )
 
 
-def _package(name: str) -> Finding:
+def _package(name: str) -> CheckResult:
     try:
-        return Finding(name, "ok", version(name))
+        return CheckResult(name, "ok", version(name))
     except PackageNotFoundError:
-        return Finding(name, "missing", "not installed", f"pip install {name}")
+        return CheckResult(name, "missing", "not installed", f"pip install {name}")
 
 
-def _extra(name: str, modules: tuple[str, ...]) -> Finding:
+def _extra(name: str, modules: tuple[str, ...]) -> CheckResult:
     absent = [module for module in modules if find_spec(module) is None]
     if absent:
-        return Finding(f"extra {name}", "note", f"no {', '.join(absent)}", f"pip install 'rlrun[{name}]'")
-    return Finding(f"extra {name}", "ok", "installed")
+        return CheckResult(f"extra {name}", "note", f"no {', '.join(absent)}", f"pip install 'rlrun[{name}]'")
+    return CheckResult(f"extra {name}", "ok", "installed")
 
 
-def _bfloat16() -> Iterator[Finding]:
+def _bfloat16() -> Iterator[CheckResult]:
     """Checks whether the CPU has instructions for bfloat16; nothing where the kernel does not list them."""
     flags = next((line.split() for line in _lines("/proc/cpuinfo") if line.startswith(("flags", "Features"))), [])
     if not flags:
@@ -135,47 +139,47 @@ def _bfloat16() -> Iterator[Finding]:
     found = [name for name in BFLOAT16_INSTRUCTIONS if name in flags]
     if found:
         value = f"{', '.join(found)}: precision: bfloat16 is fast for images and wide nets"
-        yield Finding("bfloat16", "ok", value)
+        yield CheckResult("bfloat16", "ok", value)
     else:
         value = f"no {', '.join(BFLOAT16_INSTRUCTIONS)}"
-        yield Finding("bfloat16", "note", value, "precision: bfloat16 is slower than float32 on this CPU")
+        yield CheckResult("bfloat16", "note", value, "precision: bfloat16 is slower than float32 on this CPU")
 
 
-def _memory() -> Finding:
+def _memory() -> CheckResult:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for limit in _lines("/sys/fs/cgroup/memory.max"):
         total = total if limit == "max" else min(total, int(limit))
     available = next((int(line.split()[1]) * 1024 for line in _lines("/proc/meminfo") if "MemAvailable" in line), None)
     free = "" if available is None else f", {min(available, total) / GIB:.1f} GiB available"
-    return Finding("memory", "ok", f"{total / GIB:.1f} GiB{free}")
+    return CheckResult("memory", "ok", f"{total / GIB:.1f} GiB{free}")
 
 
-def _shared_memory() -> Iterator[Finding]:
+def _shared_memory() -> Iterator[CheckResult]:
     """Checks the size of /dev/shm, which holds Ray's object store and is often tiny in containers."""
     if not Path("/dev/shm").is_dir():
         return
     free = shutil.disk_usage("/dev/shm").free
     if free < LOW_SHARED_MEMORY_BYTES:
         advice = "Ray falls back to slow files; start the container with --shm-size=2g, or use num_workers: 0"
-        yield Finding("shared memory", "note", f"{free / GIB:.2f} GiB free in /dev/shm", advice)
+        yield CheckResult("shared memory", "note", f"{free / GIB:.2f} GiB free in /dev/shm", advice)
     else:
-        yield Finding("shared memory", "ok", f"{free / GIB:.1f} GiB free in /dev/shm")
+        yield CheckResult("shared memory", "ok", f"{free / GIB:.1f} GiB free in /dev/shm")
 
 
-def _disk(runs_dir: Path) -> Finding:
+def _disk(runs_dir: Path) -> CheckResult:
     folder = runs_dir.absolute()
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
     value = f"{free / GIB:.1f} GiB free in {runs_dir}"
     if not os.access(folder, os.W_OK):
-        return Finding("disk", "missing", f"{folder} is not writable", "name another folder with --runs-dir")
+        return CheckResult("disk", "missing", f"{folder} is not writable", "name another folder with --runs-dir")
     if free < LOW_DISK_BYTES:
-        return Finding("disk", "note", value, "checkpoints need room; name another folder with --runs-dir")
-    return Finding("disk", "ok", value)
+        return CheckResult("disk", "note", value, "checkpoints need room; name another folder with --runs-dir")
+    return CheckResult("disk", "ok", value)
 
 
-def _ports() -> Finding:
+def _ports() -> CheckResult:
     """Checks whether processes can listen on free ports of this machine, as Ray's processes do."""
     try:
         with (
@@ -184,61 +188,61 @@ def _ports() -> Finding:
         ):
             if os.environ.get(LOOPBACK_VARIABLE, "0") != "0":
                 value = "a run's own Ray is open on all interfaces, protected by its token"
-                return Finding("ports", "note", value, f"unset {LOOPBACK_VARIABLE}")
+                return CheckResult("ports", "note", value, f"unset {LOOPBACK_VARIABLE}")
             value = "processes can listen on 127.0.0.1, the only interface that a run's own Ray uses"
-            return Finding("ports", "ok", value)
+            return CheckResult("ports", "ok", value)
     except OSError as error:
         advice = "Ray cannot start; use num_workers: 0 and --executor local"
-        return Finding("ports", "note", f"none on 127.0.0.1: {error.strerror or error}", advice)
+        return CheckResult("ports", "note", f"none on 127.0.0.1: {error.strerror or error}", advice)
 
 
-def _torch() -> Iterator[Finding]:
+def _torch() -> Iterator[CheckResult]:
     try:
         import torch
     except (ImportError, OSError) as error:  # OSError: a shared library that does not fit this machine
-        yield Finding("torch import", "missing", str(error), "pip install --force-reinstall torch")
+        yield CheckResult("torch import", "missing", str(error), "pip install --force-reinstall torch")
         return
     threads = f"torch would use {torch.get_num_threads()}; a spec's torch_threads (default 1) decides"
-    yield Finding("threads", "ok", threads)
+    yield CheckResult("threads", "ok", threads)
     if torch.cuda.is_available():
         cards = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
-        yield Finding("GPU", "ok", ", ".join(f"{card.name} ({card.total_memory / GIB:.0f} GiB)" for card in cards))
+        yield CheckResult("GPU", "ok", ", ".join(f"{card.name} ({card.total_memory / GIB:.0f} GiB)" for card in cards))
     else:
-        yield Finding("GPU", "note", "none that torch can use; training runs on the CPU")
+        yield CheckResult("GPU", "note", "none that torch can use; training runs on the CPU")
 
 
-def _kernels() -> Finding:
+def _kernels() -> CheckResult:
     from rlrun.engine.kernels.library import blas, compiler, why_no_library
 
     if why_not := why_no_library():
         advice = "mend that for faster updates; without kernels in C they are computed by NumPy"
-        return Finding("kernels in C", "note", why_not, advice)
-    return Finding("kernels in C", "ok", f"work, with {compiler()} and {blas()}")
+        return CheckResult("kernels in C", "note", why_not, advice)
+    return CheckResult("kernels in C", "ok", f"work, with {compiler()} and {blas()}")
 
 
-def _compiled_updates() -> Finding:
+def _compiled_updates() -> CheckResult:
     from rlrun.engine.learner.executors.compilation import compiler
 
     found = compiler()
     if found is None:
         advice = "install g++ or clang++ for faster updates in bfloat16, which run eagerly else"
-        return Finding("compiled updates", "note", "no C++ compiler", advice)
+        return CheckResult("compiled updates", "note", "no C++ compiler", advice)
     problem = _problem_of(TRY_COMPILATION, COMPILATION_TIMEOUT_S)
     if problem == NOT_FINISHED:
         advice = "a busy machine takes longer: try again when it is quiet; compile: false does without"
-        return Finding("compiled updates", "note", f"{found}: {problem} {COMPILATION_TIMEOUT_S:.0f} s", advice)
+        return CheckResult("compiled updates", "note", f"{found}: {problem} {COMPILATION_TIMEOUT_S:.0f} s", advice)
     if problem:
-        return Finding("compiled updates", "note", f"{found}: {problem}", "set compile: false until this works")
-    return Finding("compiled updates", "ok", f"work, with {found}")
+        return CheckResult("compiled updates", "note", f"{found}: {problem}", "set compile: false until this works")
+    return CheckResult("compiled updates", "ok", f"work, with {found}")
 
 
-def _ray_starts() -> Finding:
+def _ray_starts() -> CheckResult:
     problem = _problem_of(TRY_RAY, RAY_TIMEOUT_S)
     if problem == NOT_FINISHED:
         problem = f"{problem} {RAY_TIMEOUT_S:.0f} s"
     if problem:
-        return Finding("ray start", "note", problem, "trials without workers or a search do not need Ray")
-    return Finding("ray start", "ok", "starts")
+        return CheckResult("ray start", "note", problem, "trials without workers or a search do not need Ray")
+    return CheckResult("ray start", "ok", "starts")
 
 
 def _problem_of(code: str, timeout_s: float) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Leader:
+class BestConfiguration:
     """Best configuration of a run so far.
 
     Attributes:
@@ -120,7 +120,7 @@ class RunProgress:
             heapq.heappush(lefts, heapq.heappop(lefts) + share * typical)
         return max(lefts)
 
-    def leader(self) -> Leader | None:
+    def leader(self) -> BestConfiguration | None:
         """Best configuration: the one with the highest mean over seeds of each trial's best value; None before any."""
         groups: dict[Hashable, list[TrialProgress]] = {}
         for trial in list(self.trials.values()):
@@ -138,7 +138,7 @@ class RunProgress:
         settings = {} if group[0].group is None else group[0].params  # those of a population's member change
         words = ", ".join(f"{name}={cell_text(setting)}" for name, setting in settings.items())
         what = [words or group[0].name] if len(groups) > 1 else []
-        return Leader(group[0].judged_by, value, ", ".join([*what, *([seeds] if len(group) > 1 else [])]))
+        return BestConfiguration(group[0].judged_by, value, ", ".join([*what, *([seeds] if len(group) > 1 else [])]))
 
     def counts_text(self) -> str:
         """Text with the number of trials by status."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Doubles = NDArray[np.float64]
 
 
-class Replica(TypedDict):
+class ReplicaUpdate(TypedDict):
     """Result of a worker's update, as plain data that a checkpoint can hold.
 
     Attributes:
@@ -150,7 +150,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             self._goes_on_from = weights.learning
 
     @override
-    def __call__(self, item: SampleBatch) -> Replica:
+    def __call__(self, item: SampleBatch) -> ReplicaUpdate:
         """Runs epochs of SGD on a batch [T, B] with `values` and `value_targets`."""
         if self._weights is None:
             raise RuntimeError("a worker learns from weights on, and none have arrived")
@@ -173,7 +173,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             stop=self.stop,
         )
         flat = learner.flat()
-        return Replica(
+        return ReplicaUpdate(
             steps=int(steps),
             weights_version=weights.version,
             digest=zlib.crc32(flat.tobytes()),
@@ -241,7 +241,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 class MirrorReplicas(Operator):
     """Copies the workers' learner state to the trainee's learner, for checkpoints and evaluation.
 
-    Items are pairs of worker index and `Replica`; the last replica of each round is emitted. The digests of all
+    Items are pairs of worker index and `ReplicaUpdate`; the last replica of each round is emitted. The digests of all
     replicas must be equal.
     """
 
@@ -251,7 +251,7 @@ class MirrorReplicas(Operator):
         self._values = NO_VALUES
 
     @override
-    def __call__(self, item: tuple[int | None, Replica]) -> Iterable[Replica]:
+    def __call__(self, item: tuple[int | None, ReplicaUpdate]) -> Iterable[ReplicaUpdate]:
         """Loads or verifies one worker's replica: parameters from one worker, digests from the others.
 
         Raises:

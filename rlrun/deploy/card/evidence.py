@@ -39,7 +39,7 @@ class SeedResult:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class CardEvidence:
     """Evaluations of all seeds of a configuration, and the seed whose weights are shared.
 
     Attributes:
@@ -92,7 +92,7 @@ def gather(
     trial: str | None,
     checkpoint_of: Callable[[TrialResult], Path],
     evaluate: Callable[[Path], tuple[float, ...]],
-) -> Evidence:
+) -> CardEvidence:
     """Evaluates every seed of a configuration.
 
     Args:
@@ -123,7 +123,7 @@ def gather(
         raise last
     named = next((seed for seed in seeds if seed.trial.name == trial), None)
     median = sorted(seeds, key=lambda seed: seed.mean)[(len(seeds) - 1) // 2]
-    return Evidence(group, tuple(seeds), tuple(missing), named or median, is_named=named is not None)
+    return CardEvidence(group, tuple(seeds), tuple(missing), named or median, is_named=named is not None)
 
 
 def _member(sample: Sample, trial: str | None, metric: str, mode: str) -> TrialResult:

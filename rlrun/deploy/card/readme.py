@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlrun.deploy.card.evidence import ONE_SEED, Evidence, SeedResult
+from rlrun.deploy.card.evidence import ONE_SEED, CardEvidence, SeedResult
 from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml
 from rlrun.engine.data.action_kind import ActionKind
 from rlrun.experiments.runs.run_directory import RunTable
@@ -72,7 +72,7 @@ class Subject:
         return self.table.from_checkpoint is not None or self.table.after is not None
 
 
-def results_document(subject: Subject, evidence: Evidence) -> dict[str, Any]:
+def results_document(subject: Subject, evidence: CardEvidence) -> dict[str, Any]:
     """Results of a card as plain data."""
     estimate = evidence.estimate
     interval = None if estimate is None else {"value": estimate.value, "low": estimate.low, "high": estimate.high}
@@ -95,7 +95,7 @@ def results_document(subject: Subject, evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def readme(subject: Subject, evidence: Evidence, files: Sequence[str]) -> str:
+def readme(subject: Subject, evidence: CardEvidence, files: Sequence[str]) -> str:
     """README of a card.
 
     Args:
@@ -124,11 +124,11 @@ def readme(subject: Subject, evidence: Evidence, files: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _is_alone(evidence: Evidence) -> bool:
+def _is_alone(evidence: CardEvidence) -> bool:
     return len(evidence.seeds) == 1
 
 
-def _front_matter(subject: Subject, evidence: Evidence) -> dict[str, Any]:
+def _front_matter(subject: Subject, evidence: CardEvidence) -> dict[str, Any]:
     """Metadata of a model on Hugging Face: https://huggingface.co/docs/hub/model-cards#model-card-metadata."""
     metric = {"type": "mean_reward", "name": "mean return", "value": result_text(evidence), "verified": False}
     result = {
@@ -145,7 +145,7 @@ def _front_matter(subject: Subject, evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def result_text(evidence: Evidence) -> str:
+def result_text(evidence: CardEvidence) -> str:
     """The result as text, never a number of one seed alone."""
     estimate = evidence.estimate
     if estimate is None:
@@ -153,7 +153,7 @@ def result_text(evidence: Evidence) -> str:
     return f"{_number(estimate.value)} [{_number(estimate.low)}, {_number(estimate.high)}]"
 
 
-def _results_table(evidence: Evidence) -> str:
+def _results_table(evidence: CardEvidence) -> str:
     return "\n".join(
         [
             "| mean return [95 % interval] | worst seed | seeds |",
@@ -163,7 +163,7 @@ def _results_table(evidence: Evidence) -> str:
     )
 
 
-def _seeds_table(evidence: Evidence) -> str:
+def _seeds_table(evidence: CardEvidence) -> str:
     rows = [
         f"| {seed_number(seed.trial)} | {_number(seed.mean)} | {seed.trial.env_steps:,} | {seed.trial.shown_status} |"
         for seed in evidence.seeds
@@ -171,7 +171,7 @@ def _seeds_table(evidence: Evidence) -> str:
     return "\n".join(["| seed | mean return | env steps | training |", "|---|---|---|---|", *rows])
 
 
-def _protocol(subject: Subject, evidence: Evidence) -> list[str]:
+def _protocol(subject: Subject, evidence: CardEvidence) -> list[str]:
     """Sentences on how the result came about."""
     which = "best" if subject.best else "newest"
     how = "chosen by name" if evidence.is_named else "the median by mean return"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlrun.deploy.export.graph import Array, Graph, Node, Untraceable, needed, output_arrays, read_inputs
+from rlrun.deploy.export.graph import Array, Graph, OnnxNode, Untraceable, needed, output_arrays, read_inputs
 from rlrun.engine.kernels.library import NoLibrary, compiler
 from rlrun.engine.messages.errors import UsageError
 
@@ -83,13 +83,13 @@ class _Code:
             raise Untraceable(f"numbers of the type {kind} in C")
         return C_TYPES[kind]
 
-    def lines(self, node: Node) -> list[str]:
+    def lines(self, node: OnnxNode) -> list[str]:
         """Lines that compute a call of an operator."""
         if node.operator in BINARY or node.operator in UNARY:
             return self._entries(node)
         return WRITERS[node.operator](self, node)
 
-    def _entries(self, node: Node) -> list[str]:
+    def _entries(self, node: OnnxNode) -> list[str]:
         """A loop over the entries of the result; entries of smaller arrays are found by their strides."""
         names = dict(zip("abc", node.inputs, strict=False))
         expression = {**BINARY, **UNARY}[node.operator]
@@ -120,7 +120,7 @@ class _Code:
         return int(np.prod(shape[:axis])), shape[axis], int(np.prod(shape[axis + 1 :]))
 
 
-def _matmul(code: _Code, node: Node) -> list[str]:
+def _matmul(code: _Code, node: OnnxNode) -> list[str]:
     left, right = (code.arrays[name] for name in node.inputs)
     if right.ndim != 2 or node.array.size != right.shape[1]:
         raise Untraceable("a product of several matrices in C")
@@ -133,7 +133,7 @@ def _matmul(code: _Code, node: Node) -> list[str]:
     ]
 
 
-def _concat(code: _Code, node: Node) -> list[str]:
+def _concat(code: _Code, node: OnnxNode) -> list[str]:
     before, whole, after = code.axis(node.array, node.attributes["axis"])
     lines, start = [], 0
     for name in node.inputs:
@@ -146,7 +146,7 @@ def _concat(code: _Code, node: Node) -> list[str]:
     return lines
 
 
-def _slice(code: _Code, node: Node) -> list[str]:
+def _slice(code: _Code, node: OnnxNode) -> list[str]:
     source = node.inputs[0]
     start, _, axis, step = (int(code.graph.constants[name][0]) for name in node.inputs[1:])
     before, size, after = code.axis(code.arrays[source], axis)
@@ -158,16 +158,16 @@ def _slice(code: _Code, node: Node) -> list[str]:
     ]
 
 
-def _expand(code: _Code, node: Node) -> list[str]:
+def _expand(code: _Code, node: OnnxNode) -> list[str]:
     source = node.inputs[0]
     place = code.place(source, node.array.shape)
     return [f"for (int i = 0; i < {node.array.size}; i++) {node.output}[i] = {source}[{place}];"]
 
 
-def _reduced(first: str, step: str, last: str = "") -> Callable[[_Code, Node], list[str]]:
+def _reduced(first: str, step: str, last: str = "") -> Callable[[_Code, OnnxNode], list[str]]:
     """A loop along an axis: its first value, a step, and what is done in the end."""
 
-    def lines(code: _Code, node: Node) -> list[str]:
+    def lines(code: _Code, node: OnnxNode) -> list[str]:
         source = node.inputs[0]
         attributes = node.attributes
         axis = int(code.graph.constants[node.inputs[1]][0]) if len(node.inputs) > 1 else attributes["axes"][0]
@@ -186,7 +186,7 @@ def _reduced(first: str, step: str, last: str = "") -> Callable[[_Code, Node], l
     return lines
 
 
-def _argmax(code: _Code, node: Node) -> list[str]:
+def _argmax(code: _Code, node: OnnxNode) -> list[str]:
     source = node.inputs[0]
     before, size, after = code.axis(code.arrays[source], node.attributes["axis"])
     at = f"{source}[(i * {size} + %s) * {after} + j]"
@@ -199,7 +199,7 @@ def _argmax(code: _Code, node: Node) -> list[str]:
     ]
 
 
-def _scatter(code: _Code, node: Node) -> list[str]:
+def _scatter(code: _Code, node: OnnxNode) -> list[str]:
     source, indices, updates = node.inputs
     before, size, after = code.axis(node.array, node.attributes["axis"])
     number = code.arrays[indices].shape[node.attributes["axis"]]
@@ -211,11 +211,11 @@ def _scatter(code: _Code, node: Node) -> list[str]:
     ]
 
 
-def _reshape(code: _Code, node: Node) -> list[str]:
+def _reshape(code: _Code, node: OnnxNode) -> list[str]:
     return [f"for (int i = 0; i < {node.array.size}; i++) {node.output}[i] = {node.inputs[0]}[i];"]
 
 
-WRITERS: dict[str, Callable[[_Code, Node], list[str]]] = {
+WRITERS: dict[str, Callable[[_Code, OnnxNode], list[str]]] = {
     "MatMul": _matmul,
     "Concat": _concat,
     "Slice": _slice,

@@ -33,7 +33,7 @@ class ExportDiffers(RlrunError):
 
 
 @dataclass(frozen=True)
-class Stream:
+class ObservationStream:
     """Observations of `SLOTS` slots, in each of which one episode follows another.
 
     Attributes:
@@ -48,7 +48,7 @@ class Stream:
 
 
 @dataclass
-class Comparison:
+class OutputComparison:
     """Result of a comparison.
 
     Attributes:
@@ -64,7 +64,9 @@ class Comparison:
     ties: int = 0
 
 
-def compare(behavior: BehaviorPolicy, policy: PolicyGraph, runner: Runner, stream: Stream, *, seed: int) -> Comparison:
+def compare(
+    behavior: BehaviorPolicy, policy: PolicyGraph, runner: Runner, stream: ObservationStream, *, seed: int
+) -> OutputComparison:
     """Compares an exported policy with the policy, in batches of `SLOTS` rows, and the first slot alone.
 
     Args:
@@ -77,7 +79,7 @@ def compare(behavior: BehaviorPolicy, policy: PolicyGraph, runner: Runner, strea
     Raises:
         ExportDiffers: They act differently.
     """
-    found = Comparison()
+    found = OutputComparison()
     draws = _Draws(seed, list(policy.noise))
     by_rows = {rows: _Exported(policy, runner, rows) for rows in (SLOTS, 1)}
     for t in range(len(stream.starts)):
@@ -160,7 +162,7 @@ def _check(
     expected: Mapping[str, Array],
     got: Mapping[str, Array],
     t: int,
-    found: Comparison,
+    found: OutputComparison,
 ) -> None:
     """Adds the differences of a step to a comparison.
 

@@ -17,7 +17,7 @@ class Untraceable(Exception):
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """Call of an operator of ONNX.
 
     Attributes:
@@ -52,7 +52,7 @@ class Graph:
 
     batch: int
     functions: Mapping[Callable[..., Any], Callable[..., Any]]
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[OnnxNode] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     inputs: dict[str, Array] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Graph:
         key = operator, tuple(inputs), repr(sorted(attributes.items()))
         if key not in self._names:
             name = self._names[key] = f"v{len(self.nodes)}"
-            self.nodes.append(Node(operator, tuple(inputs), name, attributes, np.asarray(array)))
+            self.nodes.append(OnnxNode(operator, tuple(inputs), name, attributes, np.asarray(array)))
         return self._names[key]
 
     def constant(self, array: Array) -> str:
@@ -104,7 +104,7 @@ class Graph:
         return self.call("Concat", parts, np.array(sizes), axis=0)
 
 
-def needed(graph: Graph) -> tuple[list[Node], set[str]]:
+def needed(graph: Graph) -> tuple[list[OnnxNode], set[str]]:
     """Calls on which an output depends, in order, and the names of the values that are read."""
     used, nodes = set(graph.outputs.values()), []
     for node in reversed(graph.nodes):

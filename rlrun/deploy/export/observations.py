@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlrun.deploy.export.check import SLOTS, Stream
+from rlrun.deploy.export.check import SLOTS, ObservationStream
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.make import check_same_spaces
 from rlrun.engine.envs.spaces import Spaces
@@ -28,7 +28,7 @@ MOST_STEPS = 10 * STEPS
 """Env steps after which no further observation is waited for, where agents act seldom."""
 
 
-def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> Stream:
+def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> ObservationStream:
     """Observations of a policy that acts in its env or world.
 
     Args:
@@ -66,7 +66,7 @@ def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> Stream
     return _stream([row for slot in watched for row in slot.rows], f"env {env.id}")
 
 
-def of_data(data_set: DataSet, spaces: Spaces) -> Stream:
+def of_data(data_set: DataSet, spaces: Spaces) -> ObservationStream:
     """The first observations of a data set, in which episodes follow one another.
 
     Raises:
@@ -102,7 +102,7 @@ def _watch(watched: list[_Slot], shown: SlotRows) -> None:
         slot.reward = 0.0
 
 
-def _stream(rows: list[tuple[Any, float, bool]], origin: str) -> Stream:
+def _stream(rows: list[tuple[Any, float, bool]], origin: str) -> ObservationStream:
     """Distributes rows over the slots, each of which begins an episode at the start and another one later on.
 
     Episodes that are too long for this are taken as two, so that memory is reset.
@@ -120,4 +120,4 @@ def _stream(rows: list[tuple[Any, float, bool]], origin: str) -> Stream:
     begins = by_slot(np.array(starts, np.bool_)).copy()
     begins[0] = True
     begins[length // 2, begins.sum(0) == 1] = True
-    return Stream(whole, by_slot(np.array(rewards)), begins)
+    return ObservationStream(whole, by_slot(np.array(rewards)), begins)

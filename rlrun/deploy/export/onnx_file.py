@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlrun.deploy.export.check import Runner
-from rlrun.deploy.export.graph import Array, Graph, Node, needed, output_arrays, read_inputs
+from rlrun.deploy.export.graph import Array, Graph, OnnxNode, needed, output_arrays, read_inputs
 from rlrun.engine.messages.errors import UsageError
 
 OPSET = 17
@@ -56,7 +56,7 @@ def onnx_model(graph: Graph, metadata: Mapping[str, str]) -> bytes:
     return written
 
 
-def _node(onnx: Any, node: Node) -> Any:
+def _node(onnx: Any, node: OnnxNode) -> Any:
     settings = dict(node.attributes)
     if node.operator == "Cast":
         settings["to"] = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(settings["to"]))

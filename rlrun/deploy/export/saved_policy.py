@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rlrun.deploy.export.check import Comparison, ExportDiffers, Runner, Stream, compare
+from rlrun.deploy.export.check import ExportDiffers, ObservationStream, OutputComparison, Runner, compare
 from rlrun.deploy.export.graph import Array, Untraceable, output_arrays, read_inputs
 from rlrun.deploy.export.policy_graph import PolicyGraph, policy_graph
 from rlrun.engine.checkpoint.format import SPEC_FILE
@@ -45,7 +45,7 @@ class Export:
 
     content: bytes
     policy: PolicyGraph
-    comparison: Comparison
+    comparison: OutputComparison
 
     @property
     def inputs(self) -> dict[str, Array]:
@@ -61,7 +61,7 @@ class Export:
 def export(
     training: Training,
     name: str,
-    observations: Callable[[], Stream],
+    observations: Callable[[], ObservationStream],
     metadata: dict[str, str],
     *,
     to: Format,

@@ -64,7 +64,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The traced array of a result."""
         if id(tensor) in self._found:
             return self._found[id(tensor)][1]
-        return Call(self._graph, tensor.numpy().dtype).traced(tensor.numpy())
+        return TracedCall(self._graph, tensor.numpy().dtype).traced(tensor.numpy())
 
     @override
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -75,7 +75,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.overloadpacket not in OPERATIONS:
             raise Untraceable(f"torch's operation {func}")
         dtype = results.numpy().dtype if isinstance(results, Tensor) else None
-        call = Call(self._graph, dtype)
+        call = TracedCall(self._graph, dtype)
         found = OPERATIONS[func.overloadpacket](call, *self._arrays(args), **self._arrays(settings))
         for tensor, array in zip(_flat(results), _flat(found), strict=True):
             if isinstance(tensor, Tensor) and array is not None:
@@ -93,7 +93,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._found[id(arguments)][1] if id(arguments) in self._found else arguments.detach().numpy()
 
 
-class Call:
+class TracedCall:
     """Call of an operation: the graph, and the type of its result.
 
     Args:
@@ -134,7 +134,7 @@ def _arithmetic(ufunc: np.ufunc) -> Callable[..., Any]:
 def _scaled(ufunc: np.ufunc) -> Callable[..., Any]:
     """Addition or subtraction, whose second operand may have a factor."""
 
-    def scaled(call: Call, x: Any, y: Any, alpha: float = 1) -> Any:
+    def scaled(call: TracedCall, x: Any, y: Any, alpha: float = 1) -> Any:
         return call.arithmetic(ufunc, x, y if alpha == 1 else call.own(y) * alpha)
 
     return scaled
@@ -144,73 +144,75 @@ def _comparison(ufunc: np.ufunc) -> Callable[..., Any]:
     return lambda call, x, y: ufunc(x, y)
 
 
-def _addmm(call: Call, bias: Any, x: Any, y: Any) -> Any:
+def _addmm(call: TracedCall, bias: Any, x: Any, y: Any) -> Any:
     return x @ y + bias
 
 
-def _reshape(call: Call, x: Traced, sizes: Sequence[int]) -> Traced:
+def _reshape(call: TracedCall, x: Traced, sizes: Sequence[int]) -> Traced:
     return reshaped(x, x.array.reshape(tuple(sizes)).shape)
 
 
-def _expand(call: Call, x: Traced, sizes: Sequence[int]) -> Traced:
+def _expand(call: TracedCall, x: Traced, sizes: Sequence[int]) -> Traced:
     lead = len(sizes) - x.ndim
     whole = tuple(x.shape[i - lead] if size == -1 else size for i, size in enumerate(sizes))
     return broadcast(call.graph, x, whole, x.dtype)
 
 
-def _permute(call: Call, x: Traced, order: Sequence[int]) -> Traced:
+def _permute(call: TracedCall, x: Traced, order: Sequence[int]) -> Traced:
     return x.transpose(*order)
 
 
-def _swapped(call: Call, x: Traced, first: int = 0, second: int = 1) -> Traced:
+def _swapped(call: TracedCall, x: Traced, first: int = 0, second: int = 1) -> Traced:
     order = list(range(x.ndim))
     order[first], order[second] = order[second], order[first]
     return x.transpose(*order)
 
 
-def _slice(call: Call, x: Traced, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+def _slice(
+    call: TracedCall, x: Traced, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
     return x[(slice(None),) * (dim % x.ndim) + (slice(start, end, step),)]
 
 
-def _select(call: Call, x: Traced, dim: int, index: int) -> Any:
+def _select(call: TracedCall, x: Traced, dim: int, index: int) -> Any:
     return x[(slice(None),) * (dim % x.ndim) + (index,)]
 
 
-def _unbind(call: Call, x: Traced, dim: int = 0) -> list[Traced]:
+def _unbind(call: TracedCall, x: Traced, dim: int = 0) -> list[Traced]:
     return [_select(call, x, dim, i) for i in range(x.shape[dim])]
 
 
-def _split(call: Call, x: Traced, sizes: int | Sequence[int], dim: int = 0) -> Any:
+def _split(call: TracedCall, x: Traced, sizes: int | Sequence[int], dim: int = 0) -> Any:
     places = range(sizes, x.shape[dim], sizes) if isinstance(sizes, int) else np.cumsum(sizes)[:-1]
     return np.split(x, list(places), dim)
 
 
-def _unsqueeze(call: Call, x: Traced, dim: int) -> Any:
+def _unsqueeze(call: TracedCall, x: Traced, dim: int) -> Any:
     return np.expand_dims(x, dim)
 
 
-def _squeeze(call: Call, x: Traced, dim: Any) -> Traced:
+def _squeeze(call: TracedCall, x: Traced, dim: Any) -> Traced:
     dims = [axis % x.ndim for axis in _flat(dim)]
     return reshaped(x, tuple(size for axis, size in enumerate(x.shape) if axis not in dims or size != 1))
 
 
-def _cat(call: Call, parts: Sequence[Any], dim: int = 0) -> Any:
+def _cat(call: TracedCall, parts: Sequence[Any], dim: int = 0) -> Any:
     return np.concatenate([call.own(part) for part in parts], dim)
 
 
-def _stack(call: Call, parts: Sequence[Any], dim: int = 0) -> Any:
+def _stack(call: TracedCall, parts: Sequence[Any], dim: int = 0) -> Any:
     return np.stack([call.traced(part) for part in parts], dim)
 
 
-def _sum(call: Call, x: Traced, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def _sum(call: TracedCall, x: Traced, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
     return _over(call.own(x), dims, keepdim, lambda part, axis: part.sum(axis, keepdims=True))
 
 
-def _mean(call: Call, x: Traced, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def _mean(call: TracedCall, x: Traced, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
     return _over(call.own(x), dims, keepdim, lambda part, axis: part.mean(axis, keepdims=True))
 
 
-def _amax(call: Call, x: Traced, dims: Any = (), keepdim: bool = False) -> Any:
+def _amax(call: TracedCall, x: Traced, dims: Any = (), keepdim: bool = False) -> Any:
     return _over(x, dims, keepdim, lambda part, axis: part.max(axis, keepdims=True))
 
 
@@ -221,15 +223,15 @@ def _over(x: Traced, dims: Any, keepdim: bool, reduced: Callable[[Traced, int], 
     return x if keepdim else reshaped(x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes))
 
 
-def _clamp(call: Call, x: Any, low: Any = None, high: Any = None) -> Any:
+def _clamp(call: TracedCall, x: Any, low: Any = None, high: Any = None) -> Any:
     return call.own(x).clip(None if low is None else call.own(low), None if high is None else call.own(high))
 
 
-def _sigmoid(call: Call, x: Any) -> Any:
+def _sigmoid(call: TracedCall, x: Any) -> Any:
     return call.traced(x).made("Sigmoid", [x.name], torch.sigmoid(torch.from_numpy(x.array)).numpy())
 
 
-def _gelu(call: Call, x: Traced, approximate: str = "none") -> Any:
+def _gelu(call: TracedCall, x: Traced, approximate: str = "none") -> Any:
     if approximate != "none":
         raise Untraceable(f"GELU in the form {approximate}")
     scaled = x * np.float32(math.sqrt(0.5))
@@ -237,11 +239,11 @@ def _gelu(call: Call, x: Traced, approximate: str = "none") -> Any:
     return x * np.float32(0.5) * (erf + np.float32(1))
 
 
-def _elu(call: Call, x: Traced, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+def _elu(call: TracedCall, x: Traced, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
     return np.where(x > 0, x * scale, alpha * scale * np.expm1(np.minimum(x * input_scale, 0)))
 
 
-def _layer_norm(call: Call, x: Traced, sizes: Sequence[int], weight: Any, bias: Any, epsilon: float) -> Any:
+def _layer_norm(call: TracedCall, x: Traced, sizes: Sequence[int], weight: Any, bias: Any, epsilon: float) -> Any:
     if len(sizes) != 1:
         raise Untraceable("a layer normalisation over several dimensions")
     centered = x - x.mean(-1, keepdims=True)
@@ -250,12 +252,14 @@ def _layer_norm(call: Call, x: Traced, sizes: Sequence[int], weight: Any, bias: 
     return [(normalized if weight is None else normalized * weight) + (0 if bias is None else bias), None, None]
 
 
-def _softmax(call: Call, x: Traced, dim: int, half_to_float: bool = False) -> Any:
+def _softmax(call: TracedCall, x: Traced, dim: int, half_to_float: bool = False) -> Any:
     result = torch.softmax(torch.from_numpy(x.array), dim).numpy()
     return x.made("Softmax", [x.name], result, axis=dim % x.ndim)
 
 
-def _attention(call: Call, q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False, **settings: Any) -> Any:
+def _attention(
+    call: TracedCall, q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False, **settings: Any
+) -> Any:
     if settings.get("attn_mask") is not None or settings.get("scale") is not None:
         raise Untraceable("attention with a mask or a scale of its own")
     scores = q @ _swapped(call, k, -2, -1) / np.float32(math.sqrt(q.shape[-1]))
@@ -266,7 +270,15 @@ def _attention(call: Call, q: Any, k: Any, v: Any, dropout: float = 0.0, causal:
 
 
 def _convolution(
-    call: Call, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, *rest: Any
+    call: TracedCall,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    *rest: Any,
 ) -> Any:
     *_, groups = rest
     if transposed or x.ndim != 4:
@@ -280,7 +292,7 @@ def _convolution(
     return x.made("Conv", names, result, **settings)
 
 
-def _max_pool(call: Call, x: Traced, kernel: Any, stride: Any = (), padding: Any = (0, 0), *rest: Any) -> Any:
+def _max_pool(call: TracedCall, x: Traced, kernel: Any, stride: Any = (), padding: Any = (0, 0), *rest: Any) -> Any:
     if rest and (list(rest[0]) != [1, 1] or any(rest[1:])):
         raise Untraceable("a pooling that is dilated or rounds up")
     steps = list(stride) or list(kernel)
@@ -289,7 +301,7 @@ def _max_pool(call: Call, x: Traced, kernel: Any, stride: Any = (), padding: Any
     return [x.made("MaxPool", [x.name], result, kernel_shape=list(kernel), strides=steps, pads=pads), None]
 
 
-def _gather(call: Call, x: Any, dim: int, index: Any) -> Any:
+def _gather(call: TracedCall, x: Any, dim: int, index: Any) -> Any:
     indices: Any = call.traced(index)
     sizes = tuple(x.shape[axis] if axis == dim % x.ndim else size for axis, size in enumerate(indices.shape))
     if sizes != x.shape:
@@ -297,16 +309,16 @@ def _gather(call: Call, x: Any, dim: int, index: Any) -> Any:
     return np.take_along_axis(call.traced(x), indices, dim % x.ndim)
 
 
-def _embedding(call: Call, table: Any, indices: Traced, *settings: Any) -> Traced:
+def _embedding(call: TracedCall, table: Any, indices: Traced, *settings: Any) -> Traced:
     result = np.asarray(table)[indices.array]
     return indices.made("Gather", [call.traced(table).name, indices.name], result, axis=0)
 
 
-def _cumsum(call: Call, x: Traced, dim: int) -> Any:
+def _cumsum(call: TracedCall, x: Traced, dim: int) -> Any:
     return call.own(x).cumsum(dim)
 
 
-def _where(call: Call, condition: Any, x: Any, y: Any) -> Any:
+def _where(call: TracedCall, condition: Any, x: Any, y: Any) -> Any:
     return np.where(condition, call.own(x), call.own(y))
 
 

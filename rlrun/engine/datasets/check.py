@@ -26,7 +26,7 @@ USUAL_SCALE = (1e-2, 1e2)
 
 
 @dataclass(frozen=True)
-class Finding:
+class DataFinding:
     """A finding of the check.
 
     Attributes:
@@ -40,7 +40,7 @@ class Finding:
     is_wrong: bool = True
 
 
-def check_set(folder: Path | SetFolder) -> list[Finding]:
+def check_set(folder: Path | SetFolder) -> list[DataFinding]:
     """Checks a data set: every file, digest and row.
 
     Args:
@@ -58,7 +58,7 @@ def check_set(folder: Path | SetFolder) -> list[Finding]:
         try:
             columns = place.checked_columns(entry)
         except DataSetError as error:
-            findings.append(Finding(entry.name, str(error)))
+            findings.append(DataFinding(entry.name, str(error)))
             across.skip()
             continue
         findings += _in_file(entry, columns, manifest)
@@ -68,32 +68,32 @@ def check_set(folder: Path | SetFolder) -> list[Finding]:
     return findings + list(_scale(manifest))
 
 
-def _foreign_files(folder: SetFolder) -> Iterator[Finding]:
+def _foreign_files(folder: SetFolder) -> Iterator[DataFinding]:
     known = IGNORED | {entry.name for entry in folder.manifest.files}
     for name in sorted(folder.names()):
         if is_leftover(Path(name)):
-            yield Finding(name, "is left of a write that was interrupted; remove it", is_wrong=False)
+            yield DataFinding(name, "is left of a write that was interrupted; remove it", is_wrong=False)
         elif name not in known:
-            yield Finding(name, "does not belong to the set: it is not in the manifest")
+            yield DataFinding(name, "does not belong to the set: it is not in the manifest")
 
 
-def _in_file(entry: FileEntry, columns: Columns, manifest: Manifest) -> Iterator[Finding]:
+def _in_file(entry: FileEntry, columns: Columns, manifest: Manifest) -> Iterator[DataFinding]:
     """Yields the findings within a file: for each kind of mistake its first row, and the number of such rows."""
     valid = columns["valid"]
     for text, rows in (*_misaligned(columns), *_bad_numbers(columns, manifest)):
         if rows.any():
             row, number = int(rows.argmax()), int(rows.sum())
             others = f", and {number - 1:,} more such row{'s' * (number > 2)} in the file" if number > 1 else ""
-            yield Finding(f"{entry.name}: episode {columns['episode'][row]}, row {row}", f"{text}{others}")
+            yield DataFinding(f"{entry.name}: episode {columns['episode'][row]}, row {row}", f"{text}{others}")
     if int(valid.sum()) != entry.steps:
-        yield Finding(entry.name, f"it has {valid.sum():,} steps, and by the manifest {entry.steps:,}")
+        yield DataFinding(entry.name, f"it has {valid.sum():,} steps, and by the manifest {entry.steps:,}")
     if not np.array_equal(entry.lengths, lengths_of(valid)):
-        yield Finding(entry.name, "its episodes have other lengths than by the manifest")
+        yield DataFinding(entry.name, "its episodes have other lengths than by the manifest")
     ends = columns["terminateds"] | columns["truncateds"]
     cut = int((valid[:-1] & ~valid[1:] & ~ends[:-1]).sum())
     if cut:
         text = f"{cut:,} of {entry.episodes:,} episodes are cut: their last step has neither flag, and bootstraps"
-        yield Finding(entry.name, text, is_wrong=False)
+        yield DataFinding(entry.name, text, is_wrong=False)
 
 
 def _misaligned(columns: Columns) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -156,15 +156,15 @@ class AcrossFiles:
         """Skips a file that cannot be read."""
         self._next = None
 
-    def compare(self, entry: FileEntry, columns: Columns) -> Iterator[Finding]:
+    def compare(self, entry: FileEntry, columns: Columns) -> Iterator[DataFinding]:
         """Yields the gaps before a file's episodes, and the episodes that were in the set before."""
         content = [column for name, column in columns.items() if name.partition("/")[0] in ("obs", "actions")]
         for start, end in episode_rows(columns["valid"]):
             number, place = int(columns["episode"][start]), f"{entry.name}: episode {columns['episode'][start]}"
             if number in self._seen:
-                yield Finding(f"{place}, row {start}", "another episode has this number")
+                yield DataFinding(f"{place}, row {start}", "another episode has this number")
             elif self._next is not None and number != self._next:
-                yield Finding(f"{place}, row {start}", f"a gap: episode {self._next} should be here")
+                yield DataFinding(f"{place}, row {start}", f"a gap: episode {self._next} should be here")
             self._seen.add(number)
             self._next = number + 1
             digest = hashlib.sha1(usedforsecurity=False)
@@ -174,17 +174,17 @@ class AcrossFiles:
             key = digest.digest() + seed.to_bytes(8, "little", signed=True)
             if (earlier := self._contents.setdefault(key, place)) != place:
                 text = f"holds the same observations and actions as {earlier}"
-                yield Finding(f"{place}, row {start}", text, is_wrong=seed >= 0)
+                yield DataFinding(f"{place}, row {start}", text, is_wrong=seed >= 0)
 
 
-def _scale(manifest: Manifest) -> Iterator[Finding]:
+def _scale(manifest: Manifest) -> Iterator[DataFinding]:
     """Yields a note if the rewards' scale is unusual."""
     moments = manifest.moments().get("rewards")
     if moments is None:
         return
     deviation = float(np.sqrt(moments.squares / max(moments.count, 1)))
     if deviation == 0:
-        yield Finding("", f"all rewards are {float(moments.mean):g}", is_wrong=False)
+        yield DataFinding("", f"all rewards are {float(moments.mean):g}", is_wrong=False)
     elif not USUAL_SCALE[0] <= deviation <= USUAL_SCALE[1]:
         text = f"rewards have a standard deviation of {deviation:.3g}: scale them for algorithms with value functions"
-        yield Finding("", text, is_wrong=False)
+        yield DataFinding("", text, is_wrong=False)

@@ -17,7 +17,16 @@ from typing import Any
 
 from rlrun.engine.data.space_json import space_to_json
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.external.episode import Agent, Answer, Client, Episode, LoggedAction, News, Requests, answered
+from rlrun.engine.external.episode import (
+    Agent,
+    Answer,
+    ConnectedClient,
+    Episode,
+    LoggedAction,
+    News,
+    Requests,
+    answered,
+)
 from rlrun.engine.external.message import (
     PROTOCOL,
     Message,
@@ -77,13 +86,13 @@ class ClientEpisodes:
         self._clock = clock
         self._looked_s = clock()
         self._changed = threading.Condition()
-        self._clients: dict[str, Client] = {}
+        self._clients: dict[str, ConnectedClient] = {}
         self._episodes: dict[str, Episode] = {}
         self._ended: OrderedDict[str, Requests] = OrderedDict()  # of the latest episodes, for repeated requests
         self._worlds: list[Episode | None] = [None] * num_worlds
         self._free: set[int] = set()
         self._begun = [0] * num_worlds
-        self._waiting: deque[tuple[Client, Future[Answer]]] = deque()
+        self._waiting: deque[tuple[ConnectedClient, Future[Answer]]] = deque()
         self._with_news: set[int] = set()
         self._wakes = False
         self._awaited: set[tuple[str, str]] = set()  # (episode, agent) that are likely to ask at once
@@ -140,7 +149,7 @@ class ClientEpisodes:
             raise Refused("spaces_mismatch", f"the client has the agents {theirs!r:.400}, and the server {own!r:.400}")
         if len(self._clients) >= MOST_CLIENTS:
             raise Refused("busy", f"there are {MOST_CLIENTS:,} clients already")
-        client = Client(secrets.token_hex(8), self._clock())
+        client = ConnectedClient(secrets.token_hex(8), self._clock())
         self._clients[client.id] = client
         return answered({"protocol": PROTOCOL, "client": client.id, "agents": own, "client_timeout_s": self._timeout_s})
 
@@ -248,7 +257,7 @@ class ClientEpisodes:
             raise Refused("bad_message", f"observations must be an object by agent: {', '.join(self._spaces)}")
         return {name: observation_of(self._spaces[name], own, is_final=True) for name, own in found.items()}
 
-    def _client_of(self, message: Message) -> Client:
+    def _client_of(self, message: Message) -> ConnectedClient:
         client = self._clients.get(text_of(message, "client"))
         if client is None:
             raise Refused("client_unknown", "there is no such client, perhaps since the server began again: say hello")

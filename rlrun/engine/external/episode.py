@@ -51,7 +51,7 @@ class Requests:
 
 
 @dataclass(eq=False)
-class Client:
+class ConnectedClient:
     """A client.
 
     Attributes:
@@ -134,7 +134,7 @@ class Episode:
     """
 
     id: str
-    client: Client
+    client: ConnectedClient
     world: int
     agents: dict[str, Agent] = field(default_factory=dict)
     requests: Requests = field(default_factory=Requests)

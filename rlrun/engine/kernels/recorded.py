@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.kernels.library import library
-from rlrun.engine.kernels.steps import Array, NoKernel, Steps, demand
+from rlrun.engine.kernels.steps import Array, NoKernel, StepTable, demand
 
 Call = partial[Any]
 
@@ -36,13 +36,13 @@ class KernelFunction:
         self._inputs: list[Array] = []
         calls: list[Call] = []
 
-        def recorded(example: Array) -> Recorded:
+        def recorded(example: Array) -> RecordedArray:
             self._inputs.append(np.array(example, order="C"))
-            return Recorded(self._inputs[-1], calls)
+            return RecordedArray(self._inputs[-1], calls)
 
         results = function(*(map_tree(recorded, example) for example in examples))
         self._results = map_tree(memory, results)  # also keeps what the table points to
-        self._steps = Steps(library(), calls)
+        self._steps = StepTable(library(), calls)
         self._run = partial(library().run_steps, *self._steps.arguments)
 
     def __call__(self, *leaves: Array) -> Any:
@@ -57,7 +57,7 @@ class KernelFunction:
         return self._results
 
 
-class Recorded(NDArrayOperatorsMixin):
+class RecordedArray(NDArrayOperatorsMixin):
     """Array whose NumPy operations are carried out and recorded as calls with preallocated outputs.
 
     What it does not know raises `NoKernel`, or an error of a missing attribute: nothing is left out silently.
@@ -73,14 +73,16 @@ class Recorded(NDArrayOperatorsMixin):
         self.shape, self.dtype, self.ndim, self.size = array.shape, array.dtype, array.ndim, array.size
 
     @override
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **settings: Any) -> Recorded:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **settings: Any
+    ) -> RecordedArray:
         demand(method == "__call__" and not settings and ufunc.nout == 1)
         arrays = [each for each in map(memory, inputs) if isinstance(each, np.ndarray)]
         operands = [constant(memory(each), arrays) for each in inputs]
         if out is None:
             return self._call(ufunc, *operands, out=ufunc(*operands))
         (target,) = out
-        demand(isinstance(target, Recorded))
+        demand(isinstance(target, RecordedArray))
         return self._call(ufunc, *operands, out=ufunc(*operands, out=target.array))
 
     def __array_function__(self, function: Callable[..., Any], types: Any, inputs: Any, settings: Any) -> Any:
@@ -97,70 +99,70 @@ class Recorded(NDArrayOperatorsMixin):
     def __len__(self) -> int:
         return len(self.array)
 
-    def __getitem__(self, key: Any) -> Recorded:
+    def __getitem__(self, key: Any) -> RecordedArray:
         part = self.array[key]
         demand(isinstance(part, np.ndarray) and np.may_share_memory(part, self.array))
-        return Recorded(part, self._calls)
+        return RecordedArray(part, self._calls)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         target, source = self[key].array, memory(value)
         if not isinstance(source, np.ndarray) or source.__array_interface__ != target.__array_interface__:
             self.copy_to(target, source)
 
-    def reshape(self, *shape: Any) -> Recorded:
+    def reshape(self, *shape: Any) -> RecordedArray:
         """The array in another shape: the same memory where that is possible."""
         result = self.array.reshape(*shape)
         if not np.may_share_memory(result, self.array):
             self.copy_to(result.reshape(self.shape), self.array)
-        return Recorded(result, self._calls)
+        return RecordedArray(result, self._calls)
 
-    def astype(self, dtype: Any, copy: bool = True) -> Recorded:
+    def astype(self, dtype: Any, copy: bool = True) -> RecordedArray:
         """The array with another dtype."""
         if self.dtype == dtype and not copy:
             return self
         return self.copy_to(np.empty(self.shape, dtype), self.array)
 
-    def argmax(self, axis: int) -> Recorded:
+    def argmax(self, axis: int) -> RecordedArray:
         """Positions of the greatest numbers along an axis."""
         return self._call(self.array.argmax, axis, np.asarray(self.array.argmax(axis)))
 
-    def mean(self, axis: int, keepdims: bool = False) -> Recorded:
+    def mean(self, axis: int, keepdims: bool = False) -> RecordedArray:
         """Means along an axis."""
         total = self.array.sum(axis, keepdims=keepdims)
         self._calls.append(partial(np.add.reduce, self.array, axis, None, total, keepdims))
-        means: Recorded = Recorded(total, self._calls) / self.shape[axis]
+        means: RecordedArray = RecordedArray(total, self._calls) / self.shape[axis]
         return means
 
-    def copy_to(self, target: Array, source: Any, where: Array | None = None) -> Recorded:
+    def copy_to(self, target: Array, source: Any, where: Array | None = None) -> RecordedArray:
         """Copies numbers to an array, those where a mask is true."""
         call = partial(np.copyto, target, constant(source, [target]), "unsafe")
         if where is not None:
             call = partial(np.copyto, target, constant(source, [target]), "same_kind", where)
         call()
         self._calls.append(call)
-        return Recorded(target, self._calls)
+        return RecordedArray(target, self._calls)
 
-    def _call(self, function: Callable[..., Any], *arguments: Any, out: Array | None = None) -> Recorded:
+    def _call(self, function: Callable[..., Any], *arguments: Any, out: Array | None = None) -> RecordedArray:
         self._calls.append(partial(function, *arguments) if out is None else partial(function, *arguments, out=out))
         arrays = [each for each in arguments if isinstance(each, np.ndarray)]
-        return Recorded(arrays[-1] if out is None else out, self._calls)
+        return RecordedArray(arrays[-1] if out is None else out, self._calls)
 
 
-def _concatenate(any_part: Recorded, parts: Sequence[Any], axis: int = 0) -> Recorded:
+def _concatenate(any_part: RecordedArray, parts: Sequence[Any], axis: int = 0) -> RecordedArray:
     arrays = [memory(part) for part in parts]
     return any_part._call(np.concatenate, arrays, axis, out=np.concatenate(arrays, axis))
 
 
-def _stack(any_part: Recorded, parts: Sequence[Any], axis: int = 0) -> Recorded:
+def _stack(any_part: RecordedArray, parts: Sequence[Any], axis: int = 0) -> RecordedArray:
     arrays = [np.expand_dims(memory(part), axis) for part in parts]
     return any_part._call(np.concatenate, arrays, axis, out=np.concatenate(arrays, axis))
 
 
-def _split(whole: Recorded, array: Recorded, places: Any, axis: int = 0) -> Any:
-    return [Recorded(part, whole._calls) for part in np.split(array.array, places, axis)]
+def _split(whole: RecordedArray, array: RecordedArray, places: Any, axis: int = 0) -> Any:
+    return [RecordedArray(part, whole._calls) for part in np.split(array.array, places, axis)]
 
 
-def _where(any_part: Recorded, condition: Any, first: Any, second: Any) -> Recorded:
+def _where(any_part: RecordedArray, condition: Any, first: Any, second: Any) -> RecordedArray:
     chosen, one, other = (memory(each) for each in (condition, first, second))
     result = np.where(chosen, one, other)
     any_part.copy_to(result, other)
@@ -168,12 +170,12 @@ def _where(any_part: Recorded, condition: Any, first: Any, second: Any) -> Recor
     return any_part.copy_to(result, one, memory(is_chosen))
 
 
-def _clip(any_part: Recorded, array: Any, low: Any, high: Any) -> Any:
+def _clip(any_part: RecordedArray, array: Any, low: Any, high: Any) -> Any:
     return np.minimum(np.maximum(array, low), high)
 
 
-def _empty_like(any_part: Recorded, array: Recorded, shape: tuple[int, ...] | None = None) -> Recorded:
-    return Recorded(np.empty_like(array.array, shape=shape), any_part._calls)
+def _empty_like(any_part: RecordedArray, array: RecordedArray, shape: tuple[int, ...] | None = None) -> RecordedArray:
+    return RecordedArray(np.empty_like(array.array, shape=shape), any_part._calls)
 
 
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -189,7 +191,7 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 def memory(value: Any) -> Any:
     """The array of a recorded one; other values as they are."""
-    return value.array if isinstance(value, Recorded) else value
+    return value.array if isinstance(value, RecordedArray) else value
 
 
 def constant(operand: Any, arrays: Sequence[Array]) -> Array:

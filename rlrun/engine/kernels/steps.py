@@ -44,7 +44,7 @@ LETTERS = {
 }
 
 
-class Steps:
+class StepTable:
     """Table of steps of NumPy calls; it keeps the arrays that it points to, besides those of the calls.
 
     Args:
@@ -62,7 +62,7 @@ class Steps:
         self._kept: list[Array] = []
         self._library = library
         self._steps: list[NDArray[Any]] = []
-        self._group = Group()
+        self._group = ElementwiseGroup()
         self._pending: tuple[str, Sequence[Array]] | None = None
         for call in calls:
             self._add(call)
@@ -183,7 +183,7 @@ class Steps:
         self._flush()
         if self._group.steps:
             self._steps.append(self._group.table())
-            self._group = Group()
+            self._group = ElementwiseGroup()
 
     def _step(self, kernel: str, given: Sequence[Array]) -> NDArray[Any]:
         step = np.zeros((), STEP)
@@ -344,7 +344,7 @@ class Operand:
         return self._numbers == other._numbers or not np.shares_memory(self._array, other._array)
 
 
-class Group:
+class ElementwiseGroup:
     """Elementwise steps that run block by block: each block's numbers stay in the cache from step to step.
 
     Attributes:

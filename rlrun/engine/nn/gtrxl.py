@@ -116,10 +116,10 @@ class GatedAttention(nn.Module):
         self.content_bias = nn.Parameter(torch.zeros(heads, width // heads))
         self.distance_bias = nn.Parameter(torch.zeros(heads, width // heads))
         self.attended = nn.Linear(width, width)
-        self.attention_gate = Gate(width)
+        self.attention_gate = GRUGate(width)
         self.dense_norm = nn.LayerNorm(width)
         self.dense = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
-        self.dense_gate = Gate(width)
+        self.dense_gate = GRUGate(width)
 
     @override
     def forward(self, hidden: Tensor, memory: Tensor, visible: Tensor, distances: Tensor, positions: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ class GatedAttention(nn.Module):
         return features.view(*features.shape[:2], self.heads, -1).transpose(1, 2)
 
 
-class Gate(nn.Module):
+class GRUGate(nn.Module):
     """GRU-type gating layer between a submodule's input and output (arXiv:1910.06764, section 3.2).
 
     Args:

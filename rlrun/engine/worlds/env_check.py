@@ -30,7 +30,7 @@ from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.worlds.life_book import LifeBook
 from rlrun.engine.worlds.make import make_vector_world, steps_all_at_once
 from rlrun.engine.worlds.mapping import PolicyMapping
-from rlrun.engine.worlds.random_play import SLOTS, Played, ShownToPolicy, digest, play
+from rlrun.engine.worlds.random_play import SLOTS, RandomRollout, ShownToPolicy, digest, play
 from rlrun.engine.worlds.vector_world import ONLY_AGENT, VectorWorld
 
 MAX_REPLAY_S = 60.0
@@ -148,7 +148,7 @@ def _acting(shown: ShownToPolicy) -> Iterator[EnvFinding]:
         yield EnvFinding("action masks", "ok", f"{np.mean(shown.legal):.0%} of the actions are legal on average")
 
 
-def _episodes(config: EnvConfig, played: Played) -> Iterator[EnvFinding]:
+def _episodes(config: EnvConfig, played: RandomRollout) -> Iterator[EnvFinding]:
     lengths = played.lengths
     if played.refusal and not lengths:
         return
@@ -177,7 +177,7 @@ def _episodes_of_one_agent(shown: ShownToPolicy) -> EnvFinding:
     return EnvFinding("episodes", "ok", found)
 
 
-def _seeds(config: EnvConfig, repeated: VectorWorld, other: VectorWorld, played: Played) -> Iterator[EnvFinding]:
+def _seeds(config: EnvConfig, repeated: VectorWorld, other: VectorWorld, played: RandomRollout) -> Iterator[EnvFinding]:
     try:
         if not repeated.seeds_episodes:
             yield EnvFinding("seeds", "note", "single episodes cannot be seeded here", "a resume begins new episodes")
@@ -194,7 +194,7 @@ def _seeds(config: EnvConfig, repeated: VectorWorld, other: VectorWorld, played:
         other.close()
 
 
-def _first_difference(worlds: VectorWorld, played: Played) -> int | None:
+def _first_difference(worlds: VectorWorld, played: RandomRollout) -> int | None:
     """Returns the first step at which fresh worlds differ from recorded digests under equal actions; None if equal."""
     if digest(worlds, worlds.reset()) != played.digests[0]:
         return 0
@@ -208,7 +208,7 @@ def _first_difference(worlds: VectorWorld, played: Played) -> int | None:
     return None
 
 
-def _replay(config: EnvConfig, worlds: VectorWorld, played: Played) -> Iterator[EnvFinding]:
+def _replay(config: EnvConfig, worlds: VectorWorld, played: RandomRollout) -> Iterator[EnvFinding]:
     """Yields the finding on exact resume: fresh worlds are restored to the final places by replaying actions."""
     kind, slots, actions = (
         ("world", "worlds", "joint actions") if config.has_many_agents else ("env", "env slots", "actions")
@@ -248,7 +248,7 @@ def _of_world(actions: list[dict[str, Any]], world: int, worlds: VectorWorld) ->
     return taken
 
 
-def _speed(config: EnvConfig, played: Played) -> EnvFinding:
+def _speed(config: EnvConfig, played: RandomRollout) -> EnvFinding:
     steps, agent_steps = len(played.actions) * SLOTS, sum(len(own.rewards) for own in played.policies.values())
     of_agents = f"{agent_steps / max(played.seconds, 1e-9):,.0f} of agents"
     how = f"of worlds, {of_agents}, in one process, {SLOTS} worlds"

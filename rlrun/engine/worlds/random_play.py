@@ -58,7 +58,7 @@ class ShownToPolicy:
 
 
 @dataclass(frozen=True)
-class Played:
+class RandomRollout:
     """Record of a random rollout.
 
     Attributes:
@@ -84,7 +84,7 @@ class Played:
     refusal: str
 
 
-def play(worlds: VectorWorld, length: int) -> Played:
+def play(worlds: VectorWorld, length: int) -> RandomRollout:
     """Steps worlds with random actions from their first episodes on; returns the record."""
     random = {policy: RandomActions(spaces, ACTION_SEED) for policy, spaces in worlds.spaces.items()}
     shown = {policy: ShownToPolicy() for policy in worlds.spaces}
@@ -126,7 +126,9 @@ def play(worlds: VectorWorld, length: int) -> Played:
         _note(shown, worlds, rows.policies, length)
     except BadReturn as error:
         refusal = str(error)
-    return Played(shown, actions, digests, worlds.hashes(), worlds.places(), lengths, missing_finals, seconds, refusal)
+    return RandomRollout(
+        shown, actions, digests, worlds.hashes(), worlds.places(), lengths, missing_finals, seconds, refusal
+    )
 
 
 def digest(worlds: VectorWorld, rows: WorldRows) -> Any:

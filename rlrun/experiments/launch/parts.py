@@ -40,7 +40,7 @@ CANNOT_START = (UsageError, EnvironmentUnusable, EnvStartFailed)
 
 
 @dataclass(frozen=True)
-class Part:
+class LaunchedExperiment:
     """One experiment of a `run` or `resume` call, with the directory of its run.
 
     Attributes:
@@ -73,7 +73,9 @@ class Part:
         return self.executor == "ray" or any(trial.needs_ray for trial in self.trials)
 
 
-def run_all(parts: Sequence[Part], *, address: str | None, eager: bool, watch: Watcher) -> list[TrialResult]:
+def run_all(
+    parts: Sequence[LaunchedExperiment], *, address: str | None, eager: bool, watch: Watcher
+) -> list[TrialResult]:
     """Runs experiments one after the other, in one Ray session for all of them.
 
     Raises:
@@ -118,7 +120,7 @@ def run_all(parts: Sequence[Part], *, address: str | None, eager: bool, watch: W
 
 
 def _run_parts(
-    parts: Sequence[Part],
+    parts: Sequence[LaunchedExperiment],
     actives: list[ActiveRun],
     interrupts: Interrupts,
     *,
@@ -154,7 +156,7 @@ def _run_parts(
                 return
 
 
-def _end_process(parts: Sequence[Part], active: ActiveRun, began: float) -> None:
+def _end_process(parts: Sequence[LaunchedExperiment], active: ActiveRun, began: float) -> None:
     """Ends this process after Ray has lost its gcs_server, since the main thread hangs in a call to Ray.
 
     Args:
@@ -174,7 +176,7 @@ def _end_process(parts: Sequence[Part], active: ActiveRun, began: float) -> None
     end_process(failure)
 
 
-def is_left(part: Part, trials: Sequence[TrialResult]) -> bool:
+def is_left(part: LaunchedExperiment, trials: Sequence[TrialResult]) -> bool:
     """Whether an experiment has trials that have not ended, or that its searcher has still to suggest."""
     is_done = all(is_over(trial.status) for trial in trials)
     return not is_done or still_to_suggest(part.experiment, part.directory) > 0
@@ -188,7 +190,7 @@ def still_to_suggest(experiment: Experiment, directory: RunDirectory) -> int:
     return max(0, experiment.num_samples - len(configurations)) * len(experiment.seeds)
 
 
-def _run_part(part: Part, active: ActiveRun, session: RaySession) -> None:
+def _run_part(part: LaunchedExperiment, active: ActiveRun, session: RaySession) -> None:
     """Runs one experiment's trials by its executor; sends the events of its start and end to the watcher."""
     began = time.monotonic()
     if part.uses_ray:
@@ -242,7 +244,7 @@ def _start_ray(session: RaySession, active: ActiveRun) -> None:
         raise KeyboardInterrupt from None
 
 
-def _why_no_kernels(part: Part, session: RaySession, active: ActiveRun) -> str:
+def _why_no_kernels(part: LaunchedExperiment, session: RaySession, active: ActiveRun) -> str:
     """Reason why a machine of the run cannot use the kernels in C; "" if all can, or no trial would."""
     algorithms = [each for trial in part.examples for each in trial.learns.algorithms.values()]
     if not any(may_have_kernels(each) and each.config.compile is not False for each in algorithms):
@@ -256,7 +258,7 @@ def _why_no_kernels(part: Part, session: RaySession, active: ActiveRun) -> str:
     return why_not
 
 
-def _run_trials(part: Part, active: ActiveRun, session: RaySession) -> None:
+def _run_trials(part: LaunchedExperiment, active: ActiveRun, session: RaySession) -> None:
     if not part.has_trials:
         return
     active.why_no_kernels = _why_no_kernels(part, session, active)

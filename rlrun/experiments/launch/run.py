@@ -26,7 +26,7 @@ from rlrun.experiments.launch.checks import (
     check_place,
     choose_executor,
 )
-from rlrun.experiments.launch.parts import Part, run_all, still_to_suggest
+from rlrun.experiments.launch.parts import LaunchedExperiment, run_all, still_to_suggest
 from rlrun.experiments.launch.rewind import rewind
 from rlrun.experiments.runs.events import RunMeasured, RunMeasuring, Watcher
 from rlrun.experiments.runs.labels import Labels, write_labels
@@ -108,12 +108,12 @@ def run(
             [with_measured_settings(experiment, executor, address, watch) for experiment in found], executor, address
         )
     folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
-    parts: list[Part] = []
+    parts: list[LaunchedExperiment] = []
     for experiment, trials, chosen in plans:
         directory = _new_directory(folder, name, experiment, trials, chosen, start, parts)
         if labels != Labels():
             write_labels(directory.path, labels)
-        parts.append(Part(directory, experiment, trials, chosen, resumed=False))
+        parts.append(LaunchedExperiment(directory, experiment, trials, chosen, resumed=False))
     return run_all(parts, address=address, eager=False, watch=watch)
 
 
@@ -198,7 +198,7 @@ def _plans(
 
 def _left_to_do(
     opened: RunDirectory, executor: Executor | None, address: str | None, *, retry_failed: bool, eager: bool
-) -> Part | None:
+) -> LaunchedExperiment | None:
     """Remaining part of a run for a resume, checked; None if the run is complete."""
     experiment = opened.experiment()
     trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
@@ -212,7 +212,9 @@ def _left_to_do(
     check_packages([experiment])
     if address is None and not eager:
         check_compiler(opened, trials)
-    return Part(opened, experiment, trials, choose_executor(experiment, trials, executor, address), resumed=True)
+    return LaunchedExperiment(
+        opened, experiment, trials, choose_executor(experiment, trials, executor, address), resumed=True
+    )
 
 
 def _new_directory(
@@ -222,7 +224,7 @@ def _new_directory(
     trials: Sequence[TrialSpec],
     executor: Executor,
     start: Path | None,
-    before: Sequence[Part],
+    before: Sequence[LaunchedExperiment],
 ) -> RunDirectory:
     """Creates the directory of a new run, under a name that is unused in the run's storage as well.
 

@@ -25,7 +25,7 @@ from rlrun.experiments.runs.active_run import ActiveRun
 from rlrun.experiments.runs.events import TrialEvent
 from rlrun.experiments.search.decisions import StopDecision, append_stop
 from rlrun.experiments.search.rules.population import Populations
-from rlrun.experiments.search.rules.rule import Decision, Orders, Rule
+from rlrun.experiments.search.rules.rule import Decision, ExploitOrders, Rule
 from rlrun.experiments.search.suggestions import Suggestions
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.settings import with_settings
@@ -206,7 +206,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
                 self._run.tell(TrialEvent(name, "PAUSED"))
         self._just_held.clear()
 
-    def _exploit(self, trial: Trial, orders: Orders, status: TrialStatus) -> Exploit:
+    def _exploit(self, trial: Trial, orders: ExploitOrders, status: TrialStatus) -> Exploit:
         """Stores an exploit in a trial's config, so that a lost actor can repeat it, and reports the new settings."""
         spec = TrialSpec.from_data(trial.config["trial"])
         changed = exploit_of(spec, orders)
@@ -294,13 +294,13 @@ def trial_name(trial: Trial) -> str:
     return name
 
 
-def exploit_of(spec: TrialSpec, orders: Orders) -> Exploit:
+def exploit_of(spec: TrialSpec, orders: ExploitOrders) -> Exploit:
     """Exploit step that carries out a rule's orders in a trial."""
     parent = None if orders.checkpoint is None else Path(orders.checkpoint)
     return Exploit(orders.generation, with_settings(spec, orders.params), parent)
 
 
-def copied(orders: Orders, before: dict[str, Any], after: dict[str, Any]) -> str:
+def copied(orders: ExploitOrders, before: dict[str, Any], after: dict[str, Any]) -> str:
     """Message on a population member that copied another one: the parent and the changed settings.
 
     Examples:

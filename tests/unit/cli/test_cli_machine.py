@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from rlrun.cli import machine
-from rlrun.cli.machine import EXTRAS, Finding, findings
+from rlrun.cli.machine import EXTRAS, CheckResult, findings
 from rlrun.cli.main import cli
 
 
-def ports(runs_dir: Path) -> Finding:
+def ports(runs_dir: Path) -> CheckResult:
     return next(finding for finding in findings(runs_dir, start_ray=False) if finding.subject == "ports")
 
 
@@ -41,7 +41,7 @@ def test_doctor_looks_for_every_extra_that_there_is() -> None:
 
 def test_doctor_s_columns_never_touch(monkeypatch: pytest.MonkeyPatch) -> None:
     subjects = [*(f"extra {name}" for name in EXTRAS), "compiled updates"]
-    found = [Finding(subject, "ok", "installed") for subject in subjects]
+    found = [CheckResult(subject, "ok", "installed") for subject in subjects]
     monkeypatch.setattr(machine, "findings", lambda runs_dir, start_ray: found)
     lines = CliRunner().invoke(cli, ["doctor"]).stdout.splitlines()
     assert [re.split("  +", line) for line in lines] == [["ok", subject, "installed"] for subject in subjects]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.engine.kernels.library import demanded_library
-from rlrun.engine.kernels.steps import Array, Steps, address, pointer
+from rlrun.engine.kernels.steps import Array, StepTable, address, pointer
 from rlrun.engine.learner.executors.numpy_update import BoundUpdate, recorded
 
 LONGEST_CALL_S = 1.0
@@ -51,7 +51,7 @@ class CUpdate:
     def __init__(self, bound: BoundUpdate) -> None:
         self._bound = bound  # keeps the arrays that the table points to
         self._library = demanded_library("updates of this run are computed", "learns")
-        self._steps = Steps(self._library, bound.calls)
+        self._steps = StepTable(self._library, bound.calls)
         self._results = pointer(bound.results[0])
         self._in_one_call = 1
 

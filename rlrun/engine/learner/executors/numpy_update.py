@@ -64,7 +64,7 @@ def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor])
         NoKernel: The function has data-dependent control flow, or hands numbers to Python otherwise.
     """
     copies = [argument.clone() for argument in arguments]
-    recorder = Recorder(copies)
+    recorder = OperationTracer(copies)
     with recorder, NoReads():
         results = function(*copies)
     recorder.graph.output([recorder.node_of(result) for result in results])
@@ -96,7 +96,7 @@ class NoReads(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Torch dispatch mode that traces the operations run within its context into a graph.
 
     Args:

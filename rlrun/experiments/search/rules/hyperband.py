@@ -163,7 +163,7 @@ class HyperBand:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BracketPlan:
     """Plan of a HyperBand bracket: rungs, and number of trials at each.
 
     Attributes:
@@ -190,7 +190,7 @@ class _Bracket:
         ended: Trials that have ended.
     """
 
-    plan: Plan
+    plan: BracketPlan
     size: int
     members: list[str] = field(default_factory=list)
     alive: list[str] = field(default_factory=list)
@@ -215,8 +215,8 @@ class _Bracket:
         return len(self.scores.get(trial, ())) > self.level
 
 
-def _plan(max_t: float, factor: float, most_halvings: int, halvings: int) -> Plan:
+def _plan(max_t: float, factor: float, most_halvings: int, halvings: int) -> BracketPlan:
     places = [math.ceil((most_halvings + 1) * factor**halvings / (halvings + 1) - ROUNDING)]
     while len(places) <= halvings:
         places.append(math.ceil(places[-1] / factor - ROUNDING))
-    return Plan(tuple(max_t / factor**power for power in range(halvings, -1, -1)), tuple(places))
+    return BracketPlan(tuple(max_t / factor**power for power in range(halvings, -1, -1)), tuple(places))

@@ -22,7 +22,7 @@ from rlrun.experiments.search.lineage import (
     read_generations,
 )
 from rlrun.experiments.search.rules.bandit import modelled
-from rlrun.experiments.search.rules.rule import CONTINUE, Decision, Orders
+from rlrun.experiments.search.rules.rule import CONTINUE, Decision, ExploitOrders
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.search_space import SearchSpace
 from rlrun.experiments.spec.tuning import Pb2Config, PbtConfig
@@ -51,7 +51,7 @@ class _Member:
     steps: int = 0
     arrived: bool = False
     has_diverged: bool = False
-    orders: Orders | None = None
+    orders: ExploitOrders | None = None
 
 
 class Populations:
@@ -101,7 +101,7 @@ class Populations:
                 self._append(population, 0, [(member, "initial", None) for member in members])
         self._present: set[str] = set()
 
-    def orders(self, trial: str) -> Orders | None:
+    def orders(self, trial: str) -> ExploitOrders | None:
         """Latest orders for a trial, None before its first generation."""
         return self._by_trial[trial].orders
 
@@ -268,13 +268,13 @@ class Populations:
         self._history.append(line)
         return line
 
-    def _orders(self, generation: int, record: MemberRecord) -> Orders | None:
+    def _orders(self, generation: int, record: MemberRecord) -> ExploitOrders | None:
         if generation == 0:
             return None
         parent = None
         if record.parent is not None and record.parent_generation is not None:
             parent = str(self._lineage.checkpoint(record.parent, record.parent_generation))
-        return Orders(generation, record.parent, parent, dict(record.params))
+        return ExploitOrders(generation, record.parent, parent, dict(record.params))
 
     def _forget_checkpoints(self) -> None:
         """Removes preserved checkpoints, except those in members' latest orders and of latest and next generations."""

@@ -36,7 +36,7 @@ UNITS = {
 
 
 @dataclass(frozen=True)
-class Orders:
+class ExploitOrders:
     """Exploit-and-explore orders for a population member after a generation.
 
     Attributes:
@@ -66,7 +66,7 @@ class Decision:
 
     verdict: Verdict
     reason: str = ""
-    orders: Orders | None = None
+    orders: ExploitOrders | None = None
     rung: float | None = None
 
 

@@ -16,7 +16,7 @@ from click.testing import Result
 
 import rlrun as package
 from rlrun import Training
-from rlrun.deploy.card.evidence import Evidence, SeedResult, configuration_named, gather
+from rlrun.deploy.card.evidence import CardEvidence, SeedResult, configuration_named, gather
 from rlrun.deploy.card.folder import policy_alone
 from rlrun.deploy.card.shareable import entry_of, without_places
 from rlrun.engine.checkpoint.format import read_checkpoint, write_checkpoint
@@ -240,7 +240,7 @@ def test_a_configuration_is_named_where_a_run_has_several() -> None:
     assert [trial.name for trial in configuration_named(run, "0-1").trials] == ["0-0", "0-1"]
 
 
-def gathered(means: dict[int, float | None], trial: str | None = None) -> Evidence:
+def gathered(means: dict[int, float | None], trial: str | None = None) -> CardEvidence:
     """Evidence of seeds with these mean returns; None is a seed without a checkpoint."""
     trials = [trial_of(seed, status="TERMINATED" if mean is not None else "ERROR") for seed, mean in means.items()]
     group = Group("", "poles", {}, (tuple((each,) for each in trials),))

@@ -23,7 +23,7 @@ from rlrun.algorithms.ppo import PPO
 from rlrun.algorithms.random.random import Random
 from rlrun.algorithms.recurrent_q.r2d2 import R2D2
 from rlrun.deploy.export.c_file import c_runner, c_source
-from rlrun.deploy.export.check import SLOTS, ExportDiffers, Stream, compare
+from rlrun.deploy.export.check import SLOTS, ExportDiffers, ObservationStream, compare
 from rlrun.deploy.export.graph import Untraceable
 from rlrun.deploy.export.onnx_file import onnx_model, onnx_runner
 from rlrun.deploy.export.policy_graph import policy_graph
@@ -99,7 +99,7 @@ def acting(algorithm: Algorithm[Any], spaces: Spaces) -> tuple[BehaviorPolicy, P
     return behavior, policy
 
 
-def stream_of(space: gymnasium.Space[Any], steps: int = 12) -> Stream:
+def stream_of(space: gymnasium.Space[Any], steps: int = 12) -> ObservationStream:
     """Random observations, in episodes of a few steps."""
     space.seed(1)
     rng = np.random.default_rng(1)
@@ -107,7 +107,7 @@ def stream_of(space: gymnasium.Space[Any], steps: int = 12) -> Stream:
     starts = rng.random((steps, SLOTS)) < 0.2
     starts[0] = True
     observations = map_tree(lambda leaf: leaf.reshape(steps, SLOTS, *leaf.shape[1:]), rows)
-    return Stream(observations, rng.normal(size=starts.shape), starts)
+    return ObservationStream(observations, rng.normal(size=starts.shape), starts)
 
 
 def compared(algorithm: Algorithm[Any], spaces: Spaces, *, actions: ActionKind = "greedy") -> float:

@@ -12,7 +12,7 @@ import rlrun
 from rlrun.engine.messages.errors import CheckpointError, ExitCode, SpecError, TrainingFailed, UsageError
 from rlrun.experiments.cluster.ray_session import warn_if_open_to_everyone
 from rlrun.experiments.launch.checks import check_envs
-from rlrun.experiments.launch.parts import Part, is_left
+from rlrun.experiments.launch.parts import LaunchedExperiment, is_left
 from rlrun.experiments.launch.run import resume, run
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.spec.load import parse_experiments
@@ -151,7 +151,7 @@ def test_a_search_that_was_interrupted_between_two_suggestions_is_not_over(tmp_p
     searched = {**SPEC, "searcher": "bohb", "scheduler": {"bohb": {"max_t": 9}}, "num_samples": 2}
     (experiment,) = parse_experiments({"searched": {**searched, "config": {"lr": {"uniform": [0.001, 0.01]}}}})
     directory = RunDirectory.create(tmp_path, "searched", experiment, [], "ray")
-    part = Part(directory, experiment, [], "ray", resumed=False)
+    part = LaunchedExperiment(directory, experiment, [], "ray", resumed=False)
     assert is_left(part, directory.results())
 
 

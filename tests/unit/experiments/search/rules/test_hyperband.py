@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from rlrun.experiments.search.rules.hyperband import HyperBand, Plan
+from rlrun.experiments.search.rules.hyperband import BracketPlan, HyperBand
 from rlrun.experiments.search.rules.rule import Measure
 
 MAX = Measure("episode_return_mean", "max", "env_steps")
@@ -33,7 +33,7 @@ def test_brackets_are_those_of_the_paper():
 
 def test_brackets_are_filled_in_either_order_round_after_round():
     largest, smallest = hyperband(""), hyperband("", largest_first=False)
-    assert largest.plans == (Plan((1, 3, 9), (9, 3, 1)), Plan((3, 9), (5, 2)), Plan((9,), (3,)))
+    assert largest.plans == (BracketPlan((1, 3, 9), (9, 3, 1)), BracketPlan((3, 9), (5, 2)), BracketPlan((9,), (3,)))
     assert smallest.plans == largest.plans[::-1]
     rule = hyperband("abcdefghijklmnopqrst", largest_first=False)  # 3, 5, 9 and 3 of the next round
     assert [rule.on_result(trial, 1, 0).verdict for trial in "cdhir"] == ["continue"] * 3 + ["wait"] + ["continue"]
@@ -41,7 +41,7 @@ def test_brackets_are_filled_in_either_order_round_after_round():
 
 def test_the_first_rung_is_not_before_the_grace_period():
     assert [plan.rungs for plan in hyperband("", grace_period=1.1).plans] == [(3, 9), (9,)]
-    assert hyperband("", grace_period=9).plans == (Plan((9,), (1,)),)
+    assert hyperband("", grace_period=9).plans == (BracketPlan((9,), (1,)),)
     assert hyperband("", max_t=100_000, grace_period=100_000 / 3**3).plans[0].places == (27, 9, 3, 1)
 
 

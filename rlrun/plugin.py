@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.dqn.iqn import IQN as IQN
     from rlrun.algorithms.dqn.iqn import IQNConfig as IQNConfig
     from rlrun.algorithms.dqn.networks import QNetworks as QNetworks
+    from rlrun.algorithms.dqn.policy import QPolicy as QPolicy
     from rlrun.algorithms.dqn.pqn import PQN as PQN
     from rlrun.algorithms.dqn.pqn import PQNConfig as PQNConfig
     from rlrun.algorithms.dqn.q_settings import QSettings as QSettings
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.dqn.return_distributions import projected as projected
     from rlrun.algorithms.dreamer.dreamer import Dreamer as Dreamer
     from rlrun.algorithms.dreamer.dreamer import DreamerConfig as DreamerConfig
+    from rlrun.algorithms.evolution.actor_policy import ActorPolicy as ActorPolicy
     from rlrun.algorithms.evolution.ars import ARS as ARS
     from rlrun.algorithms.evolution.ars import ARSConfig as ARSConfig
     from rlrun.algorithms.evolution.cem import CEM as CEM
@@ -142,6 +144,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.qtopt.qtopt import QTOptConfig as QTOptConfig
     from rlrun.algorithms.random.random import Random as Random
     from rlrun.algorithms.random.random import RandomConfig as RandomConfig
+    from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy as RecurrentQPolicy
     from rlrun.algorithms.recurrent_q.r2d2 import R2D2 as R2D2
     from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config as R2D2Config
     from rlrun.algorithms.recurrent_q.r2d3 import R2D3 as R2D3
@@ -161,6 +164,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.trust_region.npg import NPGConfig as NPGConfig
     from rlrun.algorithms.trust_region.settings import TRPOConfig as TRPOConfig
     from rlrun.algorithms.trust_region.trpo import TRPO as TRPO
+    from rlrun.bridges.openenv import OpenEnv as OpenEnv
     from rlrun.deploy.serving.decisions import Asked as Asked
     from rlrun.deploy.serving.decisions import Decisions as Decisions
     from rlrun.deploy.serving.served_policy import ServedPolicy as ServedPolicy
@@ -246,6 +250,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions as DeterministicBoxActions
     from rlrun.engine.policy.action_spaces.discrete import DiscreteActions as DiscreteActions
     from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions as SquashedBoxActions
+    from rlrun.engine.policy.actor_critic import ActorCriticPolicy as ActorCriticPolicy
     from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs as ActorCriticOutputs
     from rlrun.engine.policy.behavior import BehaviorPolicy as BehaviorPolicy
     from rlrun.engine.policy.exploration.exploration import Exploration as Exploration
@@ -254,6 +259,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.flat_parameters import FlatParameters as FlatParameters
     from rlrun.engine.policy.policy import Policy as Policy
     from rlrun.engine.policy.stochastic_actor import StochasticActorOutputs as StochasticActorOutputs
+    from rlrun.engine.policy.stochastic_actor import StochasticActorPolicy as StochasticActorPolicy
     from rlrun.engine.policy.weights import Weights as Weights
     from rlrun.engine.replay.local_replay import Experience as Experience
     from rlrun.engine.replay.local_replay import LocalReplay as LocalReplay
@@ -293,6 +299,7 @@ if TYPE_CHECKING:
     from rlrun.engine.worlds.wrappers import AgentIndicator as AgentIndicator
     from rlrun.engine.worlds.wrappers import BlackDeath as BlackDeath
     from rlrun.engine.worlds.wrappers import PadSpaces as PadSpaces
+    from rlrun.engine.worlds.wrappers import Team as Team
     from rlrun.engine.worlds.wrappers import WrappedWorld as WrappedWorld
     from rlrun.exact.task_automaton import StateLabels as StateLabels
     from rlrun.exact.task_automaton import TaskAutomaton as TaskAutomaton
@@ -359,7 +366,11 @@ _NAMES = {
     "rlrun.algorithms.actor_q.soft_policy": "SoftPolicy",
     "rlrun.algorithms.actor_q.deterministic_policy": "DeterministicPolicy",
     "rlrun.engine.policy.actor_critic_outputs": "ActorCriticOutputs",
-    "rlrun.engine.policy.stochastic_actor": "StochasticActorOutputs",
+    "rlrun.engine.policy.actor_critic": "ActorCriticPolicy",
+    "rlrun.algorithms.dqn.policy": "QPolicy",
+    "rlrun.algorithms.recurrent_q.policy": "RecurrentQPolicy",
+    "rlrun.algorithms.evolution.actor_policy": "ActorPolicy",
+    "rlrun.engine.policy.stochastic_actor": "StochasticActorPolicy StochasticActorOutputs",
     "rlrun.algorithms.dqn.networks": "QNetworks",
     "rlrun.algorithms.actor_q.networks": "DeterministicNetworks",
     "rlrun.algorithms.actor_q.soft_networks": "SoftNetworks",
@@ -397,10 +408,11 @@ _NAMES = {
     "rlrun.engine.envs.trials": "Trials",
     "rlrun.engine.envs.object_level_values": "TrialsWithValues",
     "rlrun.engine.envs.without_env": "WithoutEnv",
+    "rlrun.bridges.openenv": "OpenEnv",
     "rlrun.exact.task_automaton": "StateLabels TaskAutomaton",
     "rlrun.engine.worlds.joint_envs": "JointEnv",
     "rlrun.engine.worlds.games.searched_env": "SearchedEnv",
-    "rlrun.engine.worlds.wrappers": "WrappedWorld AgentIndicator PadSpaces BlackDeath",
+    "rlrun.engine.worlds.wrappers": "WrappedWorld AgentIndicator PadSpaces BlackDeath Team",
     "rlrun.engine.league.sides": "alternate alternate_roles alternate_with_exploiter alternate_with_self_play",
     # Built-in algorithms and their settings, to derive from.
     "rlrun.algorithms.a2c": "A2C A2CConfig",

@@ -284,7 +284,15 @@ def present_names(spec: Any) -> Any:
         return [present_names(value) for value in spec]
     module, colon, name = spec.partition(":") if isinstance(spec, str) else ("", "", "")
     is_former = module in moved_modules() and not _exists(module)
-    return f"{moved_modules()[module]}{colon}{name}" if is_former else spec
+    return public_name(f"{moved_modules()[module]}{colon}{name}" if is_former else spec)
+
+
+def public_name(value: Any) -> Any:
+    """Returns the public name of an object in a private module, if the imported rlrun has one; else the value."""
+    if not isinstance(value, str) or not value.startswith("rlrun.") or ":" not in value:
+        return value
+    registry = importlib.import_module("rlrun.engine.settings.registry")
+    return registry.public_path(value) or value if hasattr(registry, "public_path") else value
 
 
 @cache

@@ -21,7 +21,7 @@ def write(folder: Path, episodes: int = EPISODES, seed: int = SEED) -> None:
     """Writes the recorded episodes of the maze as a data set."""
     env = StitchingMaze()
     shutil.rmtree(folder, ignore_errors=True)
-    about = {"env": {"id": "rlrun.toys.stitching_maze:StitchingMaze"}}
+    about = {"env": {"id": "rlrun.toys:StitchingMaze"}}
     with SetWriter(folder, env.observation_space, env.action_space, about=about) as writer:
         for episode in recorded_episodes(episodes, seed):
             writer.add_episode({**episode._asdict(), "truncateds": np.zeros(len(episode.actions), np.bool_)})

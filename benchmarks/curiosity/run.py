@@ -14,7 +14,7 @@ from typing import Any
 import rlrun
 from benchmarks.peers import fastest, parser_of, print_row, write_json
 
-ENV: dict[str, Any] = {"id": "rlrun.toys.two_lanes:TwoLanes", "kwargs": {"episode_len": 200}, "columns": ["cost"]}
+ENV: dict[str, Any] = {"id": "rlrun.toys:TwoLanes", "kwargs": {"episode_len": 200}, "columns": ["cost"]}
 """A fast env with small observations, next to which the networks weigh the most."""
 
 KINDS: dict[str, dict[str, Any]] = {

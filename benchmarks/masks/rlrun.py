@@ -27,7 +27,7 @@ def trained(work: Measurement) -> Measurement:
         "compile": False,
     }
     kwargs = {"num_actions": work["num_actions"], "num_allowed": work["num_allowed"]}
-    env = {"id": "rlrun.toys.masked_envs:MaskedMatch", "kwargs": kwargs}
+    env = {"id": "rlrun.toys:MaskedMatch", "kwargs": kwargs}
     returns: list[float] = []
     with Training(env, PPO(**config), seed=work["seed"]) as learning:
         for mark in work["marks"]:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.masks.run [--first-seed N] [--seeds N] [--marks N ...] [--json FILE]
 
-The env is `rlrun.toys.masked_envs:MaskedMatch`: 100 actions, of which 25 are allowed at each step. Any allowed
+The env is `rlrun.toys:MaskedMatch`: 100 actions, of which 25 are allowed at each step. Any allowed
 actions return 0.4, the right ones 10. Both sides have the same network, learning rate, minibatches and epochs, as many
 env steps per batch, and the same budget. At each mark of the budget the likeliest actions of 100 episodes are
 evaluated. A line gives the interquartile mean over seeds and its 95 % bootstrap interval.

@@ -37,7 +37,7 @@ CROWD: Measurement = {
 SAMPLE: Measurement = {**ORDER, "does": "sample"}
 ALONE = {"env": "CartPole-v1", "config": {**PPO, **FRAGMENT, "num_envs_per_worker": 512}}
 IN_WORLDS = {
-    "world": {"world": "rlrun.toys.cartpoles:CartPoleArrays", "kwargs": {"num_agents": 2, "reborn": True}},
+    "world": {"world": "rlrun.toys:CartPoleArrays", "kwargs": {"num_agents": 2, "reborn": True}},
     "config": {**PPO, **FRAGMENT, "num_envs_per_worker": 256},
 }
 SPREAD: Measurement = {
@@ -45,7 +45,7 @@ SPREAD: Measurement = {
     "world": {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 3}},
     "config": {**PPO, **FRAGMENT},
 }
-TRIBES = {"world": "rlrun.toys.tribes:Tribes"}
+TRIBES = {"world": "rlrun.toys:Tribes"}
 OURS = "multi_agent.rlrun"
 WORKS = (
     Work(

@@ -34,9 +34,9 @@ ORDER: Measurement = {
         "epsilon": 0.05,
     },
 }
-INDICATOR = [{"id": "rlrun.engine.worlds.wrappers:AgentIndicator"}]
+INDICATOR = [{"id": "rlrun.plugin:AgentIndicator"}]
 SPREAD = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 3, "max_cycles": 25}, "wrappers": INDICATOR}
-TWO_STEP = {"world": "rlrun.toys.matrix_games:TwoStepGame", "wrappers": INDICATOR}
+TWO_STEP = {"world": "rlrun.toys:TwoStepGame", "wrappers": INDICATOR}
 PLAIN = "plain PyTorch"
 SIDES = (
     Side(PLAIN, "qmix.plain", {"epsilon": 0.05}),

@@ -6,7 +6,7 @@ from benchmarks.ours import run_iterations
 from benchmarks.peers import Measurement, answer
 from benchmarks.ppo.rlrun import entry_of
 
-POSITIONS = {"id": "rlrun.engine.envs.partial_view:PartialView", "kwargs": {"numbers": [0, 2]}}
+POSITIONS = {"id": "rlrun.plugin:PartialView", "kwargs": {"numbers": [0, 2]}}
 
 RUN_ENV_STEPS = 100_000
 """Env steps that a measured run is said to have ahead, which decides how its updates are computed."""

@@ -65,7 +65,7 @@ class Munchausen(Algorithm[MunchausenConfig]):
     """Q-learning whose reward holds the log-probability of the taken action (arXiv:2007.14430)."""
 
     Config = MunchausenConfig
-    policy_family = "rlrun.algorithms.dqn.policy:QPolicy"
+    policy_family = "rlrun.plugin:QPolicy"
     has_target_network = True
     learner_metrics = TD_METRICS
 

@@ -23,7 +23,7 @@ from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.worker import ROLLOUT_WORKER
 from rlrun.engine.settings.config import ConfigModel
-from rlrun.engine.settings.registry import BUILT_IN, load_object
+from rlrun.engine.settings.registry import BUILT_IN, load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.envs.spaces import Spaces
@@ -141,7 +141,7 @@ class Algorithm(Generic[C]):
         Raises:
             UsageError: The policy family has another constructor signature.
         """
-        family = load_object(self.policy_family, "policy family")
+        family = load_internal(self.policy_family, "policy family")
         arguments: dict[str, Any] = {"spaces": spaces, "config": self.config, "seed": seed}
         if world is not None:
             arguments["world"] = world

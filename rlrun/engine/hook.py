@@ -176,7 +176,7 @@ def hook_class(path: str) -> type[Hook]:
     """
     found = load_object(path, "hook")
     if not (isinstance(found, type) and issubclass(found, Hook)):
-        raise UsageError(f"'{path}' is no Hook: derive it from rlrun.engine.hook.Hook")
+        raise UsageError(f"'{path}' is no Hook: derive it from rlrun.plugin.Hook")
     events = (*WORKER_EVENTS, *TRIAL_EVENTS)
     for name in dir(found):
         if name.startswith("on_") and name not in events:

@@ -220,9 +220,9 @@ def is_own_opponent(path: str) -> bool:
     """Whether a scripted opponent is built into rlrun and has plain settings, and so imports no foreign code.
 
     Examples:
-        >>> is_own_opponent("minimax(depth=5)"), is_own_opponent("rlrun.toys.scripted_players:RandomLegal")
+        >>> is_own_opponent("minimax(depth=5)"), is_own_opponent("rlrun.toys:RandomLegal")
         (True, True)
-        >>> is_own_opponent("my_lab.players:Greedy"), is_own_opponent("rlrun.toys.scripted_players:np.load")
+        >>> is_own_opponent("my_lab.players:Greedy"), is_own_opponent("rlrun.toys:np.load")
         (False, False)
     """
     written = _OPPONENT.fullmatch(path)

@@ -15,8 +15,8 @@ from rlrun.engine.functional.finite_mdp import FiniteMDP
 from rlrun.engine.messages.errors import UsageError
 from rlrun.exact.task_automaton import AUTOMATON, SATISFIED, AutomatonConfig, Progress, labels_of
 
-TASK = "rlrun.exact.task_automaton:TaskAutomaton"
-STATE_LABELS = "rlrun.exact.task_automaton:StateLabels"
+TASK = "rlrun.plugin:TaskAutomaton"
+STATE_LABELS = "rlrun.plugin:StateLabels"
 """Ids of the wrappers that define a task and the labels of states."""
 
 _FORM = f"wrappers: [{{id: {STATE_LABELS}, kwargs: {{labels: ...}}}}, {{id: {TASK}, kwargs: ...}}]"

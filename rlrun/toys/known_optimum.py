@@ -1,4 +1,4 @@
-"""Test envs with analytically known optimal values: ``env: rlrun.toys.known_optimum:DictCartPole``.
+"""Test envs with analytically known optimal values: ``env: rlrun.toys:DictCartPole``.
 
 Two further envs serve tests of failures: one raises and one hangs.
 """

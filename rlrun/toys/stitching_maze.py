@@ -1,4 +1,4 @@
-"""Maze whose best path no recorded episode takes: ``env: rlrun.toys.stitching_maze:StitchingMaze``."""
+"""Maze whose best path no recorded episode takes: ``env: rlrun.toys:StitchingMaze``."""
 
 from __future__ import annotations
 

@@ -187,8 +187,8 @@ def test_a_checkpoint_with_another_kind_of_actions_is_refused(runs: Path) -> Non
         (SAC(learning_starts=10, compile=False), "CartPole-v1", True),
         (DQN(compile=False), "CartPole-v1", False),
         (Random(), "CartPole-v1", False),
-        (AlphaZero(compile=False), {"world": "rlrun.toys.board_games:TicTacToe"}, False),
-        (PPO(**SMALL), {"world": "rlrun.toys.board_games:TicTacToe"}, True),
+        (AlphaZero(compile=False), {"world": "rlrun.toys:TicTacToe"}, False),
+        (PPO(**SMALL), {"world": "rlrun.toys:TicTacToe"}, True),
         (PPO(**SMALL), {"external": {"spaces": CLIENTS}}, False),
     ],
 )

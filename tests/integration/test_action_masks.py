@@ -14,8 +14,8 @@ from rlrun import A2C, APPO, DQN, PG, PPO, R2D2, SAC, Impala, Training
 from rlrun.experiments.trial.results import is_timing
 from tests.results import all_numbers
 
-GRID = {"id": "rlrun.toys.masked_envs:MaskedGrid", "kwargs": {"size": 3}}
-MATCH = {"id": "rlrun.toys.masked_envs:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
+GRID = {"id": "rlrun.toys:MaskedGrid", "kwargs": {"size": 3}}
+MATCH = {"id": "rlrun.toys:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
 BEST_IN_GRID = -9 / 4
 COMMON = {"model": {"hiddens": [32]}, "compile": False, "num_envs_per_worker": 4}
 ON_POLICY = {**COMMON, "train_batch_size": 256, "min_env_steps_per_iteration": 1000}
@@ -166,7 +166,7 @@ def test_ppo_learns_under_masks_of_several_choices_beside_other_observations() -
 
 def test_a_recurrent_policy_takes_no_forbidden_action_either() -> None:
     config = {"train_batch_size": 512, "compile": False, "model": {"core": "gru", "hiddens": [16]}}
-    with Training("rlrun.toys.masked_envs:MaskedGrid", PPO(**config), seed=1) as learning:  # which raises at one
+    with Training("rlrun.toys:MaskedGrid", PPO(**config), seed=1) as learning:  # which raises at one
         while learning.step()["env_steps"] < 2_000:
             pass
         assert len(learning.evaluate(20).returns) == 20

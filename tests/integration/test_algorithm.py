@@ -34,7 +34,7 @@ def train(training, iterations):
 ENVS = {
     "discrete": "CartPole-v1",
     "continuous": {"id": "Pendulum-v1", "max_episode_steps": 25},
-    "dict": "rlrun.toys.known_optimum:DictCartPole",
+    "dict": "rlrun.toys:DictCartPole",
     "discrete observation": "FrozenLake-v1",
 }
 
@@ -167,7 +167,7 @@ def test_a_compiled_run_without_a_compiler_asks_before_it_goes_on(tmp_path, monk
 
 def test_values_of_a_world_that_only_truncates_reach_the_infinite_return():
     """Reward 1 for ever: V = 1 / (1 - gamma), which only a bootstrap from truncated ends can find."""
-    world = {"id": "rlrun.toys.known_optimum:ConstantReward", "kwargs": {"episode_len": 10}}
+    world = {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 10}}
     config = {
         "train_batch_size": 256,
         "min_env_steps_per_iteration": 0,

@@ -125,7 +125,7 @@ def test_init_writes_a_spec_that_is_valid_and_never_over_another_file() -> None:
 
 @pytest.mark.parametrize(
     ("env", "algorithm"),
-    [("mpe2.simple_spread_v3", "ppo"), ("rlrun.toys.cartpoles:CartPoles", "dqn"), ("Acrobot-v1", "es")],
+    [("mpe2.simple_spread_v3", "ppo"), ("rlrun.toys:CartPoles", "dqn"), ("Acrobot-v1", "es")],
 )
 def test_init_writes_a_spec_that_can_start_for_whatever_env_check_takes(env: str, algorithm: str) -> None:
     assert rlrun("init", env, algorithm).exit_code == 0

@@ -45,7 +45,7 @@ policies = Policies(
     WorldSamplingSettings(num_envs_per_worker=2, min_env_steps_per_iteration=100),
     mapping={"pole_0": "a", "*": "b"},
 )
-with Training(EnvConfig(world="rlrun.toys.cartpoles:CartPoles"), policies) as training:
+with Training(EnvConfig(world="rlrun.toys:CartPoles"), policies) as training:
     result = training.step()
 print("sgd_steps", result["policies/a/sgd_steps"] > 0, result["policies/b/sgd_steps"] > 0)
 print("ray", ray.is_initialized())
@@ -132,13 +132,11 @@ def test_a_league_on_two_workers_goes_on_bit_for_bit_though_one_is_killed(tmp_pa
     policies = Policies(
         {"main": made(PPO, {**ON_POLICY, "train_batch_size": 96})},
         sampling,
-        mapping="rlrun.engine.league.sides:alternate",
-        seats={
-            "opponent": SeatSettings(plays_against="main", scripted={"rlrun.toys.scripted_players:RandomLegal": 0.2})
-        },
+        mapping="rlrun.plugin:alternate",
+        seats={"opponent": SeatSettings(plays_against="main", scripted={"rlrun.toys:RandomLegal": 0.2})},
         league=LeagueSettings(snapshot_every=1, pool=2, rating_episodes=2),
     )
-    game = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
+    game = EnvConfig(world="rlrun.toys:TicTacToe")
     with Training(game, policies, seed=3) as training:
         for _ in range(2):
             training.step()

@@ -52,7 +52,7 @@ def test_a_population_of_searches_copies_the_better_one_and_goes_on_with_other_s
     mutations = {"lr": {"loguniform": [1e-3, 1e-1]}, "sigma": {"loguniform": [1e-3, 1e-1]}}
     entry = {
         "algorithm": "ars",
-        "env": "rlrun.toys.lqr:DoubleIntegrator",
+        "env": "rlrun.toys:DoubleIntegrator",
         "stop": {"env_steps": 3 * generation},
         "config": {"num_pairs": 1, "num_envs_per_worker": 2, "min_env_steps_per_iteration": 0},
         "num_samples": 2,

@@ -230,7 +230,7 @@ def test_the_own_network_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
 def test_the_own_encoder_learns_behind_one_of_two_cameras(lab: Path, tmp_path: Path) -> None:
     spec = lab / "cameras.yaml"
     spec.write_text(
-        "cameras: {algorithm: ppo, env: 'rlrun.toys.rich_observations:TwoCameras', stop: {iteration: 1}, config: "
+        "cameras: {algorithm: ppo, env: 'rlrun.toys:TwoCameras', stop: {iteration: 1}, config: "
         "{num_envs_per_worker: 4, train_batch_size: 64, minibatch_size: 32, num_epochs: 1, compile: false, "
         "min_env_steps_per_iteration: 32, model: {encoders: {front: 'my_lab.nets:Camera'}}}}"
     )

@@ -133,7 +133,7 @@ def test_a_ddppo_run_goes_on_where_it_was_takes_over_the_optimizer_of_another_an
 
 @pytest.mark.chaos
 def test_a_ddppo_worker_that_hangs_ends_the_trial() -> None:
-    world = {"id": "rlrun.toys.known_optimum:Hanging", "kwargs": {"hang_at": 12, "seconds": 600.0, "hang_worker": 2}}
+    world = {"id": "rlrun.toys:Hanging", "kwargs": {"hang_at": 12, "seconds": 600.0, "hang_worker": 2}}
     with (
         Training(
             world, DDPPO(**TOGETHER | {"min_env_steps_per_iteration": 200}, worker_timeout_s=4.0), seed=4

@@ -238,7 +238,7 @@ MISFITS: dict[str, tuple[dict[str, Any], tuple[Any, ...], str]] = {
     ),
     "vdn": (
         {
-            "env": {"world": "rlrun.toys.matrix_games:TwoStepGame"},
+            "env": {"world": "rlrun.toys:TwoStepGame"},
             "config": {"num_envs_per_worker": 2, "minibatch_size": 4, "learning_starts": 8, "model": {"hiddens": [4]}},
         },
         (*FLOW, "0/Team", "operator", "cut_off", 0, 1),

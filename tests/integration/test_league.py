@@ -30,9 +30,9 @@ from rlrun.engine.training.training import Training
 from rlrun.engine.worlds.world import World, WorldStep
 from tests.results import numbers
 
-GAME = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
-PENNIES = EnvConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
-RANDOM = "rlrun.toys.scripted_players:RandomLegal"
+GAME = EnvConfig(world="rlrun.toys:TicTacToe")
+PENNIES = EnvConfig(world="rlrun.toys:MatrixGame", kwargs={"game": "matching_pennies"})
+RANDOM = "rlrun.toys:RandomLegal"
 SMALL = {"train_batch_size": 96, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}, "compile": False}
 
 
@@ -50,7 +50,7 @@ def self_play(algorithm: Any = None, *, league: dict[str, Any] | None = None, **
     return Policies(
         {"main": algorithm or ppo()},
         sampling(),
-        mapping="rlrun.engine.league.sides:alternate",
+        mapping="rlrun.plugin:alternate",
         seats={"opponent": SeatSettings.parse({"plays_against": "main", **seat})},
         league=LeagueSettings.parse({"snapshot_every": 1, "pool": 2, "rating_episodes": 2, **(league or {})}),
     )
@@ -60,7 +60,7 @@ def with_exploiter(**settings: Any) -> Policies:
     return Policies(
         {"main": ppo(**settings), "exploiter": ppo(**settings)},
         sampling(),
-        mapping="rlrun.engine.league.sides:alternate_with_exploiter",
+        mapping="rlrun.plugin:alternate_with_exploiter",
         seats={
             "opponent": SeatSettings(
                 plays_against="main", selves_of=("main", "exploiter"), self_play_share=0.3, scripted={RANDOM: 0.3}
@@ -298,7 +298,7 @@ def test_a_checkpoint_that_cannot_sit_in_a_seat_is_told_at_its_line(
 try:
   env: {{world: "rlrun.toys.board_games:{world}"}}
   policies: {{main: {{algorithm: ppo}}}}
-  mapping: rlrun.engine.league.sides:alternate
+  mapping: rlrun.plugin:alternate
   seats:
     opponent:
       plays_against: main
@@ -317,7 +317,7 @@ def with_roles(share: float) -> Policies:
     return Policies(
         {name: ppo(**settings, gamma=1.0, gae_lambda=1.0) for name in ("first", "second")},
         sampling(num_envs_per_worker=16, rollout_fragment_length=8, min_env_steps_per_iteration=256),
-        mapping="rlrun.engine.league.sides:alternate_roles",
+        mapping="rlrun.plugin:alternate_roles",
         seats={
             "first_opponent": SeatSettings(
                 plays_against="first", selves_of=("second",), self_play_share=share, matchmaking="uniform"

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("running_ray")
 
 
 def test_coefficients_are_those_of_all_workers_pulls_together() -> None:
-    env = {"id": "rlrun.toys.contextual_bandits:LinearBandit", "kwargs": {"problem": 3}}
+    env = {"id": "rlrun.toys:LinearBandit", "kwargs": {"problem": 3}}
     seen: list[Any] = []
     with Training(env, LinUCB(num_workers=2, rollout_fragment_length=5), seed=3) as training:
         for _ in range(3):

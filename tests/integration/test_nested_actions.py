@@ -32,7 +32,7 @@ GRU = {"hiddens": [16], "core": "gru", "core_width": 16}
 PPO_LEARNS = {**ON_POLICY, "gamma": 0.5, "lr": 3e-3, "train_batch_size": 512, "minibatch_size": 128, "num_epochs": 4}
 
 
-CONSOLE = "rlrun.toys.masked_envs:MaskedConsole"
+CONSOLE = "rlrun.toys:MaskedConsole"
 
 
 def test_ppo_learns_every_part_of_a_nested_action_under_a_mask() -> None:

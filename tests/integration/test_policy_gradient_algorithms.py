@@ -30,7 +30,7 @@ CLASSES = {"pg": PG, "a2c": A2C, "impala": Impala, "appo": APPO, "ppo": PPO}
 ENVS = {
     "discrete": "CartPole-v1",
     "continuous": {"id": "Pendulum-v1", "max_episode_steps": 25},
-    "dict": "rlrun.toys.known_optimum:DictCartPole",
+    "dict": "rlrun.toys:DictCartPole",
 }
 
 

@@ -14,7 +14,7 @@ from rlrun.engine.rollout.rollout import DEFAULT_POLICY
 pytestmark = pytest.mark.usefixtures("running_ray")
 
 # No episode ends, so that each fragment holds as many env steps as cells: 4.
-WORLD = {"id": "rlrun.toys.known_optimum:ConstantReward", "kwargs": {"episode_len": 100_000}}
+WORLD = {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 100_000}}
 FRAGMENT_STEPS = 4
 SHARED: dict[str, Any] = {
     "num_workers": 2,

@@ -22,7 +22,7 @@ from rlrun.report.regression import suite
 # A random policy gets about 3.6 of 10, and the likeliest actions are mostly right after 1,000 env steps.
 MATCH = """
   algorithm: ppo
-  env: rlrun.toys.known_optimum:MultiDiscreteMatch
+  env: rlrun.toys:MultiDiscreteMatch
   stop: {env_steps: 1_000_000}
   config: {num_envs_per_worker: 16, train_batch_size: 512, minibatch_size: 128, num_epochs: 8, lr: 3.0e-3, gamma: 0,
            min_env_steps_per_iteration: 0}
@@ -31,7 +31,7 @@ SPECS = {
     "match.yaml": f"match: {MATCH}  expect: {{episode_return_mean: 8, within_env_steps: 3_000, seeds: 2}}\n",
     "weak.yaml": f"weak: {MATCH}  expect: {{episode_return_mean: 2, within_env_steps: 600}}\n",
     "crash.yaml": (
-        "crash:\n  algorithm: ppo\n  env: {id: rlrun.toys.known_optimum:Crashing, kwargs: {crash_at: 5}}\n"
+        "crash:\n  algorithm: ppo\n  env: {id: rlrun.toys:Crashing, kwargs: {crash_at: 5}}\n"
         "  stop: {iteration: 2}\n  expect: {episode_return_mean: 1}\n"
     ),
 }

@@ -42,7 +42,7 @@ SMALL = {
     "model": {"hiddens": [8]},
     "normalize_observations": True,
 }
-WORLDS = "rlrun.toys.known_optimum"
+WORLDS = "rlrun.toys"
 
 
 def iterations(training: Training, number: int) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def test_an_actor_with_dense_nets_imports_no_torch() -> None:
 
 
 def test_memory_curiosity_and_a_constraint_with_two_workers_are_restored_bit_for_bit(tmp_path: Path) -> None:
-    env = {"id": "rlrun.toys.two_lanes:TwoLanes", "columns": ["cost"]}
+    env = {"id": "rlrun.toys:TwoLanes", "columns": ["cost"]}
     streams = {"curiosity": {"hiddens": [8], "features": 4}, "constraint": {"column": "cost", "limit": 0.5}}
     memory = {"model": {"hiddens": [8], "core": "lstm"}, "seq_len": 4}
     with Training(env, PPO(**{**SMALL, **memory, **streams}), seed=4) as training:

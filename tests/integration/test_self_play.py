@@ -17,7 +17,7 @@ from tests.results import numbers
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
-WORLD = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
+WORLD = EnvConfig(world="rlrun.toys:TicTacToe")
 SETTINGS = {
     "num_workers": 2,
     "num_envs_per_worker": 4,

@@ -24,7 +24,7 @@ SMALL = {"model": {"hiddens": [8]}, "compile": False}
 PPO = {"algorithm": "ppo", "config": {**SMALL, "train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1}}
 DQN = {"algorithm": "dqn", "config": {**SMALL, "learning_starts": 20, "minibatch_size": 16}}
 ENTRY: dict[str, Any] = {
-    "env": {"world": "rlrun.toys.cartpoles:CartPoles"},
+    "env": {"world": "rlrun.toys:CartPoles"},
     "policies": {"a": PPO, "b": DQN},
     "mapping": {"pole_0": "a", "*": "b"},
     "config": {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 64},
@@ -32,11 +32,11 @@ ENTRY: dict[str, Any] = {
     "checkpoint": {"every": 1},
     "evaluation": {"every": 2, "episodes": 2},
 }
-RANDOM = "rlrun.toys.scripted_players:RandomLegal"
+RANDOM = "rlrun.toys:RandomLegal"
 LEAGUE: dict[str, Any] = {
-    "env": {"world": "rlrun.toys.board_games:TicTacToe"},
+    "env": {"world": "rlrun.toys:TicTacToe"},
     "policies": {"main": PPO},
-    "mapping": "rlrun.engine.league.sides:alternate",
+    "mapping": "rlrun.plugin:alternate",
     "seats": {"opponent": {"plays_against": "main", "scripted": {RANDOM: 0.2}}},
     "league": {"snapshot_every": 1, "pool": 2, "rating_episodes": 2},
 }
@@ -209,7 +209,7 @@ def command(*words: str) -> tuple[int, str]:
 def test_commands_read_a_run_of_several_policies(done: TrialResult, tmp_path: Path) -> None:
     run = str(done.directory.parent)
     code, text = command("show", run)
-    assert (code, text.splitlines()[0]) == (0, "world: ppo + dqn on rlrun.toys.cartpoles:CartPoles, 1 trial")
+    assert (code, text.splitlines()[0]) == (0, "world: ppo + dqn on rlrun.toys:CartPoles, 1 trial")
     table = text.splitlines()[-6:-3]
     assert table[0].split() == ["policy", "return", "evaluation", "agent", "steps", "minibatches"]
     assert [row.split()[0] for row in table[1:]] == ["a", "b"]
@@ -225,7 +225,7 @@ def test_commands_read_a_run_of_several_policies(done: TrialResult, tmp_path: Pa
 def test_a_world_is_named_on_the_command_line_by_a_mapping(
     done: TrialResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = "{world: 'rlrun.toys.cartpoles:CartPoles', max_episode_steps: 3}"
+    world = "{world: 'rlrun.toys:CartPoles', max_episode_steps: 3}"
     run = str(done.directory.parent)
     code, text = command("evaluate", run, "--episodes", "2", "--env", world)
     assert (code, "mean length  3" in text) == (0, True)

@@ -13,9 +13,9 @@ import pytest
 from rlrun import A2C, APPO, DDPPO, DQN, PPO, R2D2, SAC, Apex, Impala, Training
 from rlrun.engine.data.action_kind import ACTION_KINDS
 
-GRID = {"id": "rlrun.toys.masked_envs:MaskedGrid", "kwargs": {"size": 3}}
-MATCH = {"id": "rlrun.toys.masked_envs:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
-CONSOLE = "rlrun.toys.masked_envs:MaskedConsole"
+GRID = {"id": "rlrun.toys:MaskedGrid", "kwargs": {"size": 3}}
+MATCH = {"id": "rlrun.toys:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
+CONSOLE = "rlrun.toys:MaskedConsole"
 ENV_STEPS = 10_000
 
 COMMON = {"compile": False, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 1000}

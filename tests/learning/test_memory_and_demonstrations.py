@@ -12,7 +12,7 @@ import rlrun
 CONFIGS = Path(__file__).parents[2] / "configs"
 POSITIONS = {
     "id": "CartPole-v1",
-    "wrappers": [{"id": "rlrun.engine.envs.partial_view:PartialView", "kwargs": {"numbers": [0, 2]}}],
+    "wrappers": [{"id": "rlrun.plugin:PartialView", "kwargs": {"numbers": [0, 2]}}],
 }
 
 

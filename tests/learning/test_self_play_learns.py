@@ -20,7 +20,7 @@ SETTINGS = {
 
 
 def test_alphazero_learns_tic_tac_toe() -> None:
-    world = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
+    world = EnvConfig(world="rlrun.toys:TicTacToe")
     with Training(world, AlphaZero(AlphaZeroConfig.parse(SETTINGS)), seed=1) as training:
         training.update_executor = "numpy"
         training.step()

@@ -11,9 +11,9 @@ from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.settings.registry import algorithm_class
 from rlrun.engine.training.training import Training
 
-INDICATOR = ({"id": "rlrun.engine.worlds.wrappers:AgentIndicator"},)
-PENALTY = {"world": "rlrun.toys.matrix_games:MatrixGame", "kwargs": {"game": "penalty", "k": 0.0}}
-TWO_STEPS = {"world": "rlrun.toys.matrix_games:TwoStepGame"}
+INDICATOR = ({"id": "rlrun.plugin:AgentIndicator"},)
+PENALTY = {"world": "rlrun.toys:MatrixGame", "kwargs": {"game": "penalty", "k": 0.0}}
+TWO_STEPS = {"world": "rlrun.toys:TwoStepGame"}
 ON_POLICY = {
     "train_batch_size": 200,
     "min_env_steps_per_iteration": 0,

@@ -274,7 +274,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
 _NEEDS_A_GAME = (
     "alphazero plays a game whose rules it can search in: a world with array_game(), without wrappers, such as "
-    "env: {world: rlrun.toys.board_games:TicTacToe}"
+    "env: {world: rlrun.toys:TicTacToe}"
 )
 
 

@@ -17,7 +17,10 @@ from rlrun.engine.messages.errors import TrainingFailed, UsageError
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
-from rlrun.engine.settings.registry import load_object
+from rlrun.engine.settings.registry import load_internal, load_object
+
+RULES = "rlrun.algorithms.model_based.rules"
+"""Module of the built-in rules."""
 
 Floats = NDArray[np.float32]
 AgentActions = DiscreteActions | GaussianBoxActions | SquashedBoxActions
@@ -94,7 +97,7 @@ def _rule(name: str | None, what: str) -> Rule | None:
     """Resolves a rule: a plain name in `model_based.rules`, else an import path of the user's function."""
     if name is None:
         return None
-    found: Rule = load_object(name if ":" in name else f"rlrun.algorithms.model_based.rules:{name}", what)
+    found: Rule = load_object(name, what) if ":" in name else load_internal(f"{RULES}:{name}", what)
     return found
 
 

@@ -53,7 +53,7 @@ def _put_id(
     found = f"{module}:{made}" if present.id == name and module and ":" not in name else present.id
     is_unknown = present.id == name and ":" not in name and not module
     if theirs.algorithm == "AlphaZero":
-        result.put("env.world", "rlrun.engine.worlds.games.searched_env:SearchedEnv", place)
+        result.put("env.world", "rlrun.plugin:SearchedEnv", place)
         result.put("env.kwargs.env", found, place)
         result.tell(place, "env", "the env needs get_state, set_state and state_of here (docs/algorithms/alphazero.md)")
     elif present.is_world or "multiagent" in config or theirs.algorithm in TEAMS:

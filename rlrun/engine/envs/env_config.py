@@ -30,7 +30,7 @@ from rlrun.engine.settings.config import ConfigModel, NonEmptyText, NonNegativeF
 
 Backend = Literal["auto", "vector", "loop", "envpool"]
 
-WITHOUT_ENV = "rlrun.engine.envs.without_env:WithoutEnv"
+WITHOUT_ENV = "rlrun.plugin:WithoutEnv"
 """Id of the env of runs that learn from data without an env."""
 
 Preset = Literal["atari"]
@@ -44,7 +44,7 @@ LoggedActions = Literal["refuse", "mask", "learn"]
 
 EXTERNAL = "external"
 """Id of every external env, in messages and records."""
-OPENENV = "rlrun.bridges.openenv:OpenEnv"
+OPENENV = "rlrun.plugin:OpenEnv"
 """Env of an OpenEnv server, which `openenv` stands for."""
 
 WHICH_ENV = ("id", "world", "pettingzoo", "external")

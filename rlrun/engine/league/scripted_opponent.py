@@ -19,10 +19,10 @@ from rlrun.engine.messages.errors import TrainingFailed, UsageError, did_you_mea
 from rlrun.engine.settings.registry import load_object
 
 BUILT_IN = {
-    "mcts": "rlrun.toys.board_players:TreeSearch",
-    "minimax": "rlrun.toys.board_players:Minimax",
-    "one_ply": "rlrun.toys.board_players:OnePly",
-    "random": "rlrun.toys.scripted_players:RandomLegal",
+    "mcts": "rlrun.toys:TreeSearch",
+    "minimax": "rlrun.toys:Minimax",
+    "one_ply": "rlrun.toys:OnePly",
+    "random": "rlrun.toys:RandomLegal",
 }
 """Import paths of the built-in scripted opponents by name."""
 

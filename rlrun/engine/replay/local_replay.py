@@ -169,7 +169,6 @@ def local_replay(
         return LocalReplay(buffer, workers)
     if not isinstance(config, SequenceReplayConfig):
         raise UsageError(
-            f"a replay of sequences needs settings of {SequenceReplayConfig.__module__}:SequenceReplayConfig, not "
-            f"{type(config).__name__}"
+            f"a replay of sequences needs settings of rlrun.plugin:SequenceReplayConfig, not {type(config).__name__}"
         )
     return LocalReplay(SequenceReplay(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed), workers)

@@ -6,6 +6,7 @@ of the user's code. Only a missing module or name is a mistake in the spec.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import pkgutil
 import sys
@@ -98,17 +99,47 @@ class UserCodeError(TrainingFailed):
     """Error: a user's module raised an exception during import; the message includes the traceback."""
 
 
+PUBLIC = ("rlrun.plugin", "rlrun.toys")
+"""Modules whose names specs, command lines and checkpoints may hold; all other modules of rlrun are private."""
+
+
 def load_object(path: str, what: str = "object") -> Any:
-    """Imports the object with an import path ``package.module:Name``; the name may be dotted (``Outer.Inner``).
+    """Imports the object that a user named by an import path ``package.module:Name``; ``Name`` may be dotted.
 
     Args:
         path: The import path.
         what: Kind of the object, for messages: "env factory", "algorithm".
 
     Raises:
-        UsageError: If the path is malformed, or the module or name does not exist; suggests the most similar name.
+        UsageError: If the path is malformed, is that of a private module of rlrun, or the module or name does not
+            exist; the message has the public name, or the most similar one.
         UserCodeError: If the module itself raises while it is imported.
     """
+    module = path.partition(":")[0]
+    if module.partition(".")[0] == "rlrun" and module not in PUBLIC:
+        public = public_path(path)
+        where = f"write {public}" if public else f"{' and '.join(PUBLIC)} have the names that may be used"
+        raise UsageError(f"the {what} '{path}' is in a private module of rlrun: {where}")
+    return load_internal(path, what)
+
+
+def public_path(path: str) -> str:
+    """Public name of an object with an import path in a private module of rlrun; "" if it has none.
+
+    Examples:
+        >>> public_path("rlrun.toys.deep_sea:DeepSea"), public_path("rlrun.algorithms.ppo:PPO")
+        ('rlrun.toys:DeepSea', 'ppo')
+        >>> public_path("rlrun.engine.settings.registry:load_object")
+        ''
+    """
+    if path in BUILT_IN.values():
+        return next(name for name, built_in in BUILT_IN.items() if built_in == path)
+    name = path.partition(":")[2]
+    return next((f"{public}:{name}" for public in PUBLIC if name in dir(importlib.import_module(public))), "")
+
+
+def load_internal(path: str, what: str = "object") -> Any:
+    """Imports the object with an import path that rlrun itself names; see `load_object`."""
     module_name, colon, name = path.partition(":")
     words = [*module_name.split("."), *name.split(".")]
     if not colon or not all(word.isidentifier() for word in words):
@@ -130,7 +161,8 @@ def algorithm_class(name: str) -> type[Any]:
         UsageError: If there is no such algorithm, or the object of that name is not a class.
         UserCodeError: If the module of a user's algorithm raises while it is imported.
     """
-    found = load_object(_algorithm_path(name), "algorithm")
+    load = load_object if ":" in name else load_internal
+    found = load(_algorithm_path(name), "algorithm")
     if not isinstance(found, type):
         raise UsageError(f"the algorithm '{name}' is not a class but {type(found).__name__}")
     return found
@@ -166,12 +198,10 @@ def is_installed_algorithm(name: str) -> bool:
     """Whether an algorithm is built in or an installed plugin, so that the name runs no other code.
 
     Examples:
-        >>> [is_installed_algorithm(name) for name in ("ppo", "rlrun.algorithms.ppo:PPO", "os:system")]
-        [True, True, False]
+        >>> [is_installed_algorithm(name) for name in ("ppo", "my_lab.awr:AWR", "os:system")]
+        [True, False, False]
     """
-    return (
-        ":" not in name or name in BUILT_IN.values() or any(point.value == name for point in _entry_points().values())
-    )
+    return ":" not in name or any(point.value == name for point in _entry_points().values())
 
 
 def _algorithm_path(name: str) -> str:

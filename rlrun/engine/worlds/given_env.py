@@ -19,6 +19,7 @@ from rlrun.engine.envs.env_ids import is_factory, makes_vector_env
 from rlrun.engine.envs.single_env import made_by
 from rlrun.engine.envs.vector_env import close_or_warn
 from rlrun.engine.messages.errors import Problem, SpecError, UsageError
+from rlrun.engine.settings.registry import public_path
 from rlrun.engine.worlds.games.array_game import ArrayGame
 from rlrun.engine.worlds.games.game_tree import GameTree
 from rlrun.engine.worlds.make import as_world, takes_num_worlds
@@ -103,7 +104,9 @@ def import_name(found: object) -> str:
         return ""
     for part in str(name).split("."):
         module = getattr(module, part, None)
-    return path if module is found else ""
+    if module is not found:
+        return ""
+    return public_path(path) if path.startswith("rlrun.") else path
 
 
 def _named(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[dict[str, str], GivenEnv | None]:
@@ -127,7 +130,7 @@ def _named(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[dict[st
         if not is_world and not issubclass(found, gymnasium.Env | VectorEnv):
             reason = (
                 f"the class {found.__name__} is no env: derive it from gymnasium.Env, from PettingZoo's ParallelEnv or "
-                "AECEnv, or from rlrun.engine.worlds.world.World"
+                "AECEnv, or from rlrun.plugin.World"
             )
             raise SpecError([Problem(path, reason)])
     else:

@@ -162,7 +162,7 @@ def make_game_tree(config: EnvConfig) -> tuple[GameTree, Sequence[str]]:
     if tree is None:
         raise UsageError(
             f"env {config.id}: no exploitability, as it has no game tree: a world with game_tree(), without wrappers, "
-            "such as rlrun.toys.poker:Kuhn"
+            "such as rlrun.toys:Kuhn"
         )
     return tree, agents
 

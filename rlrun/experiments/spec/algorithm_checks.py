@@ -35,9 +35,7 @@ def check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | Non
     except UsageError as error:
         return None, [Mistake(("algorithm",), str(error))]
     if not issubclass(found, Algorithm):
-        return None, [
-            Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.engine.algorithm.Algorithm")
-        ]
+        return None, [Mistake(("algorithm",), f"'{name}' is no Algorithm: derive it from rlrun.plugin.Algorithm")]
     settings = next((vars(base)["Config"] for base in found.__mro__ if "Config" in vars(base)), None)
     if not (isinstance(settings, type) and issubclass(settings, AlgorithmConfig)):
         what = "there is none" if settings is None else f"it is {shown(settings)}"

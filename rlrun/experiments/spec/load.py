@@ -15,7 +15,7 @@ from typing import Any
 from rlrun.engine.messages.errors import EnvironmentUnusable, Problem, SpecError
 from rlrun.engine.messages.explain import Mistake, dotted, shown
 from rlrun.engine.settings.config import ConfigModel
-from rlrun.engine.settings.registry import UserCodeError, known_algorithm, load_object
+from rlrun.engine.settings.registry import UserCodeError, known_algorithm, load_internal
 from rlrun.engine.worlds.given_env import import_name
 from rlrun.experiments.spec.entry import check_entry
 from rlrun.experiments.spec.experiment import MAX_TRIALS, Experiment
@@ -68,7 +68,7 @@ def load_experiments(
         try:
             document = read_document(path)
             if names_runs(document.data) and not document.problems:
-                document = load_object(TRANSLATION)(document, tell)
+                document = load_internal(TRANSLATION)(document, tell)
             documents.append(_experiments_of(document))
         except SpecError as error:
             problems += error.problems

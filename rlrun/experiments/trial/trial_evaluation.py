@@ -12,7 +12,7 @@ from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.league.ratings import total
 from rlrun.engine.rollout.evaluation import EvaluationResult, column_metric, interval_gap
 from rlrun.engine.settings.metric import Metric, of_policy
-from rlrun.engine.settings.registry import load_object
+from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.training.act.played_episodes import episodes_as_text
 from rlrun.engine.training.training import Training
 from rlrun.experiments.spec.experiment import (
@@ -167,9 +167,9 @@ def _oracle(training: Training) -> dict[str, float]:
     """Errors of the learned values and policies against exact values, or exploitability (`evaluation.oracle`)."""
     values: tuple[float, float]
     if training.description.env.has_many_agents:
-        gain = load_object(EXPLOITABILITY)(training)
+        gain = load_internal(EXPLOITABILITY)(training)
         values = gain, -gain
     else:
-        learned = load_object(LEARNED_VALUES)(training)
+        learned = load_internal(LEARNED_VALUES)(training)
         values = learned.value_gap, learned.policy_gap
     return dict(zip((metric.name for metric in _oracle_metrics(training)), values, strict=True))

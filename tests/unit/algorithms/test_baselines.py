@@ -24,7 +24,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
         {"population_size": 6, "num_elites": 2, "num_envs_per_worker": 3, "min_env_steps_per_iteration": 0},
     ),
     "q_learning": ("FrozenLake-v1", {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 50}),
-    "random": ("rlrun.toys.masked_envs:MaskedGrid", {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 50}),
+    "random": ("rlrun.toys:MaskedGrid", {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 50}),
     "value_iteration": ("FrozenLake-v1", {}),
 }
 
@@ -75,7 +75,7 @@ def test_a_step_of_q_learning_is_watkins() -> None:
 
 
 def test_a_table_of_anything_but_numbers_is_refused() -> None:
-    training = training_of("q_learning", "rlrun.toys.known_optimum:ConstantReward", lr=1.0, gamma=0.5)
+    training = training_of("q_learning", "rlrun.toys:ConstantReward", lr=1.0, gamma=0.5)
     with pytest.raises(UsageError, match="a row for each observation"):
         training.step()
     training.close()
@@ -97,7 +97,7 @@ def test_a_table_is_described_as_no_network() -> None:
 
 
 def test_value_iteration_refuses_an_env_without_a_model() -> None:
-    training = training_of("value_iteration", "rlrun.toys.bernoulli_bandits:BernoulliBandit")
+    training = training_of("value_iteration", "rlrun.toys:BernoulliBandit")
     with pytest.raises(UsageError, match="does not tell its model"):
         training.step()
     training.close()
@@ -127,7 +127,7 @@ def test_cem_does_not_depend_on_how_many_envs_are_side_by_side() -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "rlrun.toys.known_optimum:MultiDiscreteMatch"])
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "rlrun.toys:MultiDiscreteMatch"])
 def test_random_actions_are_taken_in_every_kind_of_action_space(env: str) -> None:
     training = training_of("random", env)
     assert training.step()["env_steps"] >= 50
@@ -153,7 +153,7 @@ def test_random_actions_are_each_as_likely_as_any_other() -> None:
 
 def test_random_is_a_policy_of_a_world_too() -> None:
     cls = algorithm_class("random")
-    world = EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame")
+    world = EnvConfig(world="rlrun.toys:TwoStepGame")
     with Training(world, cls(cls.Config.parse({"min_env_steps_per_iteration": 20}))) as training:
         assert training.step()["env_steps"] >= 20
 
@@ -162,7 +162,7 @@ def test_random_is_a_policy_of_a_world_too() -> None:
 def test_who_learns_in_no_world_says_so(name: str) -> None:
     cls = algorithm_class(name)
     with (
-        Training(EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame"), cls(cls.Config())) as training,
+        Training(EnvConfig(world="rlrun.toys:TwoStepGame"), cls(cls.Config())) as training,
         pytest.raises(UsageError, match=f"{name} learns in an env with one agent"),
     ):
         training.step()

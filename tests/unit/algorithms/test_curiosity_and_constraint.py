@@ -31,7 +31,7 @@ from tests.results import numbers
 
 linprog = pytest.importorskip("scipy.optimize").linprog
 
-LANES = {"id": "rlrun.toys.two_lanes:TwoLanes", "columns": ["cost"]}
+LANES = {"id": "rlrun.toys:TwoLanes", "columns": ["cost"]}
 SMALL = {
     "num_envs_per_worker": 4,
     "train_batch_size": 128,

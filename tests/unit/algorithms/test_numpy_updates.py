@@ -105,7 +105,7 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "sac with a gru": ("sac", "Pendulum-v1", {**SEQUENCES, "model": {**SMALL, "core": "gru"}}),
     "alphazero with masks": (
         "alphazero",
-        {"world": "rlrun.toys.board_games:TicTacToe"},
+        {"world": "rlrun.toys:TicTacToe"},
         {**OFF_POLICY, "simulations": 4, "model": {"hiddens": [16]}},
     ),
     "r2d2": ("r2d2", "CartPole-v1", {**SEQUENCES, "model": {**SMALL, "core": "lstm"}}),

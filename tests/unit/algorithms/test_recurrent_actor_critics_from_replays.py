@@ -26,7 +26,7 @@ from rlrun.engine.replay.replay_config import SequenceReplayConfig
 from tests.policies import policy_from
 from tests.rounding import rounding_error
 
-CUE = {"id": "rlrun.toys.known_optimum:CueRecall", "kwargs": {"delay": 3}}
+CUE = {"id": "rlrun.toys:CueRecall", "kwargs": {"delay": 3}}
 SEQUENCES = {"length": 6, "burn_in": 5, "stride": 3, "capacity": 20_000}
 ROWS, BURN_IN, LENGTH, AHEAD = 4, 3, 5, 2
 NEAR = rounding_error(5 + 7 + 6 * 6)  # inputs of the layers, and six products over the width of the core

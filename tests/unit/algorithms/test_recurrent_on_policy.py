@@ -13,7 +13,7 @@ from rlrun import Training
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.messages.errors import SpecError
 
-CUE = {"id": "rlrun.toys.known_optimum:CueRecall", "kwargs": {"delay": 3}}
+CUE = {"id": "rlrun.toys:CueRecall", "kwargs": {"delay": 3}}
 MODEL = {"hiddens": [16], "core": "gru", "core_width": 16, "shared_value": True}
 ASYNC = {"rollout_fragment_length": 12, "train_batch_size": 192, "lr": 5e-3, "min_env_steps_per_iteration": 1000}
 CASES: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {

@@ -165,7 +165,7 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(core: str, tmp_p
 
 
 def test_only_memory_recalls_a_cue_and_a_policy_that_is_asked_is_told_where_episodes_begin() -> None:
-    cue = {"id": "rlrun.toys.known_optimum:CueRecall", "kwargs": {"delay": 3}}
+    cue = {"id": "rlrun.toys:CueRecall", "kwargs": {"delay": 3}}
     config = {
         "num_envs_per_worker": 16,
         "train_batch_size": 512,

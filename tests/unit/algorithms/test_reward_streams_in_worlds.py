@@ -177,7 +177,7 @@ def test_a_constraint_of_a_column_that_a_world_does_not_name_is_refused(columns:
 
 
 def test_worlds_that_are_stepped_at_once_have_no_columns() -> None:
-    env = {"world": "rlrun.toys.cartpoles:CartPoleArrays", "columns": ["cost"]}
+    env = {"world": "rlrun.toys:CartPoleArrays", "columns": ["cost"]}
     with pytest.raises(SpecError, match="columns are for worlds that are stepped one by one"):
         parse_experiments(spec(env=env))
 

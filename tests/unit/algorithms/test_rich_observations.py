@@ -16,8 +16,8 @@ from rlrun.cli.main import cli
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.messages.errors import CheckpointRefused
 
-ENTITIES = "rlrun.toys.rich_observations:HighestEntity"
-CAMERAS = "rlrun.toys.rich_observations:TwoCameras"
+ENTITIES = "rlrun.toys:HighestEntity"
+CAMERAS = "rlrun.toys:TwoCameras"
 AS_ENTITIES = {"observations": {"entities": {"encode_as": "entities", "mask": "entity_mask"}}}
 OWN_FRONT = {"encoders": {"front": "rich_nets:Halves"}}
 
@@ -78,7 +78,7 @@ def test_every_kind_of_algorithm_learns_from_them(name: str, env: str, model: di
 
 def test_learned_vectors_of_integers_learn() -> None:
     as_vectors = {"observations": {"": {"encode_as": "embedding"}}}
-    assert_encoders_learn(made("ppo", "rlrun.toys.known_optimum:MultiDiscreteMatch", as_vectors))
+    assert_encoders_learn(made("ppo", "rlrun.toys:MultiDiscreteMatch", as_vectors))
 
 
 def assert_encoders_learn(training: Training) -> None:
@@ -119,7 +119,7 @@ def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> Non
 SPEC = """\
 one:
   algorithm: ppo
-  env: rlrun.toys.rich_observations:TwoCameras
+  env: rlrun.toys:TwoCameras
   stop: {{env_steps: 100}}
   config: {{model: {model}}}
 """
@@ -160,7 +160,7 @@ def test_a_plan_says_how_each_part_enters(tmp_path: Path) -> None:
 def test_agents_of_a_world_see_entities_and_so_does_the_value_of_all(tmp_path: Path) -> None:
     spec = {
         "algorithm": "ippo",
-        "env": {"world": "rlrun.toys.foraging:Foraging"},
+        "env": {"world": "rlrun.toys:Foraging"},
         "stop": {"iteration": 2},
         "config": {
             "num_envs_per_worker": 2,

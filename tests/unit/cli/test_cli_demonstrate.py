@@ -21,7 +21,7 @@ from rlrun.engine.rollout.demonstrating import demonstrate_to_set
 ROOT = Path(__file__).parents[3]
 POSITIONS = {
     "id": "CartPole-v1",
-    "wrappers": [{"id": "rlrun.engine.envs.partial_view:PartialView", "kwargs": {"numbers": [0, 2]}}],
+    "wrappers": [{"id": "rlrun.plugin:PartialView", "kwargs": {"numbers": [0, 2]}}],
 }
 
 
@@ -37,7 +37,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_shipped_demonstrations_are_what_the_command_writes(tmp_path: Path, lab: None) -> None:
     output = tmp_path / "shown.npz"
-    env = "rlrun.toys.sparse_mountain_car:SparseMountainCar"
+    env = "rlrun.toys:SparseMountainCar"
     words = ("--policy", "my_lab.mountain_car:push_along", "--env", env, "--episodes", 20)
     done = demonstrate(*words, "-o", output)
     assert done.exit_code == 0, done.output
@@ -83,7 +83,7 @@ def test_a_saved_policy_shows_what_it_does_in_its_own_env_with_its_memory(tmp_pa
 
 
 def test_the_first_action_is_noted_where_it_is_not_0() -> None:
-    env = EnvConfig(id="rlrun.toys.known_optimum:ActionReward", kwargs={"num_actions": 3, "first_action": 5})
+    env = EnvConfig(id="rlrun.toys:ActionReward", kwargs={"num_actions": 3, "first_action": 5})
     shown, returns = record_demonstrations(lambda observation, starts, prev_reward: (np.int64(7), None), env, 2, seed=0)
     assert returns == [1.0, 1.0]
     assert shown.about["first_action"] == 5
@@ -154,10 +154,10 @@ def test_what_cannot_be_recorded_is_said(words: tuple[str, ...], told: str, lab:
 
 
 def test_a_world_of_many_agents_is_refused_in_words(tmp_path: Path) -> None:
-    env = "{world: 'rlrun.toys.cartpoles:CartPoles'}"
+    env = "{world: 'rlrun.toys:CartPoles'}"
     done = demonstrate("--policy", "math:floor", "--env", env, "-o", tmp_path / "shown.npz")
     assert done.exit_code == 2
-    assert "demonstrations are of one agent, and rlrun.toys.cartpoles:CartPoles is a world of many" in done.output
+    assert "demonstrations are of one agent, and rlrun.toys:CartPoles is a world of many" in done.output
 
 
 def refuse_to_act(*_: object) -> tuple[object, None]:
@@ -165,7 +165,7 @@ def refuse_to_act(*_: object) -> tuple[object, None]:
 
 
 def test_what_cannot_be_kept_is_refused_before_the_demonstrator_acts(tmp_path: Path) -> None:
-    nested = EnvConfig(id="rlrun.toys.masked_envs:MaskedConsole")
+    nested = EnvConfig(id="rlrun.toys:MaskedConsole")
     with pytest.raises(UsageError, match="holds no nested actions: name a folder"):
         record_demonstrations(refuse_to_act, nested, 1, 0)
     (tmp_path / "notes.txt").touch()

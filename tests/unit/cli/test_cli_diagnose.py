@@ -74,7 +74,7 @@ def test_the_env_of_a_run_that_is_not_ones_own_is_not_made_without_trust(runs: P
 def test_each_policy_of_a_world_is_diagnosed_and_compared_with_random_ones(tmp_path: Path) -> None:
     ppo = {"lr": 0.0, "train_batch_size": 256, "minibatch_size": 64, "num_epochs": 2, "compile": False}
     spec = {
-        "env": {"world": "rlrun.toys.cartpoles:CartPoles", "kwargs": {"num_agents": 3}},
+        "env": {"world": "rlrun.toys:CartPoles", "kwargs": {"num_agents": 3}},
         "policies": {
             "left": {"algorithm": "ppo", "config": ppo},
             "right": {"algorithm": "dqn", "config": {"learning_starts": 50_000, "compile": False}},
@@ -89,7 +89,7 @@ def test_each_policy_of_a_world_is_diagnosed_and_compared_with_random_ones(tmp_p
     done = invoke("diagnose", "poles", "--runs-dir", tmp_path, "--episodes", 5)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert lines[0] == "poles: ppo + dqn on rlrun.toys.cartpoles:CartPoles, 1 trial"
+    assert lines[0] == "poles: ppo + dqn on rlrun.toys:CartPoles, 1 trial"
     assert [line.partition(": ")[0] for line in lines[1:3]] == ["left", "right"]
     assert all("; a random policy reaches" in line for line in lines[1:3])
     names = [line.partition(". ")[2].rpartition(": ")[0] for line in lines if line[:1].isdigit()]

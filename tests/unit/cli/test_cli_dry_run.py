@@ -99,9 +99,9 @@ def test_a_dry_run_of_one_trial_is_short(spec: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ("algorithm: maml, env: rlrun.toys.point_goals:PointGoals, stop: {env_steps: 100_000}", "160,000 (60% more)"),
+        ("algorithm: maml, env: rlrun.toys:PointGoals, stop: {env_steps: 100_000}", "160,000 (60% more)"),
         (
-            "algorithm: alphazero, env: {world: rlrun.toys.board_games:TicTacToe}, stop: {env_steps: 400}",
+            "algorithm: alphazero, env: {world: rlrun.toys:TicTacToe}, stop: {env_steps: 400}",
             "1,024 (156% more)",
         ),
         ("algorithm: ppo, env: CartPole-v1, stop: {env_steps: 100_000}", ""),

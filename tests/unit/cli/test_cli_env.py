@@ -49,9 +49,7 @@ def test_a_wrong_id_names_the_nearest() -> None:
     assert "did you mean 'CartPole-v1'?" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "target", ["rlrun.toys.cartpoles:CartPoles", "{world: 'rlrun.toys.cartpoles:CartPoles', kwargs: {}}"]
-)
+@pytest.mark.parametrize("target", ["rlrun.toys:CartPoles", "{world: 'rlrun.toys:CartPoles', kwargs: {}}"])
 def test_a_world_is_checked_by_its_name_alone_or_by_a_mapping(target: str) -> None:
     done = check(target)
     assert done.exit_code == 0
@@ -66,11 +64,11 @@ def test_a_world_is_checked_by_its_name_alone_or_by_a_mapping(target: str) -> No
 def test_the_policies_of_a_world_in_a_spec_are_told_apart(tmp_path: Path) -> None:
     spec = tmp_path / "world.yaml"
     spec.write_text(
-        "world:\n  env: {world: 'rlrun.toys.cartpoles:CartPoles'}\n  seeds: 2\n  stop: {env_steps: 1}\n"
+        "world:\n  env: {world: 'rlrun.toys:CartPoles'}\n  seeds: 2\n  stop: {env_steps: 1}\n"
         "  policies: {left: {algorithm: ppo}, right: {algorithm: dqn}}\n  mapping: {pole_0: left, '*': right}\n"
     )
     (found,) = json.loads(check(spec, "--json").stdout)["envs"]
     topics = [one["topic"] for one in found["findings"]]
-    assert found["env"]["world"] == "rlrun.toys.cartpoles:CartPoles"
+    assert found["env"]["world"] == "rlrun.toys:CartPoles"
     assert "left: rewards" in topics
     assert "right: algorithms" in topics

@@ -142,7 +142,7 @@ def test_a_file_that_ends_as_another_kind_is_refused_with_the_right_end(
 
 
 def test_a_policy_of_a_world_is_exported_by_its_name(tmp_path: Path) -> None:
-    world = {"world": "rlrun.toys.cartpoles:CartPoles", "kwargs": {"num_agents": 2}}
+    world = {"world": "rlrun.toys:CartPoles", "kwargs": {"num_agents": 2}}
     own = {"hiddens": (4,), "views": {"prev_actions": 1}}
     learners = {"plain": PPO(model=DENSE, compile=False), "viewing": PPO(model=own, compile=False)}
     policies = Policies(learners, WorldSamplingSettings(), mapping={"pole_0": "plain", "*": "viewing"})
@@ -158,7 +158,7 @@ def test_a_policy_of_a_world_is_exported_by_its_name(tmp_path: Path) -> None:
 def test_a_cnn_is_refused_as_a_c_file_by_the_names_of_its_operators(tmp_path: Path) -> None:
     env = {
         "id": "Pendulum-v1",
-        "wrappers": [{"id": "rlrun.toys.pendulum_images:PendulumImages", "kwargs": {"size": 20}}],
+        "wrappers": [{"id": "rlrun.toys:PendulumImages", "kwargs": {"size": 20}}],
     }
     with Training(env, PPO(model=DENSE, compile=False), seed=1) as training:
         training.save(tmp_path / "images")
@@ -168,7 +168,7 @@ def test_a_cnn_is_refused_as_a_c_file_by_the_names_of_its_operators(tmp_path: Pa
 
 
 def test_a_policy_that_plans_is_refused_by_name(tmp_path: Path) -> None:
-    with Training({"world": "rlrun.toys.board_games:TicTacToe"}, AlphaZero(), seed=1) as training:
+    with Training({"world": "rlrun.toys:TicTacToe"}, AlphaZero(), seed=1) as training:
         training.save(tmp_path / "board")
     done = rlrun("export", tmp_path / "board", "-o", tmp_path / "policy.onnx")
     assert done.exit_code == 2

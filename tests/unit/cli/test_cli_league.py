@@ -20,7 +20,7 @@ from rlrun.engine.training.assemble.policies import Policies
 from rlrun.engine.training.training import Training
 from tests.command import rlrun
 
-GAME = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
+GAME = EnvConfig(world="rlrun.toys:TicTacToe")
 SMALL = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [4]}, "compile": False}
 
 
@@ -37,7 +37,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     league = Policies(
         {"main": PPO(PPO.Config.parse(SMALL))},
         WorldSamplingSettings(),
-        mapping="rlrun.engine.league.sides:alternate",
+        mapping="rlrun.plugin:alternate",
         seats={"opponent": SeatSettings(plays_against="main")},
         league=LeagueSettings(snapshot_every=1, rating_episodes=4),
     )
@@ -103,7 +103,7 @@ def test_an_opponent_may_have_settings_and_a_name_that_is_nearly_one_is_told(sav
 
 
 def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None:
-    done = rlrun("evaluate", saved[1], "--against", "rlrun.toys.scripted_players:RandomLegal", "--env", "CartPole-v1")
+    done = rlrun("evaluate", saved[1], "--against", "rlrun.toys:RandomLegal", "--env", "CartPole-v1")
     assert done.exit_code == 2
     assert "leave --env out" in done.output
 

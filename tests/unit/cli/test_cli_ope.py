@@ -121,7 +121,7 @@ def test_data_that_are_no_set_and_spaces_that_differ_are_refused(saved: Path, tm
 
 
 def test_a_world_of_many_agents_is_refused(data: Path, tmp_path: Path) -> None:
-    with Training({"world": "rlrun.toys.board_games:TicTacToe"}, PPO(compile=False)) as training:
+    with Training({"world": "rlrun.toys:TicTacToe"}, PPO(compile=False)) as training:
         training.save(tmp_path / "board")
     done = rlrun("ope", tmp_path / "board", "--data", data)
     assert done.exit_code == 2

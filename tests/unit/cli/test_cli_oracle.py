@@ -51,8 +51,8 @@ ice:
   env:
     id: FrozenLake-v1
     wrappers:
-      - {id: "rlrun.exact.task_automaton:StateLabels", kwargs: {labels: {goal: [15]}}}
-      - id: rlrun.exact.task_automaton:TaskAutomaton
+      - {id: "rlrun.plugin:StateLabels", kwargs: {labels: {goal: [15]}}}
+      - id: rlrun.plugin:TaskAutomaton
         kwargs:
           automaton:
             states: [going, there]
@@ -69,7 +69,7 @@ def test_of_a_game_the_exploitability_is_shown(tmp_path: Path) -> None:
     policies = Policies(
         {"main": PPO(model={"hiddens": [4]}, compile=False)}, WorldSamplingSettings(), mapping={"*": "main"}
     )
-    with Training(EnvConfig(world="rlrun.toys.poker:Kuhn"), policies, seed=0) as training:
+    with Training(EnvConfig(world="rlrun.toys:Kuhn"), policies, seed=0) as training:
         saved = training.save(tmp_path / "saved")
     text = told(saved)
     assert text.startswith("exploitability of the policies as they are (NashConv / 2): ")

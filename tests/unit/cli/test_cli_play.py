@@ -18,7 +18,7 @@ from rlrun.engine.training.assemble.policies import Policies
 from rlrun.engine.training.training import Training
 from rlrun.toys.board_games import ConnectFour, Hex
 
-GAMES = "rlrun.toys.board_games"
+GAMES = "rlrun.toys"
 SMALL = {"model": {"hiddens": [4]}, "compile": False}
 
 
@@ -110,11 +110,11 @@ def test_who_is_no_player_is_told_who_plays(saved: Path) -> None:
 def test_envs_that_are_no_board_game_are_refused(tmp_path: Path) -> None:
     with Training(EnvConfig(id="CartPole-v1"), PPO(PPO.Config.parse(SMALL)), seed=0) as training:
         training.save(tmp_path / "pole")
-    poles = EnvConfig(world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": 2})
+    poles = EnvConfig(world="rlrun.toys:CartPoles", kwargs={"num_agents": 2})
     policies = Policies({"both": PPO(PPO.Config.parse(SMALL))}, WorldSamplingSettings(), mapping={"*": "both"})
     with Training(poles, policies, seed=0) as training:
         training.save(tmp_path / "poles")
-    for name, env in (("pole", "CartPole-v1"), ("poles", "rlrun.toys.cartpoles:CartPoles")):
+    for name, env in (("pole", "CartPole-v1"), ("poles", "rlrun.toys:CartPoles")):
         done = play(tmp_path / name)
         assert done.exit_code == 2
         assert f"env {env} cannot be played in a terminal: that takes a board game" in done.output

@@ -55,11 +55,11 @@ def test_an_env_that_was_registered_by_code_is_named_on_the_command_line() -> No
     refused = CliRunner().invoke(cli, ["translate", "theirs.yaml"])
     assert refused.exit_code == 2
     assert "'registered' was registered by code; name the env as package.module:Class, or" in refused.stderr
-    printed = CliRunner().invoke(cli, ["translate", "theirs.yaml", "--env", "rlrun.toys.lqr:DoubleIntegrator"])
+    printed = CliRunner().invoke(cli, ["translate", "theirs.yaml", "--env", "rlrun.toys:DoubleIntegrator"])
     assert (printed.exit_code, printed.stderr) == (0, "")
     Path("ours.yaml").write_text(printed.stdout)
     first, second = load_experiments(["ours.yaml"])
-    assert (first.env.id, second.env.id) == ("rlrun.toys.lqr:DoubleIntegrator", "rlrun.toys.lqr:DoubleIntegrator")
+    assert (first.env.id, second.env.id) == ("rlrun.toys:DoubleIntegrator", "rlrun.toys:DoubleIntegrator")
     assert first.stop.bounds == {"env_steps": 10_000}
     assert first.config.to_data()["learning_starts"] == 500
     assert first.config.to_data()["target_entropy"] is None

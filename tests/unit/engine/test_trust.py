@@ -94,7 +94,7 @@ def test_a_demand_that_stands_twice_is_told_once() -> None:
 
 WORLD: dict[str, Any] = {
     "algorithm": "ppo + dqn",
-    "env": {"world": "rlrun.toys.cartpoles:CartPoles"},
+    "env": {"world": "rlrun.toys:CartPoles"},
     "config": {"num_workers": 0},
     "policies": {"a": {"algorithm": "ppo", "config": {"lr": 1e-3}}, "b": {"algorithm": "dqn", "config": {}}},
     "mapping": {"pole_0": "a", "*": "b"},
@@ -150,7 +150,7 @@ def test_what_policies_and_their_mapping_ask_for_is_named() -> None:
         "CartPole-v1",
         "ALE/Pong-v5",
         "HalfCheetah-v5",
-        "rlrun.toys.known_optimum:DictCartPole",
+        "rlrun.toys:DictCartPole",
         {"id": "FrozenLake-v1", "kwargs": {"map_name": "4x4", "is_slippery": False, "desc": ["SFFF", "FHFG"]}},
         {
             "id": "CartPole-v1",
@@ -172,8 +172,8 @@ def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
         ("my_lab:Room-v0", "env my_lab:Room-v0 is none of the known envs, so its code would be run"),
         ("os:system", "env os:system is none"),
         ("gymnasium:make", "env gymnasium:make is none"),
-        ("rlrun.engine.envs.make:make_env", "env rlrun.engine.envs.make:make_env is none"),
-        ("rlrun.toys.known_optimum:Crashing", "env rlrun.toys.known_optimum:Crashing is none"),
+        ("rlrun.plugin:make_env", "env rlrun.plugin:make_env is none"),
+        ("rlrun.toys:Crashing", "env rlrun.toys:Crashing is none"),
         ("rlrun.toys.known_optimum:gymnasium.make", "is none of the known envs"),
         (
             {"id": "CartPole-v1", "wrappers": [{"id": "RecordVideo", "kwargs": {"video_folder": "/tmp/x"}}]},
@@ -214,24 +214,24 @@ def test_all_that_is_listed_is_there() -> None:
     for kind in ("tasks", "mappings", "experts"):
         assert all(callable(load_object(path)) for path in harmless()[kind])
     scripts = ("GreedyForager", "TribeForager")
-    own = {*BUILT_IN, *BUILT_IN.values(), *(f"rlrun.toys.scripted_players:{name}" for name in scripts)}
+    own = {*BUILT_IN, *BUILT_IN.values(), *(f"rlrun.toys:{name}" for name in scripts)}
     assert harmless()["opponents"] == own
     assert all(ScriptedOpponent(name) for name in own)
 
 
 def test_what_specs_that_come_with_rlrun_name_of_its_own_is_listed() -> None:
     texts = [path.read_text() for path in Path("configs").glob("*/*.yaml")]
-    named = {name for text in texts for name in re.findall(r"rlrun\.\w+\.\w+:\w+", text)}
+    named = {name for text in texts for name in re.findall(r"rlrun\.\w+:\w+", text)}
     assert len(named) > 20
     assert named <= frozenset.union(*harmless().values())
 
 
 def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> None:
-    own = {"world": "rlrun.toys.cartpoles:CartPoles", "wrappers": ["rlrun.engine.worlds.wrappers:AgentIndicator"]}
+    own = {"world": "rlrun.toys:CartPoles", "wrappers": ["rlrun.plugin:AgentIndicator"]}
     assert env_demands(EnvConfig.parse(own), "env") == []
     searched = {
-        "world": "rlrun.engine.worlds.games.searched_env:SearchedEnv",
-        "kwargs": {"env": "rlrun.toys.sparse_cartpole:SparseCartPole"},
+        "world": "rlrun.plugin:SearchedEnv",
+        "kwargs": {"env": "rlrun.toys:SparseCartPole"},
     }
     assert env_demands(EnvConfig.parse(searched), "env") == []
     spread = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 2}}
@@ -246,7 +246,7 @@ def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> No
         ({"world": "rlrun.engine.worlds.make:load_object"}, "is none of the known worlds"),
         ({"world": "rlrun.engine.worlds.make:importlib.import_module"}, "is none of the known worlds"),
         (
-            {"world": "rlrun.engine.worlds.games.searched_env:SearchedEnv", "kwargs": {"env": "my_lab.room:Room"}},
+            {"world": "rlrun.plugin:SearchedEnv", "kwargs": {"env": "my_lab.room:Room"}},
             "env.kwargs.env is 'my_lab.room:Room', which may name a file or code",
         ),
         ({"pettingzoo": "my_lab.room"}, "env my_lab.room is none of the known worlds"),

@@ -174,9 +174,7 @@ def test_no_more_agents_live_or_have_just_died_than_there_is_room_for(seed: int)
 
 
 def test_two_policies_have_a_slot_for_whoever_is_born() -> None:
-    config = EnvConfig(
-        world="rlrun.toys.foraging:Foraging", kwargs={"hunters": 2, "growth": 12, "food": 200, "max_steps": 50}
-    )
+    config = EnvConfig(world="rlrun.toys:Foraging", kwargs={"hunters": 2, "growth": 12, "food": 200, "max_steps": 50})
     mapping = PolicyMapping(["prey", "hunters"], {"hunter_*": "hunters", "*": "prey"})
     worlds = make_vector_world(config, 2, EpisodeSeeds(0, 0), mapping, {})
     assert dict(worlds.slots) == {"prey": 24, "hunters": 8}

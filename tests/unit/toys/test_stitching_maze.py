@@ -11,7 +11,7 @@ GOAL = 2 * 7 + 6
 
 
 def test_the_best_return_is_2_and_takes_the_path_below_the_crossing() -> None:
-    mdp = finite_mdp(EnvConfig(id="rlrun.toys.stitching_maze:StitchingMaze", max_episode_steps=50))
+    mdp = finite_mdp(EnvConfig(id="rlrun.toys:StitchingMaze", max_episode_steps=50))
     assert mdp.at_start(mdp.optimal_q(1.0).max(-1)) == 2.0
     env = StitchingMaze()
     env.reset(seed=0)

@@ -117,10 +117,7 @@ def own_exploration(path: str, actions: ActionSpace) -> Exploration:
         )
     exploration = named(actions)
     if not isinstance(exploration, Exploration):
-        raise UsageError(
-            f"the exploration {path} makes {type(exploration).__name__}, not a "
-            f"{Exploration.__module__}.{Exploration.__name__}"
-        )
+        raise UsageError(f"the exploration {path} makes {type(exploration).__name__}, not a rlrun.plugin.Exploration")
     noise = exploration.noise(np.random.default_rng(0), _LENGTH, _SLOTS)
     shape = getattr(noise, "shape", type(noise).__name__)
     if not isinstance(noise, np.ndarray) or noise.shape[:2] != (_LENGTH, _SLOTS):

@@ -27,9 +27,7 @@ def own_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operator]
     """
     found = load_object(path, "operator")
     if not (isinstance(found, type) and issubclass(found, Operator)):
-        raise UsageError(
-            f"'{path}' is no operator: derive it from rlrun.engine.flow.flow.Operator, or StatefulOperator"
-        )
+        raise UsageError(f"'{path}' is no operator: derive it from rlrun.plugin.Operator, or StatefulOperator")
     refuse_other_settings(f"the operator '{path}'", found, settings, "trainee")
     return found
 

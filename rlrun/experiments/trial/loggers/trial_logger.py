@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.settings.config import ConfigModel
-from rlrun.engine.settings.registry import load_object
+from rlrun.engine.settings.registry import load_internal
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.loggers import LoggersConfig
 from rlrun.experiments.trial.trial_directory import TrialStatus
@@ -61,5 +61,5 @@ def loggers_of(config: LoggersConfig) -> dict[str, Callable[[], TrialLogger]]:
 
 
 def _make(name: str, config: ConfigModel) -> TrialLogger:
-    logger: TrialLogger = load_object(LOGGERS[name], "logger")(config)
+    logger: TrialLogger = load_internal(LOGGERS[name], "logger")(config)
     return logger

@@ -370,9 +370,9 @@ def test_traced_and_eager_updates_agree(algorithm, env, changes):
     ("algorithm", "env", "changes"),
     [
         (DDPG, "Pendulum-v1", {"exploration": "ornstein_uhlenbeck", "normalize_observations": True}),
-        (TD3, "rlrun.toys.known_optimum:AsymmetricBox", {"num_envs_per_worker": 3, "n_step": 3}),
+        (TD3, "rlrun.toys:AsymmetricBox", {"num_envs_per_worker": 3, "n_step": 3}),
         (SAC, "Pendulum-v1", {"lr": [[0, 1e-3], [500, 0.0]]}),
-        (SAC, "rlrun.toys.known_optimum:DictCartPole", {"rollout_fragment_length": 4}),
+        (SAC, "rlrun.toys:DictCartPole", {"rollout_fragment_length": 4}),
         (SAC, "Pendulum-v1", {"use_sde": True, "num_envs_per_worker": 2}),
     ],
     ids=["ddpg", "td3", "sac", "choices", "sde"],

@@ -24,7 +24,7 @@ from rlrun.engine.training.training import Training
 from tests.results import numbers
 from tests.rounding import rounding_error
 
-WORLD = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
+WORLD = EnvConfig(world="rlrun.toys:TicTacToe")
 SMALL: dict[str, Any] = {
     "num_envs_per_worker": 4,
     "rollout_fragment_length": 5,
@@ -74,8 +74,8 @@ def test_a_restored_training_goes_on_bit_for_bit(settings: dict[str, Any], tmp_p
 
 
 POLE = EnvConfig(
-    world="rlrun.engine.worlds.games.searched_env:SearchedEnv",
-    kwargs={"env": "rlrun.toys.sparse_cartpole:SparseCartPole"},
+    world="rlrun.plugin:SearchedEnv",
+    kwargs={"env": "rlrun.toys:SparseCartPole"},
 )
 
 
@@ -115,7 +115,7 @@ def test_new_weights_play_only_once_the_gate_has_accepted_them() -> None:
 
 
 def test_it_is_evaluated_with_and_without_search_and_acts() -> None:
-    with rlrun.Training({"world": "rlrun.toys.board_games:TicTacToe"}, rlrun.AlphaZero(**SMALL), seed=1) as training:
+    with rlrun.Training({"world": "rlrun.toys:TicTacToe"}, rlrun.AlphaZero(**SMALL), seed=1) as training:
         training.step()
         searched = training.games.play("minimax", 10)
         training.acting.search(0)
@@ -134,7 +134,7 @@ def test_a_policy_that_does_not_search_says_so() -> None:
         ppo.acting.search(10)
 
 
-@pytest.mark.parametrize("world", ["rlrun.toys.matrix_games:TwoStepGame", "rlrun.toys.cartpoles:CartPoles"])
+@pytest.mark.parametrize("world", ["rlrun.toys:TwoStepGame", "rlrun.toys:CartPoles"])
 def test_a_world_that_is_no_game_is_refused(world: str) -> None:
     refused = Training(EnvConfig(world=world), AlphaZero(AlphaZeroConfig.parse(SMALL)), seed=0)
     with pytest.raises(UsageError, match="a game whose rules it can search in"):

@@ -24,7 +24,7 @@ from tests.policies import plain_policy
 
 LENGTH = 7
 WORLDS = 16
-PENNIES = {"world": "rlrun.toys.matrix_games:MatrixGame", "kwargs": {"game": "matching_pennies"}}
+PENNIES = {"world": "rlrun.toys:MatrixGame", "kwargs": {"game": "matching_pennies"}}
 
 
 def mover(spaces: Spaces) -> BehaviorPolicy:
@@ -53,8 +53,8 @@ def recorded(world: dict[str, Any], games: int) -> list[Recorded]:
 @pytest.mark.parametrize(
     ("world", "longest"),
     [
-        ({"world": "rlrun.toys.board_games:TicTacToe"}, 9),
-        ({"world": "rlrun.toys.board_games:ConnectFour"}, 42),
+        ({"world": "rlrun.toys:TicTacToe"}, 9),
+        ({"world": "rlrun.toys:ConnectFour"}, 42),
         (PENNIES, 1),
         ({**PENNIES, "clock": "per_agent"}, 1),
     ],

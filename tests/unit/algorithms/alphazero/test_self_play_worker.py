@@ -24,7 +24,7 @@ from rlrun.engine.worlds.games.symmetries import OBSERVATION
 from rlrun.toys.line_games import TicTacToeArrays
 from tests.rounding import rounding_error
 
-WORLD = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
+WORLD = EnvConfig(world="rlrun.toys:TicTacToe")
 SETTINGS = {"num_envs_per_worker": 5, "rollout_fragment_length": 4, "simulations": 12, "model": {"hiddens": [8]}}
 
 
@@ -129,8 +129,8 @@ def test_moves_behind_the_exploring_ones_are_the_most_visited_ones() -> None:
 
 
 POLE = EnvConfig(
-    world="rlrun.engine.worlds.games.searched_env:SearchedEnv",
-    kwargs={"env": "rlrun.toys.sparse_cartpole:SparseCartPole", "kwargs": {"steps": 12}},
+    world="rlrun.plugin:SearchedEnv",
+    kwargs={"env": "rlrun.toys:SparseCartPole", "kwargs": {"steps": 12}},
 )
 
 

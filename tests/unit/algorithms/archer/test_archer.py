@@ -42,7 +42,7 @@ SMALL = {
     "min_env_steps_per_iteration": 60,
     "compile": False,
 }
-TWENTY = "rlrun.toys.twenty_questions:TwentyQuestions"
+TWENTY = "rlrun.toys:TwentyQuestions"
 
 
 def flags(text: str) -> np.ndarray[Any, Any]:

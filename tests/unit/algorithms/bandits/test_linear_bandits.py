@@ -18,7 +18,7 @@ from rlrun.engine.settings.registry import algorithm_class
 from rlrun.engine.training.training import Training
 from tests.rounding import rounding_error
 
-LINEAR = "rlrun.toys.contextual_bandits:LinearBandit"
+LINEAR = "rlrun.toys:LinearBandit"
 
 
 def training_of(name: str, *, seed: int = 3, env: dict[str, Any] | None = None, **settings: Any) -> Training:
@@ -74,7 +74,7 @@ def test_lints_draws_from_the_posterior_with_one_draw_for_what_arms_share(number
 
 
 def test_numbers_observed_are_contexts_of_their_own() -> None:
-    training = training_of("linucb", env={"id": "rlrun.toys.bernoulli_bandits:BernoulliBandit"})
+    training = training_of("linucb", env={"id": "rlrun.toys:BernoulliBandit"})
     training.step()
     coefficients = training.running.trainee.learner.flat()[:2]
     assert (coefficients > 0.2).any()
@@ -128,7 +128,7 @@ def test_what_are_no_arms_and_no_contexts_is_refused() -> None:
     for env, message in (
         ("Pendulum-v1", r"arms are a finite number of actions \(Discrete\), not Box"),
         (
-            "rlrun.toys.known_optimum:DictCartPole",
+            "rlrun.toys:DictCartPole",
             r"features of each of its 2 arms \(a Box \[2, features\]\), not Dict",
         ),
     ):

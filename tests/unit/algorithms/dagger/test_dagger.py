@@ -27,7 +27,7 @@ from rlrun.toys.scripted_players import balance_pole
 from tests.results import numbers
 
 HERE = "tests.unit.algorithms.dagger.test_dagger"
-BALANCE = "rlrun.toys.scripted_players:balance_pole"
+BALANCE = "rlrun.toys:balance_pole"
 SMALL = {
     "num_envs_per_worker": 2,
     "rollout_fragment_length": 40,
@@ -140,12 +140,12 @@ def test_an_expert_with_memory_sees_what_was_executed_and_remembers_it_over_a_re
         assert numbers(other.step()) == expected
 
 
-QUESTIONER = "rlrun.toys.twenty_questions:RandomQuestioner"
+QUESTIONER = "rlrun.toys:RandomQuestioner"
 
 
 def test_a_class_is_made_for_each_episode_so_that_runs_and_resumes_have_the_same_numbers(tmp_path: Path) -> None:
     config = {**SMALL, "expert": QUESTIONER, "beta": 1.0, "num_envs_per_worker": 3, "rollout_fragment_length": 17}
-    env = "rlrun.toys.twenty_questions:TwentyQuestions"
+    env = "rlrun.toys:TwentyQuestions"
 
     def steps(training: Training, number: int) -> list[Any]:
         return [numbers(training.step()) for _ in range(number)]

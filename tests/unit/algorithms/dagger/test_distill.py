@@ -20,7 +20,7 @@ from rlrun.engine.training.training import Training
 from tests.results import numbers
 from tests.unit.algorithms.dagger.test_dagger import BALANCE, collected
 
-ENV = "rlrun.toys.known_optimum:DictCartPole"
+ENV = "rlrun.toys:DictCartPole"
 SMALL = {
     "num_envs_per_worker": 2,
     "train_batch_size": 64,

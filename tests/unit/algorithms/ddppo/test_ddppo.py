@@ -23,7 +23,7 @@ SMALL = {
 ENVS = {
     "discrete": "CartPole-v1",
     "continuous": {"id": "Pendulum-v1", "max_episode_steps": 25},
-    "dict": "rlrun.toys.known_optimum:DictCartPole",
+    "dict": "rlrun.toys:DictCartPole",
 }
 
 

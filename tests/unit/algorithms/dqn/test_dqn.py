@@ -136,7 +136,7 @@ def test_the_target_network_is_the_one_of_the_last_interval_s_end():
 
 
 def test_a_truncated_episode_s_value_goes_on_behind_the_cut():
-    env = {"id": "rlrun.toys.known_optimum:ConstantReward", "kwargs": {"episode_len": 5}}
+    env = {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 5}}
     with Training(env, DQN(**TABULAR, gamma=0.8, n_step=2, lr=[[0, 0.2], [1500, 1e-2]]), seed=0) as training:
         while training.step()["env_steps"] < 1500:
             pass
@@ -148,7 +148,7 @@ def test_a_truncated_episode_s_value_goes_on_behind_the_cut():
 )
 def test_an_episode_that_ends_for_good_is_worth_what_it_has_paid(kind, values):
     with Training(
-        "rlrun.toys.known_optimum:ActionReward", DQN(**{**TABULAR, **kind, "lr": [[0, 0.1], [2000, 1e-3]]}), seed=0
+        "rlrun.toys:ActionReward", DQN(**{**TABULAR, **kind, "lr": [[0, 0.1], [2000, 1e-3]]}), seed=0
     ) as training:
         while training.step()["env_steps"] < 1000:
             pass

@@ -53,7 +53,7 @@ def test_an_observation_that_is_no_number_is_named_with_its_place(kind: type[Alg
 def test_an_episode_that_does_not_end_is_told_of_while_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 30)
     monkeypatch.setattr(endless_episodes, "LONGEST_EPISODE", 100)
-    endless = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 10**9})
+    endless = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 10**9})
     with (
         pytest.warns(UserWarning, match="worker 0: an episode has not ended after"),
         pytest.raises(EnvError, match="not ended after 100 steps"),
@@ -63,7 +63,7 @@ def test_an_episode_that_does_not_end_is_told_of_while_it_is_waited_for(monkeypa
 
 def test_who_wants_the_end_does_not_wait_for_an_episode_that_may_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 30)
-    endless = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 10**9})
+    endless = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 10**9})
     interrupt_wanted.set()
     try:
         with pytest.warns(UserWarning, match="has not ended after 30 steps"), pytest.raises(KeyboardInterrupt):

@@ -176,7 +176,7 @@ def test_observations_are_normalised_by_all_that_was_acted_on_in_earlier_generat
 
 
 def test_candidates_act_in_every_kind_of_action_space() -> None:
-    for env in ("Pendulum-v1", "rlrun.toys.masked_envs:MaskedGrid"):
+    for env in ("Pendulum-v1", "rlrun.toys:MaskedGrid"):
         training = training_of("es", env=env)
         assert np.isfinite(training.step()["generation/return_mean"])
         training.close()
@@ -214,7 +214,7 @@ def test_settings_of_losses_are_refused_with_the_reason() -> None:
 
 def test_numbers_of_step_infos_are_summed_up_by_episode() -> None:
     # On a ring of one cell a step in the fast lane is worth 1 more than one in the slow lane, and costs 0.2.
-    env = {"id": "rlrun.toys.two_lanes:TwoLanes", "kwargs": {"num_cells": 1}, "columns": ["cost"]}
+    env = {"id": "rlrun.toys:TwoLanes", "kwargs": {"num_cells": 1}, "columns": ["cost"]}
     with rlrun.Training(
         env, rlrun.ES(num_pairs=4, num_envs_per_worker=3, min_env_steps_per_iteration=0), seed=3
     ) as training:

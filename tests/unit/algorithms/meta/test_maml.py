@@ -25,7 +25,7 @@ from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.rollout.worker_config import WorkerConfig
 from tests.rounding import rounding_error
 
-GOALS = {"id": "rlrun.toys.point_goals:PointGoals", "kwargs": {"episode_len": 8}}
+GOALS = {"id": "rlrun.toys:PointGoals", "kwargs": {"episode_len": 8}}
 SMALL: dict[str, Any] = {
     "min_env_steps_per_iteration": 0,
     "num_envs_per_worker": 3,
@@ -175,7 +175,7 @@ def test_only_steps_of_chosen_episodes_are_env_steps_so_that_a_resumed_run_count
 
 
 def test_numbers_of_step_infos_are_recorded_in_chosen_episodes_too() -> None:
-    lanes = {"id": "rlrun.toys.two_lanes:TwoLanes", "columns": ["cost"]}
+    lanes = {"id": "rlrun.toys:TwoLanes", "columns": ["cost"]}
     with rlrun.Training(lanes, rlrun.MAML(**{**SMALL, "rollout_fragment_length": 40}), seed=100) as training:
         result = training.step()
     assert np.isfinite(result["adaptation/return_after"])
@@ -183,7 +183,7 @@ def test_numbers_of_step_infos_are_recorded_in_chosen_episodes_too() -> None:
 
 
 def test_observations_may_be_trees_with_a_mask_and_actions_of_several_parts() -> None:
-    with rlrun.Training("rlrun.toys.masked_envs:MaskedConsole", rlrun.MAML(**SMALL), seed=100) as training:
+    with rlrun.Training("rlrun.toys:MaskedConsole", rlrun.MAML(**SMALL), seed=100) as training:
         assert np.isfinite(training.step()["adaptation/return_after"])
 
 

@@ -255,7 +255,7 @@ class Meeting(World):
 def test_a_restored_team_goes_on_bit_for_bit(spaces: Spaces) -> None:
     world = EnvConfig(world=f"{__name__}:Meeting")
     if spaces is SPACES:
-        world = EnvConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "prisoners_dilemma"})
+        world = EnvConfig(world="rlrun.toys:MatrixGame", kwargs={"game": "prisoners_dilemma"})
     config = MADDPGConfig.parse(
         {
             "num_envs_per_worker": 2,
@@ -279,7 +279,7 @@ def test_a_restored_team_goes_on_bit_for_bit(spaces: Spaces) -> None:
 
 @KINDS
 def test_numpy_and_eager_updates_agree(spaces: Spaces) -> None:
-    game = {"world": "rlrun.toys.matrix_games:TwoStepGame"} if spaces is SPACES else {"world": f"{__name__}:Meeting"}
+    game = {"world": "rlrun.toys:TwoStepGame"} if spaces is SPACES else {"world": f"{__name__}:Meeting"}
     config = MADDPGConfig.parse({"learning_starts": 32, "minibatch_size": 16, "min_env_steps_per_iteration": 60})
     found = []
     for executor in ("numpy", "eager"):

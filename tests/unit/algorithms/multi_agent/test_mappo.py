@@ -223,7 +223,7 @@ def test_parameter_servers_average_the_moments_of_all_learners() -> None:
     assert_alike(first, learned(alone))
 
 
-GAME = EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame")
+GAME = EnvConfig(world="rlrun.toys:TwoStepGame")
 SMALL = {
     "train_batch_size": 60,
     "min_env_steps_per_iteration": 0,

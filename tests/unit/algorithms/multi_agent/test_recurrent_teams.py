@@ -231,7 +231,7 @@ def test_cells_without_a_step_and_what_an_absent_member_would_do_change_no_gradi
     assert not torch.equal(gradient_of(algorithm, other), gradient_of(algorithm, batch))
 
 
-POLES = EnvConfig(world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": 2, "reborn": True})
+POLES = EnvConfig(world="rlrun.toys:CartPoles", kwargs={"num_agents": 2, "reborn": True})
 
 
 @pytest.mark.parametrize("core", [{"core": "lstm"}, {"core": "gtrxl", "gtrxl": {"heads": 1, "memory_len": 6}}])

@@ -141,7 +141,7 @@ def test_qmix_needs_the_state_of_the_world_and_vdn_does_not() -> None:
         QMIX(QMIXConfig()).policy_in_world(SPACES, stateless, seed=0)
 
 
-GAME = EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame")
+GAME = EnvConfig(world="rlrun.toys:TwoStepGame")
 SMALL = {
     "num_envs_per_worker": 3,
     "learning_starts": 20,

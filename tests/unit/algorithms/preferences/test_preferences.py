@@ -32,7 +32,7 @@ from rlrun.engine.training.save import saved_state
 from rlrun.engine.training.training import Training
 from rlrun.toys.twenty_questions import RandomQuestioner
 
-DIALOGUES = "rlrun.toys.twenty_questions:TwentyQuestions"
+DIALOGUES = "rlrun.toys:TwentyQuestions"
 MODEL = {"hiddens": [8], "core": "gru", "core_width": 8}
 SMALL = {
     "num_envs_per_worker": 4,

@@ -20,7 +20,7 @@ from rlrun.engine.policy.policy import Policy
 from rlrun.toys.interest_evolution import InterestEvolution
 from tests.rounding import rounding_error
 
-ENV = "rlrun.toys.interest_evolution:InterestEvolution"
+ENV = "rlrun.toys:InterestEvolution"
 SMALL = {
     "model": {"hiddens": [8]},
     "learning_starts": 20,

@@ -173,9 +173,9 @@ def test_a_step_that_is_not_finite_is_left_out() -> None:
 
 
 SHAPES: dict[str, tuple[str, Mapping[str, Any]]] = {
-    "masked": ("rlrun.toys.masked_envs:MaskedGrid", {}),
-    "tuple": ("rlrun.toys.known_optimum:NestedTuple", {}),
-    "autoregressive": ("rlrun.toys.known_optimum:MultiDiscreteMatch", {"model": {"autoregressive": True}}),
+    "masked": ("rlrun.toys:MaskedGrid", {}),
+    "tuple": ("rlrun.toys:NestedTuple", {}),
+    "autoregressive": ("rlrun.toys:MultiDiscreteMatch", {"model": {"autoregressive": True}}),
     "gsde": ("Pendulum-v1", {"model": {"use_sde": True}}),
     "recurrent": ("CartPole-v1", {"model": {"core": "gru", "core_width": 8}, "minibatch_size": 32}),
     "normalized": ("CartPole-v1", {"normalize_observations": True, "normalize_rewards": True}),

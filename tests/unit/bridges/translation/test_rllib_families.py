@@ -183,7 +183,7 @@ def test_searches_of_alphazero_raise_visits_to_the_temperature_there_and_to_its_
         "contrib/AlphaZero", f"{{{searched}, {batches}, ranked_rewards: {{enable: false}}}}", "lab.games.Maze"
     )
     assert spec["env"] == {
-        "world": "rlrun.engine.worlds.games.searched_env:SearchedEnv",
+        "world": "rlrun.plugin:SearchedEnv",
         "kwargs": {"env": "lab.games:Maze"},
     }
     config = spec["config"]
@@ -211,10 +211,10 @@ def test_bandits_have_the_posterior_as_it_is() -> None:
 def test_envs_of_rllibs_examples_have_a_stand_in_with_the_arguments_that_it_knows() -> None:
     repeating = "ray.rllib.examples.env.repeat_after_me_env.RepeatAfterMeEnv"
     spec = spec_of("PPO", "{env_config: {config: {repeat_delay: 2}}}", repeating)
-    assert spec["env"] == {"id": "rlrun.toys.repeat_after_me:RepeatAfterMe", "kwargs": {"delay": 2}}
+    assert spec["env"] == {"id": "rlrun.toys:RepeatAfterMe", "kwargs": {"delay": 2}}
     assert "no such argument" in text_of("PPO", "{env_config: {config: {continuous: true}}}", repeating)
     hidden = spec_of("R2D2", "{}", "ray.rllib.examples.env.stateless_cartpole.StatelessCartPole")["env"]
-    assert hidden["wrappers"] == [{"id": "rlrun.engine.envs.partial_view:PartialView", "kwargs": {"numbers": [0, 2]}}]
+    assert hidden["wrappers"] == [{"id": "rlrun.plugin:PartialView", "kwargs": {"numbers": [0, 2]}}]
 
 
 def test_every_stand_in_of_rlrun_is_there() -> None:

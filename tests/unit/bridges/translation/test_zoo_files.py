@@ -116,7 +116,7 @@ def test_critics_have_widths_of_their_own_where_the_algorithm_has_them() -> None
 
 def test_recurrent_policies_have_sequences_that_divide_a_minibatch_and_envs_without_velocities_a_wrapper() -> None:
     spec = spec_of("ppo_lstm", "CartPoleNoVel-v1")
-    assert spec["env"] == {"id": "CartPole-v1", "wrappers": ["rlrun.engine.envs.partial_view:HideVelocities"]}
+    assert spec["env"] == {"id": "CartPole-v1", "wrappers": ["rlrun.plugin:HideVelocities"]}
     assert spec["config"]["model"] == {"core": "lstm", "core_width": 32}
     assert spec["config"]["seq_len"] == 32
 

@@ -277,7 +277,7 @@ OFF_POLICY: dict[str, Any] = {
     "compile": False,
     "model": {"hiddens": [4]},
 }
-WORLD = {"world": "rlrun.toys.matrix_games:TwoStepGame"}
+WORLD = {"world": "rlrun.toys:TwoStepGame"}
 KINDS: dict[str, dict[str, Any]] = {
     "dqn": {"algorithm": "dqn", "env": "CartPole-v1", "config": OFF_POLICY},
     "sac": {"algorithm": "sac", "env": "Pendulum-v1", "config": OFF_POLICY},
@@ -292,9 +292,9 @@ KINDS: dict[str, dict[str, Any]] = {
         },
     },
     "ppo_league": {
-        "env": {"world": "rlrun.toys.board_games:TicTacToe"},
+        "env": {"world": "rlrun.toys:TicTacToe"},
         "policies": {"main": {"algorithm": "ppo", "config": {"train_batch_size": 64, "model": {"hiddens": [4]}}}},
-        "mapping": "rlrun.engine.league.sides:alternate_with_self_play",
+        "mapping": "rlrun.plugin:alternate_with_self_play",
         "seats": {"opponent": {"plays_against": "main", "self_play_share": 0.2}},
         "league": {"snapshot_every": 1, "rating_episodes": 2},
         "config": {"min_env_steps_per_iteration": 50},

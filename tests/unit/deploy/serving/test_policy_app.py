@@ -93,7 +93,7 @@ def test_details_are_probabilities_of_actor_critics_and_action_values_of_q_polic
     assert sum(details["probabilities"]) == pytest.approx(1.0)
     assert isinstance(details["state_value"], float)
     assert len(several) == 2
-    checkpoint = saved(tmp_path / "masked", "rlrun.toys.masked_envs:MaskedGrid", DQN, model={"hiddens": [8]})
+    checkpoint = saved(tmp_path / "masked", "rlrun.toys:MaskedGrid", DQN, model={"hiddens": [8]})
     served = loaded(checkpoint)
     example = served.schema()["example"]
     example["action_mask"] = [1, 0, 1, 0][: len(example["action_mask"])]
@@ -399,7 +399,7 @@ def test_a_strangers_checkpoint_that_names_code_is_served_only_when_trusted(tmp_
 
 
 def test_what_only_critics_see_is_not_asked_for(tmp_path):
-    env = "rlrun.toys.known_optimum:DictCartPole"
+    env = "rlrun.toys:DictCartPole"
     for number, core in enumerate(({}, {"core": "gru", "core_width": 4})):
         checkpoint = saved(tmp_path / f"{number}", env, model={"hiddens": [8], "actor_sees": ["position"], **core})
         policy = loaded(checkpoint)

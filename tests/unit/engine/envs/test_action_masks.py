@@ -18,8 +18,8 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.toys.known_optimum import AsymmetricBox, ConstantReward
 from rlrun.toys.masked_envs import MaskedGrid
 
-GRID = EnvConfig(id="rlrun.toys.masked_envs:MaskedGrid", kwargs={"size": 2})
-MATCH = EnvConfig(id="rlrun.toys.masked_envs:MaskedMatch", kwargs={"num_actions": 6, "num_allowed": 2})
+GRID = EnvConfig(id="rlrun.toys:MaskedGrid", kwargs={"size": 2})
+MATCH = EnvConfig(id="rlrun.toys:MaskedMatch", kwargs={"num_actions": 6, "num_allowed": 2})
 FORGETFUL = EnvConfig(id=f"{__name__}:Forgetful")
 
 
@@ -89,7 +89,7 @@ def test_the_method_is_found_behind_wrappers_and_its_mask_stands_outside_of_them
 def test_envs_that_show_a_mask_or_offer_none_stay_as_they_are() -> None:
     for env in (MaskedGrid(), ConstantReward()):
         assert with_action_masks(env) is env
-    plain = make_vector_env(EnvConfig(id="rlrun.toys.known_optimum:ConstantReward"), 2, EpisodeSeeds(0, 0))
+    plain = make_vector_env(EnvConfig(id="rlrun.toys:ConstantReward"), 2, EpisodeSeeds(0, 0))
     assert not isinstance(plain, MaskedVectorEnv)
     assert isinstance(make_vector_env(GRID, 2, EpisodeSeeds(0, 0)), MaskedVectorEnv)
 

@@ -53,15 +53,15 @@ CASES = {
     "inverted-pendulum": Case("loop", {"id": "InvertedPendulum-v5"}),
     "half-cheetah": Case("loop", {"id": "HalfCheetah-v5", "max_episode_steps": 15}),
     "lunar-lander": Case("loop", {"id": "LunarLander-v3"}, 250),
-    "dict": Case("loop", {"id": "rlrun.toys.known_optimum:DictCartPole"}),
-    "nested-tuple": Case("loop", {"id": "rlrun.toys.known_optimum:NestedTuple"}),
-    "multi-discrete": Case("loop", {"id": "rlrun.toys.known_optimum:MultiDiscreteMatch"}),
-    "multi-binary": Case("loop", {"id": "rlrun.toys.known_optimum:MultiBinaryMatch"}),
-    "asymmetric-box": Case("loop", {"id": "rlrun.toys.known_optimum:AsymmetricBox"}, 20),
+    "dict": Case("loop", {"id": "rlrun.toys:DictCartPole"}),
+    "nested-tuple": Case("loop", {"id": "rlrun.toys:NestedTuple"}),
+    "multi-discrete": Case("loop", {"id": "rlrun.toys:MultiDiscreteMatch"}),
+    "multi-binary": Case("loop", {"id": "rlrun.toys:MultiBinaryMatch"}),
+    "asymmetric-box": Case("loop", {"id": "rlrun.toys:AsymmetricBox"}, 20),
     "offset-actions": Case(
-        "loop", {"id": "rlrun.toys.known_optimum:ActionReward", "kwargs": {"num_actions": 3, "first_action": 5}}, 20
+        "loop", {"id": "rlrun.toys:ActionReward", "kwargs": {"num_actions": 3, "first_action": 5}}, 20
     ),
-    "truncate-only": Case("loop", {"id": "rlrun.toys.known_optimum:ConstantReward", "kwargs": {"episode_len": 9}}),
+    "truncate-only": Case("loop", {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 9}}),
     "pong": Case("atari", {"id": "ALE/Pong-v5", "kwargs": {"noop_max": 5}, "max_episode_steps": 5}, 14, 1),
 }
 """Envs whose env slots are seeded one by one: all of the rule is held."""

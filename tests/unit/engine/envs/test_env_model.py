@@ -49,7 +49,7 @@ def test_the_best_return_within_the_time_limit_is_the_known_one(env: dict[str, A
     ("env", "message"),
     [
         ({"id": "CartPole-v1"}, "need Discrete observations and actions; it has Box"),
-        ({"id": "rlrun.toys.bernoulli_bandits:BernoulliBandit"}, "does not tell its model"),
+        ({"id": "rlrun.toys:BernoulliBandit"}, "does not tell its model"),
         (
             {"id": "FrozenLake-v1", "wrappers": [{"id": "ClipReward"}]},
             "as wrappers may change its transition probabilities",

@@ -388,7 +388,7 @@ def test_a_reset_starts_the_first_episodes_again() -> None:
 
 
 def test_an_error_while_replaying_names_the_step() -> None:
-    config = EnvConfig(id="rlrun.toys.known_optimum:Crashing", kwargs={"crash_at": 4})
+    config = EnvConfig(id="rlrun.toys:Crashing", kwargs={"crash_at": 4})
     vector = make_vector_env(config, 1, SEEDS)
     observations = vector.reset()
     places, digest = vector.places(), observation_hash(observations[0])

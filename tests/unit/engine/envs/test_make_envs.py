@@ -59,12 +59,12 @@ def refused(config: Any, error: type[RlrunError]) -> str:
         ("xyzzy", "there is no env 'xyzzy'"),
         ("", "there is no env ''"),
         (
-            "rlrun.toys.known_optimum:DictCartpole",
-            "rlrun.toys.known_optimum has no 'DictCartpole'; did you mean 'DictCartPole'?",
+            "rlrun.toys:DictCartpole",
+            "rlrun.toys has no 'DictCartpole'; did you mean 'DictCartPole'?",
         ),
         (
-            "rlrun.toys.known_optimu:DictCartPole",
-            "there is no 'rlrun.toys.known_optimu'; did you mean 'known_optimum'?",
+            "gymnasium.envs.toy_tex:TaxiEnv",
+            "there is no 'gymnasium.envs.toy_tex'; did you mean 'toy_text'?",
         ),
         ("nowhere_at_all:Name-v0", "the env package's module 'nowhere_at_all' is not found"),
         ("MiniGrid-Maze-5x5-v0", "write minigrid:MiniGrid-Maze-5x5-v0"),
@@ -169,12 +169,12 @@ def test_an_env_that_left_gymnasium_is_answered_with_its_heir() -> None:
             "wrapper ClipReward: its keyword arguments do not fit: got an unexpected keyword argument 'min'",
         ),
         (
-            {"id": "CartPole-v1", "wrappers": ["rlrun.toys.known_optimum:Nothing"]},
-            "rlrun.toys.known_optimum has no 'Nothing'",
+            {"id": "CartPole-v1", "wrappers": ["rlrun.toys:Nothing"]},
+            "rlrun.toys has no 'Nothing'",
         ),
         ({"id": "Pendulum-v1", "backend": "vector"}, "env Pendulum-v1 has no vector form of its own"),
-        ({"id": "rlrun.toys.known_optimum:ConstantReward", "backend": "vector"}, "has no vector form of its own"),
-        ({"id": "rlrun.toys.known_optimum:__name__"}, "cannot be called: it is a str"),
+        ({"id": "rlrun.toys:ConstantReward", "backend": "vector"}, "has no vector form of its own"),
+        ({"id": "rlrun.toys:__name__"}, "cannot be called: it is a str"),
     ],
 )
 def test_wrong_names_and_arguments_are_named(config: Any, said: str) -> None:
@@ -198,7 +198,7 @@ def test_wrappers_and_a_native_backend_are_refused_by_the_config() -> None:
         ("ALE/Pong-v5", "atari"),
         ({"id": "ALE/Pong-v5", "backend": "loop"}, "loop"),
         ("phys2d/CartPole-v1", "gymnasium"),
-        ("rlrun.toys.known_optimum:DictCartPole", "loop"),
+        ("rlrun.toys:DictCartPole", "loop"),
         ({"id": "CartPole-v1", "backend": "envpool"}, "envpool"),
     ],
 )
@@ -243,7 +243,7 @@ def test_slots_with_different_spaces_are_refused(lab: Any) -> None:
 
 
 def test_a_factorys_env_gets_the_configs_time_limit() -> None:
-    config = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", max_episode_steps=4)
+    config = EnvConfig(id="rlrun.toys:ConstantReward", max_episode_steps=4)
     env = make_vector_env(config, 1, SEEDS)
     env.reset()
     assert [bool(env.step(np.zeros(1, np.int64))[3][0]) for _ in range(6)] == [False] * 3 + [True, False, False]
@@ -335,7 +335,7 @@ def test_a_single_env_is_what_a_slot_is() -> None:
 def test_an_env_that_draws_nothing_says_so(lab: Any) -> None:
     lab("lab_blind", "def make(**options): return gymnasium.make('CartPole-v1', **options)")
     with pytest.raises(EnvironmentUnusable, match="cannot be drawn: it has no parameter render_mode"):
-        make_env(EnvConfig(id="rlrun.toys.known_optimum:ConstantReward"), render_mode="rgb_array")
+        make_env(EnvConfig(id="rlrun.toys:ConstantReward"), render_mode="rgb_array")
     assert make_env(EnvConfig(id="lab_blind:make"), render_mode="rgb_array").render_mode == "rgb_array"
 
 
@@ -404,7 +404,7 @@ def test_a_wrapper_whose_package_is_not_installed_is_unusable_and_no_bug(monkeyp
 
 
 def test_a_wrong_keyword_argument_of_a_factory_is_found_without_building_the_env() -> None:
-    config = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_length": 3})
+    config = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_length": 3})
     with pytest.raises(UsageError, match="unexpected keyword argument 'episode_length'; did you mean 'episode_len'"):
         check_single_env(config)
     check_single_env(config.replace(kwargs={"episode_len": 3}))

@@ -8,7 +8,7 @@ from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.make import make_env, spaces_of
 from rlrun.engine.envs.partial_view import Flicker, HideVelocities, PartialView, Parts
 
-PATH = "rlrun.engine.envs.partial_view:PartialView"
+PATH = "rlrun.plugin:PartialView"
 
 
 def test_only_the_numbers_that_are_asked_for_are_shown() -> None:
@@ -36,7 +36,7 @@ def test_only_the_numbers_that_are_asked_for_are_shown() -> None:
     ],
 )
 def test_velocities_are_hidden_by_what_is_known_of_the_env(env_id: str, shown: list[int]) -> None:
-    hidden = "rlrun.engine.envs.partial_view:HideVelocities"
+    hidden = "rlrun.plugin:HideVelocities"
     env, whole = (make_env(EnvConfig.parse({"id": env_id, "wrappers": own})) for own in ([hidden], []))
     first = whole.reset(seed=0)[0]
     np.testing.assert_array_equal(env.reset(seed=0)[0], first[shown])

@@ -155,8 +155,8 @@ TASK: dict[str, Any] = {
     "id": f"{__name__}:SlipperyGrid",
     "max_episode_steps": 20,
     "wrappers": [
-        {"id": "rlrun.exact.task_automaton:StateLabels", "kwargs": {"labels": LABELS}},
-        {"id": "rlrun.exact.task_automaton:TaskAutomaton", "kwargs": {"automaton": A_THEN_B}},
+        {"id": "rlrun.plugin:StateLabels", "kwargs": {"labels": LABELS}},
+        {"id": "rlrun.plugin:TaskAutomaton", "kwargs": {"automaton": A_THEN_B}},
     ],
 }
 
@@ -220,7 +220,7 @@ def test_ppo_satisfies_a_task_as_often_as_can_be() -> None:
     assert result["info/satisfied"] > 0.5
 
 
-UNLABELED = {"id": "rlrun.exact.task_automaton:StateLabels", "kwargs": {"labels": {}}}
+UNLABELED = {"id": "rlrun.plugin:StateLabels", "kwargs": {"labels": {}}}
 
 
 def test_the_best_probability_is_that_of_value_iteration_on_the_product() -> None:

@@ -14,9 +14,9 @@ from rlrun.engine.envs.trials import Trials
 from rlrun.toys.bernoulli_bandits import ARMS, BernoulliBandit, two_arms
 
 BANDIT = {
-    "id": "rlrun.toys.bernoulli_bandits:BernoulliBandit",
-    "wrappers": [{"id": "rlrun.engine.envs.trials:Trials", "kwargs": {"episodes": 5}}],
-    "tasks": "rlrun.toys.bernoulli_bandits:two_arms",
+    "id": "rlrun.toys:BernoulliBandit",
+    "wrappers": [{"id": "rlrun.plugin:Trials", "kwargs": {"episodes": 5}}],
+    "tasks": "rlrun.toys:two_arms",
 }
 
 
@@ -52,7 +52,7 @@ def test_longer_episodes_show_done_where_the_next_one_begins() -> None:
             {
                 "id": "CartPole-v1",
                 "max_episode_steps": 3,
-                "wrappers": [{"id": "rlrun.engine.envs.trials:Trials", "kwargs": {"episodes": 2}}],
+                "wrappers": [{"id": "rlrun.plugin:Trials", "kwargs": {"episodes": 2}}],
             }
         )
     )

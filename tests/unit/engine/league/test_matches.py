@@ -13,12 +13,12 @@ from rlrun.engine.league.scripted_opponent import ScriptedPlayer
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.worlds.mapping import PolicyMapping
 
-GAME = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
+GAME = EnvConfig(world="rlrun.toys:TicTacToe")
 ONE_POLICY = PolicyMapping(("everybody",))
 
 
 def poles(number: int) -> EnvConfig:
-    return EnvConfig(world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": number})
+    return EnvConfig(world="rlrun.toys:CartPoles", kwargs={"num_agents": number})
 
 
 def scripted(name: str, seed: int = 0) -> ScriptedPlayer:
@@ -69,9 +69,7 @@ def test_a_policy_plays_the_sides_that_it_or_a_seat_with_its_selves_is_mapped_to
     assert fixed.sides_of("main") == ("first", "second")
     assert fixed.sides_of("a:B") == fixed.sides_of("old:run") == ("second",)
     assert fixed.sides_against("main", "a:B") == ("first",)
-    alternating = Matches(
-        GAME, PolicyMapping(("main", "opponent"), "rlrun.engine.league.sides:alternate"), {"opponent": seat}
-    )
+    alternating = Matches(GAME, PolicyMapping(("main", "opponent"), "rlrun.plugin:alternate"), {"opponent": seat})
     assert alternating.sides_of("a:B") == alternating.sides_of("main") == ("first", "second")
 
 
@@ -81,8 +79,8 @@ def test_roles_meet_the_other_role_alone() -> None:
         "second_opponent": SeatSettings(plays_against="second", selves_of=("first",)),
     }
     names = ("first", "second", *seats)
-    game = EnvConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
-    matches = Matches(game, PolicyMapping(names, "rlrun.engine.league.sides:alternate_roles"), seats)
+    game = EnvConfig(world="rlrun.toys:MatrixGame", kwargs={"game": "matching_pennies"})
+    matches = Matches(game, PolicyMapping(names, "rlrun.plugin:alternate_roles"), seats)
     assert (matches.sides_of("first"), matches.sides_of("second")) == (("first",), ("second",))
     assert matches.sides_against("first", "first") == ()
     assert matches.sides_against("second", "first") == ("second",)
@@ -92,7 +90,7 @@ def test_roles_meet_the_other_role_alone() -> None:
     ("player", "said"),
     [
         (
-            "rlrun.toys.scripted_players:GreedyForager",
+            "rlrun.toys:GreedyForager",
             "no games of two sides can be played in it: mapping: agent 'forager_12'",
         ),
         (f"{__name__}:first_move", r"4 episodes of agents in 2 games: every agent has to live once in each"),
@@ -100,7 +98,7 @@ def test_roles_meet_the_other_role_alone() -> None:
 )
 def test_a_world_in_which_agents_are_born_or_missing_is_refused(player: str, said: str) -> None:
     forager = ScriptedPlayer(player, np.dtype(np.int64), (), 0)
-    world = EnvConfig(world="rlrun.toys.foraging:Foraging", kwargs={"foragers": 8, "max_foragers": 12})
+    world = EnvConfig(world="rlrun.toys:Foraging", kwargs={"foragers": 8, "max_foragers": 12})
     with pytest.raises(UsageError, match=said):
         Matches(world, ONE_POLICY, {}).play(forager, forager, 4, seed=0)
 

@@ -10,7 +10,7 @@ from rlrun.engine.policy.weights import Member, Weights
 
 POOL = [Member(f"main:{number}", "main", Weights(number, np.zeros(1, np.float32))) for number in range(3)]
 PRESENT = [Member("main@9", "main", Weights(9, np.zeros(1, np.float32)))]
-SCRIPT = "rlrun.toys.scripted_players:RandomLegal"
+SCRIPT = "rlrun.toys:RandomLegal"
 
 
 def probabilities(settings: SeatSettings, win_rates: dict[str, float]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from rlrun.engine.messages.errors import TrainingFailed, UsageError
 
 
 def test_a_class_is_made_with_a_seed_of_the_noise_for_each_decision() -> None:
-    opponent = ScriptedOpponent("rlrun.toys.scripted_players:RandomLegal")
+    opponent = ScriptedOpponent("rlrun.toys:RandomLegal")
     observations = {"action_mask": np.ones((50, 9), np.int8)}
     noise = np.random.default_rng(0).random(50, np.float32)
     first = opponent.decide(observations, noise, list(range(50)))
@@ -25,9 +25,9 @@ def test_an_observation_whose_mask_allows_nothing_is_an_episodes_end() -> None:
 
 def test_a_name_that_means_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="RandomLegal"):
-        ScriptedOpponent("rlrun.toys.scripted_players:RandomLega")
+        ScriptedOpponent("rlrun.toys:RandomLega")
     with pytest.raises(UsageError, match="cannot be called"):
-        ScriptedOpponent("rlrun.toys.board_games:OBSERVATION")
+        ScriptedOpponent("gymnasium.envs.registration:registry")
     with pytest.raises(UsageError, match=r"'minmax' is unknown; did you mean 'minimax'\?: there are mcts, minimax"):
         ScriptedOpponent("minmax")
 
@@ -55,7 +55,7 @@ def test_settings_are_those_of_the_class() -> None:
     shown = {"observation": board, "action_mask": np.ones((1, 7), np.int8)}
     noise = np.array([0.3], np.float32)
     assert ScriptedOpponent("minimax( depth = 4 )").decide(shown, noise, [0])[0] in (1, 4)
-    assert ScriptedOpponent("rlrun.toys.board_players:Minimax(depth=4)").decide(shown, noise, [0])[0] in (1, 4)
+    assert ScriptedOpponent("rlrun.toys:Minimax(depth=4)").decide(shown, noise, [0])[0] in (1, 4)
 
 
 def test_an_opponent_that_does_not_know_a_game_says_which_it_knows() -> None:
@@ -71,6 +71,6 @@ def test_what_a_scripted_opponent_does_wrong_is_told_as_its_own() -> None:
     observations, noise = np.zeros((2, 4), np.float32), np.zeros(2, np.float32)
     told = r"RandomLegal raised:\n(.|\n)*moves by the action_mask of a Dict observation, and there is none"
     with pytest.raises(TrainingFailed, match=told):
-        ScriptedOpponent("rlrun.toys.scripted_players:RandomLegal").decide(observations, noise, [0, 1])
+        ScriptedOpponent("rlrun.toys:RandomLegal").decide(observations, noise, [0, 1])
     with pytest.raises(TrainingFailed, match="no_action must return an action, not None"):
         ScriptedOpponent(f"{__name__}:no_action").decide(observations, noise, [1])

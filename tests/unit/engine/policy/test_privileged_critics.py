@@ -24,7 +24,7 @@ from rlrun.engine.training.training import Training
 
 SPLIT = Dict({"position": Box(-1.0, 1.0, (2,)), "velocity": Box(-1.0, 1.0, (3,))})
 PRIVILEGED = {"hiddens": [8], "actor_sees": ["position"], "critic_sees": ["position", "velocity"]}
-CARTPOLE = "rlrun.toys.known_optimum:DictCartPole"
+CARTPOLE = "rlrun.toys:DictCartPole"
 
 
 def observations(velocity: float) -> dict[str, np.ndarray]:

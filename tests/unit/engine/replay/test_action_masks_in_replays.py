@@ -27,7 +27,7 @@ from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.rollout.worker_config import WorkerConfig
 from tests.policies import plain_policy
 
-GRID = EnvConfig(id="rlrun.toys.masked_envs:MaskedGrid", kwargs={"size": 3})
+GRID = EnvConfig(id="rlrun.toys:MaskedGrid", kwargs={"size": 3})
 FRAMES = EnvConfig(id=f"{__name__}:Frames")
 MODEL = ModelConfig(hiddens=(8,), activation="relu", orthogonal_init=False)
 

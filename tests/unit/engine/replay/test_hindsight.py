@@ -232,10 +232,10 @@ def test_it_is_refused_where_there_are_no_goals_or_no_single_transitions():
 
 @pytest.mark.parametrize(
     ("algorithm", "env"),
-    [(rlrun.DQN, {"id": "rlrun.toys.goal_envs:BitFlip", "kwargs": {"num_bits": 4}}), (rlrun.TD3, "Reach")],
+    [(rlrun.DQN, {"id": "rlrun.toys:BitFlip", "kwargs": {"num_bits": 4}}), (rlrun.TD3, "Reach")],
 )
 def test_a_run_goes_on_bit_for_bit_after_a_resume(algorithm, env, tmp_path):
-    env = "rlrun.toys.goal_envs:Reach" if env == "Reach" else env
+    env = "rlrun.toys:Reach" if env == "Reach" else env
     small = {
         "replay": {"hindsight": {}, "capacity": 500},
         "n_step": 2,
@@ -268,8 +268,6 @@ def test_eight_bits_are_learned_with_hindsight_and_not_without(hindsight):
         learning_starts=200,
         min_env_steps_per_iteration=1000,
     )
-    with rlrun.Training(
-        {"id": "rlrun.toys.goal_envs:BitFlip", "kwargs": {"num_bits": 8}}, algorithm, seed=0
-    ) as training:
+    with rlrun.Training({"id": "rlrun.toys:BitFlip", "kwargs": {"num_bits": 8}}, algorithm, seed=0) as training:
         success = [training.step()["info/is_success"] for _ in range(6)][-1]
     assert success > 0.7 if hindsight is not None else success < 0.3

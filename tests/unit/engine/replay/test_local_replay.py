@@ -24,6 +24,5 @@ def test_sequences_without_settings_of_their_length_are_refused_with_the_class_t
     with pytest.raises(UsageError) as caught:
         local_replay((0,), 0, ReplayConfig(), n_step=1, gamma=0.9, sequences=True)
     assert str(caught.value) == (
-        "a replay of sequences needs settings of rlrun.engine.replay.replay_config:SequenceReplayConfig, "
-        "not ReplayConfig"
+        "a replay of sequences needs settings of rlrun.plugin:SequenceReplayConfig, not ReplayConfig"
     )

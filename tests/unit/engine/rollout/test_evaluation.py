@@ -130,8 +130,8 @@ def wish_for_the_end() -> Iterator[None]:
 
 @pytest.mark.usefixtures("wish_for_the_end")
 def test_who_wants_the_end_waits_for_an_evaluation_for_some_seconds_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    endless = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 10**9})
-    world = EnvConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "penalty"})
+    endless = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 10**9})
+    world = EnvConfig(world="rlrun.toys:MatrixGame", kwargs={"game": "penalty"})
     monkeypatch.setattr(evaluation, "INTERRUPT_S", math.inf)
     assert len(evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5).returns) == 20
     monkeypatch.setattr(evaluation, "INTERRUPT_S", 0.0)
@@ -211,7 +211,7 @@ def test_a_policy_none_of_whose_agents_appeared_has_no_statistics() -> None:
 
 
 def test_sums_of_the_columns_are_told_of_each_episode() -> None:
-    two_lanes = EnvConfig(id="rlrun.toys.two_lanes:TwoLanes", kwargs={"episode_len": 3}, columns=("cost",))
+    two_lanes = EnvConfig(id="rlrun.toys:TwoLanes", kwargs={"episode_len": 3}, columns=("cost",))
     result = evaluate({"default": AlwaysChanges()}, two_lanes, 5, seed=0, num_envs=2)
     # It drives fast from cell 0, slowly from 2, and fast from 3, which is busy.
     assert result.columns == {"cost": [pytest.approx(1.2)] * 5}

@@ -82,7 +82,7 @@ def test_phases_add_up_to_the_fragment_and_follow_one_another() -> None:
 
 
 def test_phases_of_a_world_add_up_to_the_fragment() -> None:
-    world = EnvConfig(world="rlrun.toys.cartpoles:CartPoles")
+    world = EnvConfig(world="rlrun.toys:CartPoles")
     mapping = PolicyMapping(("default",), None)
     spaces = spaces_of_policies(world, mapping)["default"]
     policy = plain_policy(ActorCriticPolicy, *spaces, ModelConfig(hiddens=(8,)), seed=1)

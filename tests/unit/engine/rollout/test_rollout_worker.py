@@ -188,7 +188,7 @@ def test_scaled_rewards_have_the_deviation_of_discounted_returns():
 
 
 def test_rows_that_only_begin_an_episode_are_no_samples_of_the_return():
-    env = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 2})
+    env = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 2})
     delta = worker_for(env, length=12, scale=True).sample().filter_deltas["default"]["returns"]
     assert delta.count == 3 * 8
     assert delta.variance == pytest.approx(np.var([1.0, 1.9]))
@@ -208,7 +208,7 @@ def test_the_running_return_starts_afresh_where_an_episode_ended_with_the_fragme
 
 
 def test_a_fragment_without_a_step_says_nothing_of_returns():
-    env = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 1})
+    env = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 1})
     worker = worker_for(env, num_envs=1, length=1, scale=True)
     counts = [worker.sample().filter_deltas["default"]["returns"].count for _ in range(4)]
     assert counts == [1, 0, 1, 0]
@@ -254,7 +254,7 @@ def test_parallel_envs_start_differently():
     [
         CARTPOLE,
         EnvConfig(id="CartPole-v1", backend="loop"),
-        EnvConfig(id="rlrun.toys.known_optimum:DictCartPole"),
+        EnvConfig(id="rlrun.toys:DictCartPole"),
         EnvConfig(id="Pendulum-v1", max_episode_steps=30),
     ],
     ids=["vector", "loop", "dict", "continuous"],
@@ -277,7 +277,7 @@ def test_a_worker_goes_on_from_its_state_bit_for_bit(env, fragments_before):
 
 @pytest.mark.parametrize(("num_envs", "length"), [(1, 5), (3, 5), (1, 1)])
 def test_a_worker_goes_on_from_where_all_its_env_slots_have_just_been_reset(num_envs, length):
-    env = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 4})
+    env = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 4})
     straight, resumed = (worker_for(env, num_envs=num_envs, length=length) for _ in range(2))
     for _ in range(5 // length):
         straight.sample()
@@ -363,7 +363,7 @@ def test_a_worker_with_a_dense_policy_imports_neither_torch_nor_ray(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-TWO_LANES = EnvConfig(id="rlrun.toys.two_lanes:TwoLanes", kwargs={"episode_len": 4}, columns=("cost",))
+TWO_LANES = EnvConfig(id="rlrun.toys:TwoLanes", kwargs={"episode_len": 4}, columns=("cost",))
 
 
 def test_columns_of_the_infos_are_recorded_where_a_step_was_taken():

@@ -36,8 +36,8 @@ from tests.rounding import rounding_error
 ENVS = {
     "ends by terminations": EnvConfig(id="CartPole-v1"),
     "ends by truncations": EnvConfig(id="CartPole-v1", max_episode_steps=6, backend="loop"),
-    "costs beside rewards": EnvConfig(id="rlrun.toys.two_lanes:TwoLanes", kwargs={"episode_len": 4}, columns=("cost",)),
-    "episodes of length 1": EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 1}),
+    "costs beside rewards": EnvConfig(id="rlrun.toys:TwoLanes", kwargs={"episode_len": 4}, columns=("cost",)),
+    "episodes of length 1": EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 1}),
 }
 VIEWS = {"prev_actions": 2, "prev_rewards": 3, "obs": 4}
 MODELS = {

@@ -131,7 +131,7 @@ def test_fragments_are_the_same_to_the_last_bit_with_and_without_a_recording(alg
         DQN(model=MODEL, noisy=True),
         DQN(model=MODEL, exploration="parameter_noise"),
         TD3(exploration="ornstein_uhlenbeck"),
-        DAgger(expert="rlrun.toys.cartpoles:nobody"),
+        DAgger(expert="rlrun.toys:nobody"),
     ],
 )
 def test_what_is_drawn_in_parameters_or_over_steps_or_by_an_expert_has_no_probability(algorithm: Any) -> None:

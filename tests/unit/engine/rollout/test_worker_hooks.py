@@ -69,7 +69,7 @@ def test_each_episode_of_an_env_is_delivered_with_each_of_its_steps():
 
 
 def test_each_agents_episode_in_a_world_is_delivered():
-    with training({"world": "rlrun.toys.cartpoles:CartPoles"}) as made:
+    with training({"world": "rlrun.toys:CartPoles"}) as made:
         for _ in range(4):
             made.step()
         found = delivered(made)

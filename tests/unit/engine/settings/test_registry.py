@@ -151,7 +151,6 @@ def test_an_algorithm_that_is_not_here_gets_a_way(name: str, told: str) -> None:
 
 def test_installed_algorithms_are_told_from_code_that_only_a_file_names() -> None:
     assert is_installed_algorithm("ppo")
-    assert is_installed_algorithm("rlrun.algorithms.ppo:PPO")
     for path in (
         "os:system",
         "rlrun.algorithms.ppo:PPOConfig",
@@ -159,3 +158,23 @@ def test_installed_algorithms_are_told_from_code_that_only_a_file_names() -> Non
         "my_lab.awr:AWR",
     ):
         assert not is_installed_algorithm(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("rlrun.plugin:PartialView", "write rlrun.plugin:PartialView"),
+        ("rlrun.toys:DeepSea", "write rlrun.toys:DeepSea"),
+        ("rlrun.envs.deep_sea:DeepSea", "write rlrun.toys:DeepSea"),
+        ("rlrun.engine.learner.learner:Learner", "rlrun.plugin and rlrun.toys have the names that may be used"),
+    ],
+)
+def test_a_private_path_is_refused_with_its_public_name(path: str, advice: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        load_object(path, "env factory")
+    assert str(refused.value) == f"the env factory '{path}' is in a private module of rlrun: {advice}"
+
+
+def test_the_class_of_a_built_in_algorithm_is_refused_with_the_name_of_the_algorithm() -> None:
+    with pytest.raises(UsageError, match=r": write ppo$"):
+        algorithm_class("rlrun.algorithms.ppo:PPO")

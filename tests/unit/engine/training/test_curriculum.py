@@ -53,7 +53,7 @@ def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bi
 
 
 def test_what_is_no_curriculum_is_refused() -> None:
-    game = {"world": "rlrun.toys.board_games:TicTacToe", "curriculum": f"{HERE}:goes_up"}
+    game = {"world": "rlrun.toys:TicTacToe", "curriculum": f"{HERE}:goes_up"}
     with (
         pytest.raises(UsageError, match="in one game; leave out env"),
         rlrun.Training(game, rlrun.AlphaZero()) as training,

@@ -21,7 +21,7 @@ from rlrun.engine.training.assemble.policies import Policies
 from rlrun.engine.training.training import Training
 from rlrun.experiments.spec.load import parse_experiments
 
-WORLD = {"world": "rlrun.toys.cartpoles:CartPoles"}
+WORLD = {"world": "rlrun.toys:CartPoles"}
 BOTH = {"pole_0": "left", "pole_1": "right"}
 SMALL: dict[str, Any] = {
     "model": {"hiddens": [4]},

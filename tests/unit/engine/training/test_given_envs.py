@@ -260,7 +260,7 @@ def test_a_vector_env_that_resets_within_the_same_step_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("env", "name"),
-    [(Foraging, "rlrun.toys.foraging:Foraging"), (lambda: Foraging(), "<lambda>"), (Foraging(), "<Foraging>")],
+    [(Foraging, "rlrun.toys:Foraging"), (lambda: Foraging(), "<lambda>"), (Foraging(), "<Foraging>")],
     ids=["class", "function", "instance"],
 )
 def test_a_world_is_recognized_as_a_class_a_function_or_an_instance(env: Any, name: str) -> None:

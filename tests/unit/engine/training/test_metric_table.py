@@ -41,7 +41,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "ApexDDPG": ("Pendulum-v1", REPLAY),
     "AsyncDQN": ("CartPole-v1", {**SMALL, "min_env_steps_per_iteration": 60}),
     "Archer": (
-        "rlrun.toys.twenty_questions:TwentyQuestions",
+        "rlrun.toys:TwentyQuestions",
         {
             **SMALL,
             "train_batch_size": 64,
@@ -56,9 +56,9 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "CQL": ("Pendulum-v1", {**REPLAY, "num_sampled_actions": 2}),
     "CRR": ("Pendulum-v1", REPLAY),
     "CrossQ": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
-    "DAgger": ("CartPole-v1", {**REPLAY, "expert": "rlrun.toys.scripted_players:balance_pole"}),
+    "DAgger": ("CartPole-v1", {**REPLAY, "expert": "rlrun.toys:balance_pole"}),
     "DDPG": ("Pendulum-v1", REPLAY),
-    "DPO": ("rlrun.toys.twenty_questions:TwentyQuestions", {**ON_POLICY, "minibatch_size": 56, "seq_len": 28}),
+    "DPO": ("rlrun.toys:TwentyQuestions", {**ON_POLICY, "minibatch_size": 56, "seq_len": 28}),
     "DDPPO": ("CartPole-v1", {**SMALL, "train_batch_size": 64, "min_env_steps_per_iteration": 0, "minibatch_size": 32}),
     "DQN": ("CartPole-v1", REPLAY),
     "Dreamer": ("CartPole-v1", DREAMER),
@@ -71,8 +71,8 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "IQL": ("Pendulum-v1", REPLAY),
     "IQN": ("CartPole-v1", REPLAY),
     "Impala": ("CartPole-v1", ON_POLICY),
-    "LinTS": ("rlrun.toys.contextual_bandits:LinearBandit", {"min_env_steps_per_iteration": 10}),
-    "LinUCB": ("rlrun.toys.contextual_bandits:LinearBandit", {"min_env_steps_per_iteration": 10}),
+    "LinTS": ("rlrun.toys:LinearBandit", {"min_env_steps_per_iteration": 10}),
+    "LinUCB": ("rlrun.toys:LinearBandit", {"min_env_steps_per_iteration": 10}),
     "MAML": ("CartPole-v1", {**SMALL, "rollout_fragment_length": 8, "tasks_per_update": 2}),
     "MBMPO": (
         "CartPole-v1",
@@ -95,11 +95,11 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "QTOpt": ("Pendulum-v1", {**REPLAY, "cem_samples": 8, "cem_elites": 2}),
     "R2D2": ("CartPole-v1", {**REPLAY, "replay": {"capacity": 2000, "burn_in": 2, "length": 4}}),
     "REDQ": ("Pendulum-v1", {**REPLAY, **OFTEN}),
-    "RLHF": ("rlrun.toys.twenty_questions:TwentyQuestions", {**ON_POLICY, "minibatch_size": 32, "seq_len": 28}),
+    "RLHF": ("rlrun.toys:TwentyQuestions", {**ON_POLICY, "minibatch_size": 32, "seq_len": 28}),
     "Random": ("CartPole-v1", {"min_env_steps_per_iteration": 60}),
     "SAC": ("Pendulum-v1", REPLAY),
     "SimBa": ("Pendulum-v1", {**REPLAY, "model": {"hiddens": (8,), "critic_hiddens": (8,)}}),
-    "SlateQ": ("rlrun.toys.interest_evolution:InterestEvolution", REPLAY),
+    "SlateQ": ("rlrun.toys:InterestEvolution", REPLAY),
     "TD3": ("Pendulum-v1", REPLAY),
     "TD3BC": ("Pendulum-v1", REPLAY),
     "TQC": ("Pendulum-v1", {**REPLAY, "compile": False}),
@@ -151,9 +151,7 @@ def test_results_from_data_hold_what_is_declared_and_nothing_else(name: str, tmp
     assert [metric.name for metric in declared if not metric.is_pattern and metric.name not in result] == []
 
 
-WORLDS = dict.fromkeys(RUNS_IN_A_WORLD, "rlrun.toys.matrix_games:TwoStepGame") | {
-    "alphazero": "rlrun.toys.board_games:TicTacToe"
-}
+WORLDS = dict.fromkeys(RUNS_IN_A_WORLD, "rlrun.toys:TwoStepGame") | {"alphazero": "rlrun.toys:TicTacToe"}
 
 
 @pytest.mark.parametrize("name", RUNS_IN_A_WORLD)

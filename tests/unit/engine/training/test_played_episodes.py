@@ -25,7 +25,7 @@ def test_episodes_of_an_evaluation_are_kept_as_text_and_printed(tmp_path: Path) 
     spec = {
         "talk": {
             "algorithm": "ppo",
-            "env": "rlrun.toys.twenty_questions:TwentyQuestions",
+            "env": "rlrun.toys:TwentyQuestions",
             "config": {**SMALL, "model": {"hiddens": [4]}},
             "stop": {"iteration": 1},
             "evaluation": {"episodes": 3, "show": 2},
@@ -47,6 +47,6 @@ def test_an_env_without_text_and_a_world_of_many_are_refused() -> None:
     with Training("CartPole-v1", rlrun.PPO(**SMALL)) as training:
         with pytest.raises(EnvironmentUnusable, match="shows no text: its render modes are human, rgb_array, without"):
             episodes_as_text(training.acting.policy(), EnvConfig(id="CartPole-v1"), 1, 0)
-        world = EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame")
+        world = EnvConfig(world="rlrun.toys:TwoStepGame")
         with pytest.raises(UsageError, match="TwoStepGame is a world of many"):
             episodes_as_text(training.acting.policy(), world, 1, 0)

@@ -18,7 +18,7 @@ from rlrun.engine.training.assemble.policies import Policies
 from rlrun.engine.training.save import saved_state
 from rlrun.engine.training.training import Training
 
-POLES = EnvConfig(world="rlrun.toys.cartpoles:CartPoles")
+POLES = EnvConfig(world="rlrun.toys:CartPoles")
 SMALL = {"model": {"hiddens": [8]}, "compile": False}
 
 
@@ -74,7 +74,7 @@ def test_a_checkpoint_of_two_policies_goes_on_where_it_left_off(tmp_path: Path) 
 def test_policies_are_judged_in_worlds_that_show_their_agents_the_same() -> None:
     with Training(POLES, both()) as training:
         assert set(training.evaluate(1, env=POLES.replace(max_episode_steps=5)).policies) == {"a", "b"}
-    game = Description(EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame"), Policies.alone(both().first))
+    game = Description(EnvConfig(world="rlrun.toys:TwoStepGame"), Policies.alone(both().first))
     with pytest.raises(UsageError, match="policy default: its observations are"):
         game.check_fits(POLES, game.spaces())
 
@@ -98,17 +98,17 @@ def test_who_adopts_weights_is_not_told_that_none_are_sent_before_anything_was_l
 def test_policies_say_in_words_whose_agents_are_whose_and_who_plays_whom() -> None:
     assert both(train=("a",)).described() == ["agents: pole_0 -> a, * -> b", "policy b: does not learn"]
     assert Policies.alone(both().first).described() == []
-    scripted = {"rlrun.toys.scripted_players:RandomLegal": 0.2}
+    scripted = {"rlrun.toys:RandomLegal": 0.2}
     seat = SeatSettings(plays_against="a", selves_of=("a", "b"), self_play_share=0.5, scripted=scripted)
     league = Policies(
         both().algorithms,
         both().sampling,
-        mapping="rlrun.engine.league.sides:alternate",
+        mapping="rlrun.plugin:alternate",
         seats={"seat": seat, "mirror": SeatSettings(plays_against="b", self_play_share=1.0)},
     )
     assert league.described() == [
-        "agents: by rlrun.engine.league.sides:alternate",
-        "seat seat: a plays against 0.5 present selves of a, b, 0.2 rlrun.toys.scripted_players:RandomLegal, "
+        "agents: by rlrun.plugin:alternate",
+        "seat seat: a plays against 0.5 present selves of a, b, 0.2 rlrun.toys:RandomLegal, "
         "0.3 past selves of a, b (prioritized)",
         "seat mirror: b plays against 1 present selves of b",
         "league: a snapshot every 10 iterations, 10 past selves of each policy at most, "

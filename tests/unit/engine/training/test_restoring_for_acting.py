@@ -109,7 +109,7 @@ def test_who_was_restored_for_acting_is_not_trained_on(saved: Path, tmp_path: Pa
 
 
 def test_seats_of_a_world_are_restored_for_acting_too(tmp_path: Path) -> None:
-    world = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
+    world = EnvConfig(world="rlrun.toys:TicTacToe")
     learns = {"learning_starts": 8, "minibatch_size": 8, "compile": False}
     policies = {
         "policies": {"x": {"algorithm": "dqn", "config": learns}},

@@ -33,7 +33,7 @@ from rlrun.engine.training.training import Training
 from rlrun.engine.worlds.world import World, WorldStep
 
 CARTPOLE = EnvConfig(id="CartPole-v1")
-ENDLESS = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 10**9})
+ENDLESS = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 10**9})
 SMALL = {"model": {"hiddens": [8]}, "compile": False, "num_envs_per_worker": 2}
 
 
@@ -171,7 +171,7 @@ def test_a_resumed_run_whose_episodes_have_ended_before_is_not_told_that_none_do
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 10)
-    rarely = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 600})
+    rarely = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_len": 600})
     told: list[str] = []
     with Training(rarely, A2C(A2C.Config.parse(SMALL))) as training:
         while not training.step()["episodes"]:
@@ -186,9 +186,9 @@ def test_a_resumed_run_whose_episodes_have_ended_before_is_not_told_that_none_do
 @pytest.mark.parametrize(
     ("env", "parts"),
     [
-        ("rlrun.toys.known_optimum:ConstantReward", 0),
+        ("rlrun.toys:ConstantReward", 0),
         ({"id": "CliffWalking-v1", "max_episode_steps": 20}, 1),
-        ({"id": "Pendulum-v1", "wrappers": ["rlrun.toys.pendulum_images:PendulumImages"]}, 1),
+        ({"id": "Pendulum-v1", "wrappers": ["rlrun.toys:PendulumImages"]}, 1),
     ],
 )
 def test_where_there_is_nothing_to_normalise_it_is_said(env: Any, parts: int) -> None:

@@ -27,7 +27,7 @@ from rlrun.engine.training.save import saved_state
 from rlrun.engine.training.training import Training
 from rlrun.engine.worlds.world import World, WorldStep
 
-POLES = EnvConfig(world="rlrun.toys.cartpoles:CartPoles")
+POLES = EnvConfig(world="rlrun.toys:CartPoles")
 BOTH = {"pole_0": "a", "pole_1": "b"}
 SMALL_PPO = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 2, "model": {"hiddens": [8]}, "compile": False}
 SMALL_DQN = {"learning_starts": 20, "minibatch_size": 16, "model": {"hiddens": [8]}, "compile": False}
@@ -269,7 +269,7 @@ def test_minibatches_hold_steps_and_not_slots_that_nobody_owns() -> None:
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 def test_a_world_of_the_newborn_and_the_dead_goes_on_bit_for_bit(clock: str, tmp_path: Path) -> None:
     kwargs = {"size": 8, "foragers": 4, "max_foragers": 6, "hunters": 1, "max_hunters": 2, "max_steps": 30}
-    world = EnvConfig.parse({"world": "rlrun.toys.foraging:Foraging", "kwargs": kwargs, "clock": clock})
+    world = EnvConfig.parse({"world": "rlrun.toys:Foraging", "kwargs": kwargs, "clock": clock})
     lstm = small_ppo(normalize_observations=True, model={"hiddens": [8], "core": "lstm"}, seq_len=4)
     policies = Policies(
         {"foragers": lstm, "hunters": small_dqn()},

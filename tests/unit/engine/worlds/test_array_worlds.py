@@ -90,9 +90,7 @@ def test_the_slots_show_what_worlds_of_dicts_show_under_the_seeds_of_the_ledger(
 
 @pytest.mark.parametrize("reborn", [False, True])
 def test_policies_see_the_same_of_arrays_and_of_worlds_of_dicts_in_a_loop(reborn: bool) -> None:
-    config = EnvConfig(
-        world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": K, "reborn": reborn, "max_steps": 30}
-    )
+    config = EnvConfig(world="rlrun.toys:CartPoles", kwargs={"num_agents": K, "reborn": reborn, "max_steps": 30})
     loop = make_vector_world(config, W, SEEDS, PolicyMapping(["balancer"]), {})
     vector, generator = make(reborn=reborn), np.random.default_rng(0)
     assert list(loop.possible_agents) == list(vector.possible_agents)
@@ -266,7 +264,7 @@ def test_what_changes_its_form_at_a_step_is_refused(part: str, value: Any, said:
 
 
 def test_a_factory_that_is_told_how_many_worlds_makes_an_array_world() -> None:
-    config = EnvConfig(world="rlrun.toys.cartpoles:CartPoleArrays", kwargs={"num_agents": 3})
+    config = EnvConfig(world="rlrun.toys:CartPoleArrays", kwargs={"num_agents": 3})
     made = make_vector_world(config, 4, EpisodeSeeds(0, 0), PolicyMapping(["all"]), {})
     assert isinstance(made, ArrayVectorWorld)
     assert made.slots == {"all": 12}
@@ -282,7 +280,7 @@ def test_a_factory_that_is_told_how_many_worlds_makes_an_array_world() -> None:
     ],
 )
 def test_what_an_array_world_cannot_be_asked_for(change, mapping, slots, said) -> None:
-    config = EnvConfig(world="rlrun.toys.cartpoles:CartPoleArrays", kwargs={"num_agents": 3}, **change)
+    config = EnvConfig(world="rlrun.toys:CartPoleArrays", kwargs={"num_agents": 3}, **change)
     policies = ["a"] if mapping is None or len(mapping) == 1 else ["a", "b"]
     with pytest.raises(UsageError, match=said):
         make_vector_world(config, 4, EpisodeSeeds(0, 0), PolicyMapping(policies, mapping), slots)

@@ -85,7 +85,7 @@ def test_agents_with_equal_spaces_are_of_one_kind() -> None:
     mapping = kinds_of_agents(EnvConfig(world=f"{__name__}:Walks"))
     assert mapping.policies == ("walker", "guest")
     assert (mapping.policy_of("walker_17", 0), mapping.policy_of("guest", 0)) == ("walker", "guest")
-    arrays = kinds_of_agents(EnvConfig(world="rlrun.toys.cartpoles:CartPoleArrays"))
+    arrays = kinds_of_agents(EnvConfig(world="rlrun.toys:CartPoleArrays"))
     assert arrays.policies == ("pole",)
 
 
@@ -144,7 +144,7 @@ def test_what_no_world_may_return_is_wrong_and_costs_no_other_finding() -> None:
 
 
 def test_a_world_of_arrays_is_checked_too() -> None:
-    config = EnvConfig(world="rlrun.toys.cartpoles:CartPoleArrays")
+    config = EnvConfig(world="rlrun.toys:CartPoleArrays")
     found = check_by_stepping(config, kinds_of_agents(config), {}, steps=60)
     assert {one.verdict for one in found} == {"ok"}
     assert next(one.found for one in found if one.topic == "resume").endswith("exactly")

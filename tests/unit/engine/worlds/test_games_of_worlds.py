@@ -9,7 +9,7 @@ from rlrun.engine.worlds.make import game_of
 from rlrun.toys.hex_game import HexArrays
 from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
 
-GAMES = "rlrun.toys.board_games"
+GAMES = "rlrun.toys"
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,10 @@ def test_hex_has_the_size_of_its_world() -> None:
 
 
 def test_other_worlds_worlds_that_are_stepped_at_once_and_wrapped_games_are_not() -> None:
-    wrapped = {"world": f"{GAMES}:TicTacToe", "wrappers": [{"id": "rlrun.engine.worlds.wrappers:AgentIndicator"}]}
+    wrapped = {"world": f"{GAMES}:TicTacToe", "wrappers": [{"id": "rlrun.plugin:AgentIndicator"}]}
     for world in (
-        EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame"),
-        EnvConfig(world="rlrun.toys.foraging:Foraging"),
+        EnvConfig(world="rlrun.toys:TwoStepGame"),
+        EnvConfig(world="rlrun.toys:Foraging"),
         EnvConfig.parse(wrapped),
     ):
         assert game_of(world) is None

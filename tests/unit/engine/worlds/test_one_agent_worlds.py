@@ -59,7 +59,7 @@ def test_it_is_brought_back_by_its_actions() -> None:
 
 
 def test_a_column_holds_nothing_in_a_row_that_only_begins_an_episode() -> None:
-    worlds = worlds_of(EnvConfig(id="rlrun.toys.two_lanes:TwoLanes", columns=("cost",), max_episode_steps=2))
+    worlds = worlds_of(EnvConfig(id="rlrun.toys:TwoLanes", columns=("cost",), max_episode_steps=2))
     worlds.reset()
     found = []
     for _ in range(6):

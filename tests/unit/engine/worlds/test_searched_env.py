@@ -13,7 +13,7 @@ from rlrun.engine.messages.errors import EnvironmentUnusable
 from rlrun.engine.worlds.games.searched_env import AGENT, SearchedEnv
 from rlrun.toys.sparse_cartpole import SparseCartPole
 
-POLE = "rlrun.toys.sparse_cartpole:SparseCartPole"
+POLE = "rlrun.toys:SparseCartPole"
 
 
 def test_the_world_and_its_game_go_through_the_same_episode() -> None:

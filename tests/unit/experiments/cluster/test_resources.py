@@ -170,7 +170,7 @@ def test_the_learners_of_all_policies_are_counted() -> None:
         "c": {"algorithm": "ppo", "config": {"num_gpus": 0.5}},
     }
     data = {
-        "env": {"world": "rlrun.toys.cartpoles:CartPoles"},
+        "env": {"world": "rlrun.toys:CartPoles"},
         "policies": policies,
         "mapping": {"pole_0": "a", "pole_1": "b", "*": "c"},
         "config": {"num_workers": 1},

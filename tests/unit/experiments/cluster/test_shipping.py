@@ -101,7 +101,7 @@ def test_a_module_is_found_wherever_a_spec_may_name_it(folder: Path) -> None:
 
 
 def test_nothing_is_shipped_that_is_installed() -> None:
-    assert user_modules([experiment(), experiment(env="rlrun.toys.known_optimum:DictCartPole")]) == {}
+    assert user_modules([experiment(), experiment(env="rlrun.toys:DictCartPole")]) == {}
     assert code_environment([experiment()]) == {}
 
 

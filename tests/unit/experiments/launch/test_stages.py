@@ -295,7 +295,7 @@ def test_a_policy_without_a_target_network_is_refused_where_one_is_kept(tmp_path
 
 
 def test_a_policy_without_values_becomes_the_policy_of_an_actor_critic(tmp_path: Path) -> None:
-    expert = "rlrun.toys.scripted_players:balance_pole"
+    expert = "rlrun.toys:balance_pole"
     model = {"hiddens": [4]}
     with Training("CartPole-v1", rlrun.DAgger(expert=expert, model=model), seed=1) as cloned:
         saved = read_checkpoint(cloned.save(tmp_path / "cloned"))

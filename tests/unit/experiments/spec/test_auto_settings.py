@@ -88,7 +88,7 @@ EXTERNAL = {"external": {"port": 9900, "spaces": SPACES}}
         ({"config": {**BOTH, "train_batch_size": {"grid_search": [512, 1024]}}}, "train_batch_size varies"),
         ({"algorithm": "a2c"}, r"fills train_batch_size \(40\) by whole fragments of 32 steps or more"),
         ({"env": EXTERNAL}, "cannot be auto: the clients of env.external are not there before the run"),
-        ({"env": {"world": "rlrun.toys.board_games:TicTacToe"}}, "in a world of many agents train_batch_size counts"),
+        ({"env": {"world": "rlrun.toys:TicTacToe"}}, "in a world of many agents train_batch_size counts"),
         ({"config": {"num_workers": "atuo"}}, "a.config.num_workers: must be a whole number >= 0, not 'atuo'"),
     ],
 )
@@ -99,7 +99,7 @@ def test_auto_is_refused_where_numbers_change_what_is_learned(part: dict[str, An
 
 def test_auto_is_refused_for_several_policies() -> None:
     entry = {
-        "env": {"world": "rlrun.toys.board_games:TicTacToe"},
+        "env": {"world": "rlrun.toys:TicTacToe"},
         "policies": {"all": {"algorithm": "ppo"}},
         "stop": {"env_steps": 1000},
         "config": {"num_workers": "auto"},

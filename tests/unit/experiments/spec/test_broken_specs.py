@@ -311,7 +311,7 @@ ENTRIES = [
         [
             (
                 "spec.yaml:2:14: try.algorithm: 'collections:OrderedDict' is no Algorithm: "
-                "derive it from rlrun.engine.algorithm.Algorithm"
+                "derive it from rlrun.plugin.Algorithm"
             )
         ],
     ),
@@ -383,21 +383,31 @@ ENTRIES = [
     ),
     Case(
         "env factory missing",
-        env("rlrun.toys.known_optimum:DictCartPol"),
+        env("rlrun.toys:DictCartPol"),
         [
             (
-                "spec.yaml:3:8: try.env.id: the env factory 'rlrun.toys.known_optimum:DictCartPol' does not "
-                "exist: rlrun.toys.known_optimum has no 'DictCartPol'; did you mean 'DictCartPole'?"
+                "spec.yaml:3:8: try.env.id: the env factory 'rlrun.toys:DictCartPol' does not "
+                "exist: rlrun.toys has no 'DictCartPol'; did you mean 'DictCartPole'?"
             )
         ],
     ),
     Case(
         "env module missing",
-        env("rlrun.toys.known_optimu:DictCartPole"),
+        env("gymnasium.envs.toy_tex:TaxiEnv"),
         [
             (
-                "spec.yaml:3:8: try.env.id: the env factory's module 'rlrun.toys.known_optimu' is not found: "
-                "there is no 'rlrun.toys.known_optimu'; did you mean 'known_optimum'?"
+                "spec.yaml:3:8: try.env.id: the env factory's module 'gymnasium.envs.toy_tex' is not found: "
+                "there is no 'gymnasium.envs.toy_tex'; did you mean 'toy_text'?"
+            )
+        ],
+    ),
+    Case(
+        "env in a private module",
+        env("rlrun.toys:DictCartPole"),
+        [
+            (
+                "spec.yaml:3:8: try.env.id: the env factory 'rlrun.toys:DictCartPole' is in a private "
+                "module of rlrun: write rlrun.toys:DictCartPole"
             )
         ],
     ),
@@ -1007,7 +1017,7 @@ def test_actions_that_an_algorithm_does_not_support_are_told_with_all_other_mist
         "sweep: {algorithm: td3, env: {id: {grid_search: [Pendulum-v1, CartPole-v1]}}, stop: {env_steps: 10}}\n"
         "data: {algorithm: bcq, env: Pendulum-v1, stop: {sgd_steps: 10}, config: {input: nowhere}}\n"
         "world:\n"
-        "  env: {world: rlrun.toys.matrix_games:MatrixGame}\n"
+        "  env: {world: rlrun.toys:MatrixGame}\n"
         "  policies: {chooser: {algorithm: td3}}\n"
         "  stop: {env_steps: 10}\n"
         "absent: {algorithm: dqn, env: missing:Env, stop: {env_steps: 10}}\n"

@@ -17,7 +17,7 @@ from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 from rlrun.experiments.spec.learning import check_learning
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
 
-POLES = {"world": "rlrun.toys.cartpoles:CartPoles"}
+POLES = {"world": "rlrun.toys:CartPoles"}
 ENTRY: dict[str, Any] = {
     "env": POLES,
     "policies": {
@@ -30,7 +30,7 @@ ENTRY: dict[str, Any] = {
 }
 SPEC = """\
 try:
-  env: {world: "rlrun.toys.cartpoles:CartPoles"}
+  env: {world: "rlrun.toys:CartPoles"}
   stop: {env_steps: 200}
 """
 
@@ -238,7 +238,7 @@ def test_policies_are_for_worlds_and_a_mapping_is_for_policies() -> None:
 
 
 def test_the_world_of_an_evaluation_is_checked_where_it_stands(tmp_path: Path) -> None:
-    lines = "algorithm: ppo\nevaluation: {env: {world: 'rlrun.toys.cartpoles:CartPole'}}"
+    lines = "algorithm: ppo\nevaluation: {env: {world: 'rlrun.toys:CartPole'}}"
     (message,) = told(lines, tmp_path)
     assert message.startswith("5:29: evaluation.env.world: ")
     assert "did you mean" in message

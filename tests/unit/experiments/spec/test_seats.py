@@ -18,18 +18,18 @@ from rlrun.experiments.spec.experiment import Experiment, TrialSpec, judged_by
 from rlrun.experiments.spec.learning import check_learning
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
 
-RANDOM = "rlrun.toys.scripted_players:RandomLegal"
+RANDOM = "rlrun.toys:RandomLegal"
 ENTRY: dict[str, Any] = {
-    "env": {"world": "rlrun.toys.board_games:TicTacToe"},
+    "env": {"world": "rlrun.toys:TicTacToe"},
     "policies": {"main": {"algorithm": "ppo"}},
-    "mapping": "rlrun.engine.league.sides:alternate",
+    "mapping": "rlrun.plugin:alternate",
     "seats": {"opponent": {"plays_against": "main", "scripted": {RANDOM: 0.1}, "matchmaking": "uniform"}},
     "league": {"snapshot_every": 5},
     "stop": {"env_steps": 200},
 }
 SPEC = """\
 try:
-  env: {world: "rlrun.toys.board_games:TicTacToe"}
+  env: {world: "rlrun.toys:TicTacToe"}
   policies: {main: {algorithm: ppo}, fixed: {algorithm: ppo}}
   train: [main]
   mapping: {x: main, o: fixed}
@@ -97,7 +97,7 @@ def test_search_spaces_and_overrides_reach_seats_and_league(tmp_path: Path) -> N
 
 
 def test_scripted_opponents_are_code_that_a_trial_asks_leave_for() -> None:
-    own = {"rlrun.toys.scripted_players:GreedyForager": 0.2, "minimax": 0.1, "minimax(depth=2)": 0.1}
+    own = {"rlrun.toys:GreedyForager": 0.2, "minimax": 0.1, "minimax(depth=2)": 0.1}
     seat = {"plays_against": "main", "scripted": own}
     data = experiment(seats={"opponent": seat}).first_trial().to_data()
     assert not [demand for demand in spec_demands(data) if "scripted" in demand]  # they come with rlrun
@@ -142,10 +142,10 @@ def test_scripted_opponents_are_code_that_a_trial_asks_leave_for() -> None:
             ["7:14: seats.s: self_play_share and the shares of other opponents add up to 1.3, more than 1"],
         ),
         (
-            "seats: {s: {plays_against: main, scripted: {'rlrun.toys.scripted_players:RandomLega': 0.1}}}",
+            "seats: {s: {plays_against: main, scripted: {'rlrun.toys:RandomLega': 0.1}}}",
             [
-                "7:47: seats.s.scripted.rlrun.toys.scripted_players:RandomLega: the scripted opponent "
-                "'rlrun.toys.scripted_players:RandomLega' does not exist: rlrun.toys.scripted_players has no "
+                "7:47: seats.s.scripted.rlrun.toys:RandomLega: the scripted opponent "
+                "'rlrun.toys:RandomLega' does not exist: rlrun.toys has no "
                 "'RandomLega'; "
                 "did you mean 'RandomLegal'?"
             ],

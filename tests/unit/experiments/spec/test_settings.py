@@ -12,7 +12,7 @@ LR = "policies.a.config.lr"
 (FOUND,) = parse_experiments(
     {
         "try": {
-            "env": {"world": "rlrun.toys.cartpoles:CartPoles"},
+            "env": {"world": "rlrun.toys:CartPoles"},
             "policies": {"a": {"algorithm": "ppo", "config": {"lr": {"grid_search": [0.1, 0.2]}}}},
             "config": {"num_envs_per_worker": 2},
             "stop": {"env_steps": 9},

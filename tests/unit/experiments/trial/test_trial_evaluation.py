@@ -14,10 +14,10 @@ from rlrun.experiments.spec.load import load_experiments, parse_experiments
 from rlrun.experiments.trial.trial_evaluation import evaluated
 from rlrun.experiments.trial.trial_training import training_of
 
-PERFECT = "rlrun.toys.board_players:Minimax"
+PERFECT = "rlrun.toys:Minimax"
 SMALL = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [4]}, "compile": False}
 ALONE: dict[str, Any] = {
-    "env": {"world": "rlrun.toys.board_games:TicTacToe"},
+    "env": {"world": "rlrun.toys:TicTacToe"},
     "algorithm": "ppo",
     "config": {**SMALL, "min_env_steps_per_iteration": 0},
     "stop": {"env_steps": 64},
@@ -81,7 +81,7 @@ def test_games_against_an_opponent_can_be_stopped_by_compared_and_expected() -> 
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"evaluation": {"against": "rlrun.toys.scripted_players:Nobody"}}, "evaluation.against: .*has no 'Nobody'"),
+        ({"evaluation": {"against": "rlrun.toys:Nobody"}}, "evaluation.against: .*has no 'Nobody'"),
         ({"env": "CartPole-v1"}, "evaluation.against: is for worlds of many agents"),
         (
             {"evaluation": {"every": 5}, "stop": {"evaluation/against/win_rate": 0.9}},

@@ -255,8 +255,8 @@ class Idle(Hook):
         ({"hooks": [f"{__name__}:Misspelt"]}, "has no event 'on_episode_stop'; did you mean 'on_episode_st"),
         ({"hooks": [f"{__name__}:Idle"]}, "does nothing: write at least one of on_episode_start"),
         (
-            {"hooks": ["rlrun.engine.settings.metric:Metric"]},
-            "'rlrun.engine.settings.metric:Metric' is no Hook: derive it from rlrun.engine.hook.Hook",
+            {"hooks": ["rlrun.plugin:Metric"]},
+            "'rlrun.plugin:Metric' is no Hook: derive it from rlrun.plugin.Hook",
         ),
         ({"hooks": f"{__name__}:Idle"}, "hooks: must be a list of package.module:Class"),
         ({"hooks": [{f"{__name__}:Measures": {}}] * 2}, "two of them declare a metric 'angle'"),
@@ -265,7 +265,7 @@ class Idle(Hook):
         ({"config": {"before_learning": [{f"{__name__}:Halves": {"begin": 1}}]}}, "did you mean 'begins'"),
         (
             {"config": {"before_learning": [f"{__name__}:Tires"]}},
-            "is no operator: derive it from rlrun.engine.flow.flow.Op",
+            "is no operator: derive it from rlrun.plugin.Op",
         ),
     ],
 )

@@ -58,7 +58,7 @@ def test_half_of_a_run_without_the_end_of_an_episode_is_told_of(
 ) -> None:
     monkeypatch.setattr(endless_episodes, "FEW_STEPS", 10)
     told: list[str] = []
-    env = {"id": "rlrun.toys.known_optimum:ConstantReward", "kwargs": {"episode_len": 10**9}}
+    env = {"id": "rlrun.toys:ConstantReward", "kwargs": {"episode_len": 10**9}}
     trial = small_trial(env=env, stop={"iteration": 6, "env_steps": 1_000})
     with TrialLoop(trial, tmp_path / "t", announce=told.append) as loop:
         run(loop, until=2)

@@ -128,7 +128,7 @@ def test_policies_of_a_world_have_a_set_each(tmp_path: Path) -> None:
     (experiment,) = parse_experiments(
         {
             "poles": {
-                "env": {"world": "rlrun.toys.cartpoles:CartPoles"},
+                "env": {"world": "rlrun.toys:CartPoles"},
                 "policies": {name: {"algorithm": "ppo", "config": small} for name in ("left", "right")},
                 "mapping": {"pole_0": "left", "pole_1": "right"},
                 "stop": {"iteration": 1},
@@ -160,7 +160,7 @@ def test_each_of_several_trials_has_a_set_of_its_own() -> None:
 
 @pytest.mark.parametrize("algorithm", ["es", "value_iteration", "alphazero"])
 def test_a_family_that_collects_no_steps_refuses_by_name(algorithm: str) -> None:
-    env = {"value_iteration": "FrozenLake-v1", "alphazero": {"world": "rlrun.toys.board_games:TicTacToe"}}
+    env = {"value_iteration": "FrozenLake-v1", "alphazero": {"world": "rlrun.toys:TicTacToe"}}
     entry = {"algorithm": algorithm, "env": env.get(algorithm, "CartPole-v1"), "stop": {"iteration": 1}}
     with pytest.raises(SpecError, match=f"output: {algorithm} collects no env steps that could be recorded"):
         parse_experiments({"x": {**entry, "output": "data"}})

@@ -403,10 +403,10 @@ ENTRIES = [
     ),
     Case(
         "env in a private module",
-        env("rlrun.toys:DictCartPole"),
+        env("rlrun.toys.known_optimum:DictCartPole"),
         [
             (
-                "spec.yaml:3:8: try.env.id: the env factory 'rlrun.toys:DictCartPole' is in a private "
+                "spec.yaml:3:8: try.env.id: the env factory 'rlrun.toys.known_optimum:DictCartPole' is in a private "
                 "module of rlrun: write rlrun.toys:DictCartPole"
             )
         ],

@@ -296,7 +296,7 @@ def test_a_checkpoint_that_cannot_sit_in_a_seat_is_told_at_its_line(
     spec.write_text(
         f"""\
 try:
-  env: {{world: "rlrun.toys.board_games:{world}"}}
+  env: {{world: "rlrun.toys:{world}"}}
   policies: {{main: {{algorithm: ppo}}}}
   mapping: rlrun.plugin:alternate
   seats:

@@ -15,7 +15,7 @@ from rlrun.toys.goal_envs import BitFlip, Reach
 def test_they_are_gymnasium_envs_whose_rewards_are_functions_of_goals(make):
     env = make()
     check_env(env, skip_render_check=True)
-    goals = GoalEnv(EnvConfig(id=f"rlrun.toys.goal_envs:{make.__name__}"))
+    goals = GoalEnv(EnvConfig(id=f"rlrun.toys:{make.__name__}"))
     shown, _ = env.reset(seed=0)
     for _ in range(20):
         shown, reward, terminated, truncated, info = env.step(env.action_space.sample())

@@ -33,5 +33,5 @@ def test_an_episode_is_cut_off_after_200_steps() -> None:
 
 
 def test_a_policy_of_one_can_be_judged_in_the_other() -> None:
-    path = f"{SparseMountainCar.__module__}:{SparseMountainCar.__qualname__}"
+    path = "rlrun.toys:SparseMountainCar"
     check_same_spaces("env", spaces_of(EnvConfig(id="MountainCar-v0")), spaces_of(EnvConfig(id=path)))

@@ -230,7 +230,7 @@ class House:
         return [module for module in self.files() if module.name.split(".")[1:2] and module.name.split(".")[1] in heads]
 
     def _imported(self, module: Module) -> Iterator[tuple[str, str]]:
-        """Yields what a module imports of the package, and at which level."""
+        """Yields what a module imports of the package, and at which level; a package around the module is there."""
         for node, level in imports_of(module.tree, "module"):
             names = [alias.name for alias in node.names]
             if isinstance(node, ast.ImportFrom):
@@ -238,7 +238,8 @@ class House:
             for name in filter(self.modules.__contains__, names):
                 yield name, level
                 parts = name.split(".")
-                yield from ((".".join(parts[:length]), level) for length in range(2, len(parts)))
+                around = (".".join(parts[:length]) for length in range(2, len(parts)))
+                yield from ((each, level) for each in around if not module.name.startswith(f"{each}."))
 
 
 def imports_of(node: ast.AST, level: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:

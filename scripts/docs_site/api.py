@@ -96,9 +96,12 @@ def docstring_below(module: str, name: str) -> str:
 
 
 def plugin_names() -> dict[str, str]:
-    """Modules of the names of `rlrun.plugin`, without built-in algorithms and their settings."""
-    places = rlrun.plugin._PLACES
-    return {name: module for name, module in places.items() if not module.startswith("rlrun.algorithms.")}
+    """Modules of the names of `rlrun.plugin`, without those of `rlrun`, built-in algorithms and their settings."""
+    return {
+        name: module
+        for name, module in rlrun.plugin._PLACES.items()
+        if name not in rlrun._PLACES and not module.startswith("rlrun.algorithms.")
+    }
 
 
 def is_own_class(found: object) -> bool:

@@ -70,7 +70,15 @@ def behavior(columns: tuple[str, ...]) -> BehaviorPolicy:
 
 def recorded(columns: tuple[str, ...], length: int, fragments: int, clock: str, life: int = STEPS) -> list[SampleBatch]:
     worlds = [Ticks(clock, life) for _ in range(2)]
-    made = LoopWorlds("ticks", worlds, EpisodeSeeds(0, 0), PolicyMapping(("p",), None), {"p": ("a", SPACES)}, {"p": 2})
+    made = LoopWorlds(
+        "ticks",
+        worlds,
+        EpisodeSeeds(0, 0),
+        PolicyMapping(("p",), None),
+        {"p": ("a", SPACES)},
+        {"p": 2},
+        with_states=True,
+    )
     own = behavior(columns)
     recorder = SlotRecorder(made, {"p": own}, seeds=EpisodeSeeds(0, 0), name="ticks", length=length, max_replay_s=9.0)
     noise = own.noise(generator(0, "noise"), length, 4)

@@ -18,18 +18,19 @@ from rlrun.cli.json_document import JsonDocument, json_form, nothing_more_on_std
 from rlrun.cli.terminal import echo
 from rlrun.engine.messages.errors import did_you_mean
 
-# Section of the help -> commands. `rlrun NAME` is the function NAME of the file cli/NAME.py, which imports click and
-# nothing heavier at import time.
+# Section -> commands. `rlrun X` is the function X of the file cli/X.py, which imports nothing heavier than click
+# at import time.
 SECTIONS = {
-    "Train": ("train", "resume", "regress", "client", "import-sb3"),
-    "Look at results": (
-        "runs", "label", "status", "show", "diff", "compare", "evaluate", "play",
-        "league", "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
+    "First steps": (
+        "train", "evaluate", "resume", "runs", "show", "report",
+        "compare", "plot", "env", "init", "examples", "doctor",
     ),
-    "Look at data": ("dataset",),
-    "Use a policy elsewhere": ("serve", "export", "card"),
-    "Write a spec": ("examples", "init", "translate", "validate", "config", "metrics", "schema", "plan", "profile"),
-    "Look at this installation": ("algorithms", "envs", "env", "doctor", "docs", "completion"),
+    "Training": ("regress", "client", "import-sb3"),
+    "Results": ("status", "label", "diff", "diagnose", "record", "play", "league", "oracle"),
+    "Recorded data": ("dataset", "demonstrate", "ope"),
+    "Deployment": ("serve", "export", "card"),
+    "Specs": ("validate", "config", "metrics", "plan", "profile", "translate", "schema"),
+    "Installation": ("algorithms", "envs", "docs", "completion"),
 }  # fmt: skip
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 
@@ -64,12 +65,16 @@ class LazyGroup(click.Group):
 
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the commands into the help, by section."""
-        width = formatter.width - 6 - max(map(len, COMMANDS))
-        for section, names in SECTIONS.items():
-            commands = [(name, self.get_command(ctx, name)) for name in names]
-            with formatter.section(section):
-                formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in commands if command])
+        """Writes the commands of the first week into the help, each with a line, and the names of all others."""
+        first, *others = SECTIONS.items()
+        names, commands = first[1], [self.get_command(ctx, name) for name in first[1]]
+        width = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands to start with"):
+            formatter.write_dl(
+                [(command.name or "", command.get_short_help_str(width)) for command in commands if command]
+            )
+        with formatter.section("More commands (`rlrun COMMAND --help` explains each)"):
+            formatter.write_dl([(section, ", ".join(names)) for section, names in others])
 
     @override
     def make_context(
@@ -109,9 +114,9 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version."
 )
 def cli() -> None:
-    """Trains reinforcement-learning agents from YAML.
+    """Train reinforcement-learning agents from YAML.
 
-    Begin with `rlrun train --algorithm ppo --env CartPole-v1`, or write a spec and `rlrun train -f my.yaml`.
+    Start with `rlrun train --algorithm ppo --env CartPole-v1`, or write a spec and run `rlrun train -f my.yaml`.
     """
 
 

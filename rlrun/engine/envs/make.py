@@ -59,15 +59,21 @@ class EnvListing:
 
     Attributes:
         id: Gymnasium id of the env.
+        family: Package that the env belongs to, such as "classic_control", "mujoco" or "atari".
         backend: Backend chosen under `backend: auto`.
         install: Pip command for the env's additional dependencies, "" for none.
         usable: Whether the dependencies are installed.
     """
 
     id: str
+    family: str
     backend: str
     install: str
     usable: bool
+
+
+FAMILIES = ("classic_control", "box2d", "mujoco", "toy_text")
+"""Families of envs that come first in lists; Atari's hundreds of games come last."""
 
 
 def backend_of(config: EnvConfig) -> str:
@@ -292,7 +298,7 @@ def _form(space: gymnasium.Space[Any]) -> Any:
 
 
 def env_names() -> list[EnvListing]:
-    """Returns the envs in Gymnasium's registry, usable or not; ALE's envs only if ale_py is installed."""
+    """Returns the envs in Gymnasium's registry by family, usable or not; ALE's envs only if ale_py is installed."""
     register_atari()
     listings = []
     for spec in gymnasium.registry.values():
@@ -303,8 +309,19 @@ def env_names() -> list[EnvListing]:
             usable = True
         except EnvironmentUnusable:
             usable = False
-        listings.append(EnvListing(spec.id, backend_of(EnvConfig(id=spec.id)), pip_command(spec), usable))
-    return sorted(listings, key=lambda listing: listing.id)
+        backend = backend_of(EnvConfig(id=spec.id))
+        listings.append(EnvListing(spec.id, _family(spec), backend, pip_command(spec), usable))
+    names = sorted({listing.family for listing in listings} - {*FAMILIES, "atari"})
+    order = {name: number for number, name in enumerate((*FAMILIES, *names, "atari"))}
+    return sorted(listings, key=lambda listing: (order[listing.family], listing.id))
+
+
+def _family(spec: EnvSpec) -> str:
+    entry_point = spec.entry_point
+    package = entry_point.partition(":")[0] if isinstance(entry_point, str) else str(entry_point.__module__)
+    if package.startswith("ale_py"):
+        return "atari"
+    return package.removeprefix("gymnasium.envs.").partition(".")[0]
 
 
 def _vector_form(spec: EnvSpec, config: EnvConfig) -> str:

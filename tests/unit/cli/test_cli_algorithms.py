@@ -31,9 +31,35 @@ def test_a_broken_plugin_does_not_hide_the_other_algorithms() -> None:
     result = CliRunner().invoke(cli, ["algorithms", "--json"])
     assert result.exit_code == 0, result.stderr
     found = {each["name"]: each for each in json.loads(result.stdout)["algorithms"]}
-    assert found["ppo"]["class"] == "rlrun.algorithms.ppo:PPO"
+    assert found["ppo"]["class"] == "rlrun.plugin:PPO"
     assert found["td3"]["actions"] == ["bounded Box"]
     assert found["broken"]["class"] is None
     assert found["broken"]["summary"].startswith(
         "cannot be used: the algorithm's module 'no_such_lab.gone' is not found"
     )
+
+
+def test_algorithms_are_listed_by_kind_and_three_to_start_with_come_first() -> None:
+    lines = CliRunner().invoke(cli, ["algorithms"]).stdout.splitlines()
+    assert lines[2] == "start with one of these:"
+    assert [line.split()[0] for line in lines[3:6]] == ["ppo", "dqn", "sac"]
+    kinds = [line.rstrip(":") for line in lines if line.endswith(":")]
+    assert kinds == list(registry.BUILT_IN_BY_KIND)
+
+
+def test_every_algorithm_is_of_one_kind() -> None:
+    names = [name for kind in registry.BUILT_IN_BY_KIND.values() for name in kind]
+    assert sorted(names) == list(registry.BUILT_IN)
+
+
+def test_envs_lists_the_newest_versions_and_some_of_each_family() -> None:
+    rows = [line.split() for line in CliRunner().invoke(cli, ["envs"]).stdout.splitlines()]
+    ids = [row[0] for row in rows if len(row) > 3]
+    assert ids[1:3] == ["Acrobot-v1", "CartPole-v1"]
+    assert "CartPole-v0" not in ids
+    assert sum(env_id.startswith("ALE/") for env_id in ids) == 12
+
+
+def test_envs_with_a_text_lists_all_versions_that_contain_it() -> None:
+    rows = [line.split() for line in CliRunner().invoke(cli, ["envs", "cartpole-v"]).stdout.splitlines()]
+    assert [row[0] for row in rows if row[1] == "classic_control"] == ["CartPole-v0", "CartPole-v1"]

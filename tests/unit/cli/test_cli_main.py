@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from rlrun.cli.exits import explain, explained_errors
-from rlrun.cli.main import COMMANDS, cli
+from rlrun.cli.main import COMMANDS, SECTIONS, cli
 from rlrun.engine.checkpoint.state_codec import decode
 from rlrun.engine.messages import errors
 from rlrun.engine.messages.foreign_names import table
@@ -47,7 +47,15 @@ def test_every_command_explains_itself(name: str) -> None:
 def test_the_help_names_every_command() -> None:
     result = CliRunner().invoke(cli, ["-h"])
     assert result.exit_code == 0
-    assert all(f"\n  {name} " in result.stdout for name in COMMANDS)
+    words = re.findall(r"[\w-]+", result.stdout)
+    assert set(COMMANDS) <= set(words)
+
+
+def test_the_help_explains_the_dozen_commands_to_start_with() -> None:
+    lines = CliRunner().invoke(cli, ["-h"]).stdout.splitlines()
+    first = lines.index("Commands to start with:") + 1
+    assert [line.split()[0] for line in lines[first : first + 12]] == list(SECTIONS["First steps"])
+    assert all(len(line.split()) > 3 for line in lines[first : first + 12])
 
 
 def test_no_line_of_the_help_is_cut_at_80_columns() -> None:

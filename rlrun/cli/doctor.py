@@ -13,35 +13,32 @@ from rlrun.cli.terminal import echo
 
 
 @click.command()
-@click.option("--ray", "start_ray", is_flag=True, help="Also start Ray for a moment (about ten seconds).")
+@click.option("--compile", "compile_update", is_flag=True, help="Also compile an update with torch (15 s or more).")
+@click.option("--ray", "start_ray", is_flag=True, help="Also start Ray for a moment (about 10 s).")
 @click.option(
     "--tune",
     "spec",
     type=click.Path(path_type=Path),
     metavar="SPEC",
-    help="Instead, time the spec with other numbers of workers and envs (about a minute); print the fastest as YAML.",
+    help="Instead, time SPEC with different numbers of workers and envs (about 1 min); print the fastest as YAML.",
 )
 @runs_dir_option
 @json_option("the findings")
-def doctor(start_ray: bool, spec: Path | None, runs_dir: Path) -> None:
+def doctor(compile_update: bool, start_ray: bool, spec: Path | None, runs_dir: Path) -> None:
     """Check this machine: what is installed and what works.
 
-    Versions, extras, CPUs, bfloat16, memory, disk, ports, GPU, and whether updates can be compiled.
+    Versions, extras, CPUs, bfloat16, memory, disk, ports, GPU, and compilers.
     """
     if spec is not None:
         from rlrun.cli.timings import tune
 
         tune(spec)
         return
-    _examine(runs_dir, start_ray=start_ray)
-
-
-def _examine(runs_dir: Path, *, start_ray: bool) -> None:
     from rlrun.cli.machine import findings
     from rlrun.engine.messages.errors import EnvironmentUnusable
 
     found = []
-    for finding in findings(runs_dir, start_ray=start_ray):
+    for finding in findings(runs_dir, compile_update=compile_update, start_ray=start_ray):
         found.append(finding)
         if not wants_json():
             advice = f"  ({finding.advice})" if finding.advice else ""

@@ -91,11 +91,12 @@ class CheckResult:
     advice: str = ""
 
 
-def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[CheckResult]:
+def findings(runs_dir: Path, *, compile_update: bool, start_ray: bool) -> Iterator[CheckResult]:
     """Yields the results of all checks; the slow ones (torch, a compilation, Ray) come last.
 
     Args:
         runs_dir: The folder that holds the runs.
+        compile_update: Whether to compile an update with torch's compiler, which takes 15 s or more.
         start_ray: Whether to start Ray for a moment, which takes about ten seconds.
     """
     yield CheckResult("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
@@ -109,12 +110,8 @@ def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[CheckResult]:
     yield _ports()
     yield from _torch()
     yield _kernels()
-    yield _compiled_updates()
-    yield (
-        _ray_starts()
-        if start_ray
-        else CheckResult("ray start", "note", "not tried", "try it with `rlrun doctor --ray`")
-    )
+    yield _compiled_updates(compile_update)
+    yield (_ray_starts() if start_ray else CheckResult("ray start", "note", "not tried", "try it with --ray"))
 
 
 def _package(name: str) -> CheckResult:
@@ -220,13 +217,15 @@ def _kernels() -> CheckResult:
     return CheckResult("kernels in C", "ok", f"work, with {compiler()} and {blas()}")
 
 
-def _compiled_updates() -> CheckResult:
+def _compiled_updates(compile_update: bool) -> CheckResult:
     from rlrun.engine.learner.executors.compilation import compiler
 
     found = compiler()
     if found is None:
         advice = "install g++ or clang++ for faster updates in bfloat16, which run eagerly else"
         return CheckResult("compiled updates", "note", "no C++ compiler", advice)
+    if not compile_update:
+        return CheckResult("compiled updates", "note", f"not tried, {found} is there", "try it with --compile")
     problem = _problem_of(TRY_COMPILATION, COMPILATION_TIMEOUT_S)
     if problem == NOT_FINISHED:
         advice = "a busy machine takes longer: try again when it is quiet; compile: false does without"

@@ -17,7 +17,15 @@ from rlrun.cli.main import cli
 
 
 def ports(runs_dir: Path) -> CheckResult:
-    return next(finding for finding in findings(runs_dir, start_ray=False) if finding.subject == "ports")
+    return next(
+        finding for finding in findings(runs_dir, compile_update=False, start_ray=False) if finding.subject == "ports"
+    )
+
+
+def test_doctor_compiles_no_update_unless_asked(tmp_path: Path) -> None:
+    found = findings(tmp_path, compile_update=False, start_ray=False)
+    (updates,) = (finding for finding in found if finding.subject == "compiled updates")
+    assert (updates.verdict, updates.advice) == ("note", "try it with --compile")
 
 
 def test_doctor_tells_that_processes_can_listen(tmp_path: Path) -> None:
@@ -42,7 +50,7 @@ def test_doctor_looks_for_every_extra_that_there_is() -> None:
 def test_doctor_s_columns_never_touch(monkeypatch: pytest.MonkeyPatch) -> None:
     subjects = [*(f"extra {name}" for name in EXTRAS), "compiled updates"]
     found = [CheckResult(subject, "ok", "installed") for subject in subjects]
-    monkeypatch.setattr(machine, "findings", lambda runs_dir, start_ray: found)
+    monkeypatch.setattr(machine, "findings", lambda runs_dir, compile_update, start_ray: found)
     lines = CliRunner().invoke(cli, ["doctor"]).stdout.splitlines()
     assert [re.split("  +", line) for line in lines] == [["ok", subject, "installed"] for subject in subjects]
 

@@ -19,7 +19,8 @@ _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "
 def commented_yaml(model: type[ConfigModel]) -> str:
     """Formats all fields of a config class as YAML, with defaults and with docstrings as comments.
 
-    The text parses back to the defaults. A required field has no default and is commented out.
+    The text parses back to the defaults. A required field has no default and is commented out. Fixed settings are
+    comments at the end, with their values and reasons.
     """
     return "\n".join(_field_lines(model, indent="")) + "\n"
 
@@ -47,6 +48,24 @@ def _field_lines(model: type[ConfigModel], indent: str, section: ConfigModel | N
             yield from _field_lines(type(value), indent + "  ", value)
         else:
             yield f"{indent}{name}: {flow_yaml(value)}"
+    yield from _fixed_lines(model, indent)
+
+
+def _fixed_lines(model: type[ConfigModel], indent: str) -> Iterator[str]:
+    """Yields a comment for each fixed setting, those of one reason together."""
+    names: dict[str, list[str]] = {}
+    for name in filter(model.fixed_fields.__contains__, model.refused):
+        names.setdefault(model.refused[name], []).append(f"{name}: {flow_yaml(_written(getattr(model, name)))}")
+    for reason, settings in names.items():
+        if indent == "":
+            yield ""
+        text = f"Cannot be set: {', '.join(settings)} ({reason})"
+        yield from (f"{indent}# {line}" for line in textwrap.wrap(text, 100 - len(indent)))
+
+
+def _written(value: Any) -> Any:
+    """A value as one would write it in a spec: of a section, the keys that differ from its defaults."""
+    return dict(value.__repr_args__()) if isinstance(value, ConfigModel) else value
 
 
 def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:

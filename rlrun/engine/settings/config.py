@@ -258,7 +258,8 @@ def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
 def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
     """Class decorator that fixes inherited settings to the only reasonable value.
 
-    The values can be read as class attributes; setting one in a spec is an error with the reason.
+    The values can be read as class attributes; setting one in a spec is an error with the reason. Of a section, a
+    mapping fixes only the keys that it names, and `{}` or a config the section as a whole.
 
     Args:
         reason: Reason, as text that follows "cannot be set here: ".
@@ -270,13 +271,32 @@ def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
 
     def change(model: type[Model]) -> type[Model]:
         checked = model.parse(values, path=model.__name__)
-        for name in values:
+        keys = {name: value for name, value in values.items() if value and isinstance(value, Mapping)}
+        keys = {name: value for name, value in keys.items() if isinstance(getattr(checked, name), ConfigModel)}
+        for name, value in keys.items():
+            _fix_keys(model, name, reason, value)
+        whole = [name for name in values if name not in keys]
+        for name in whole:
             setattr(model, name, getattr(checked, name))
-        model.refused = {**model.refused, **dict.fromkeys(values, reason)}
-        _take_away(model, values)
+        model.refused = {**model.refused, **dict.fromkeys(whole, reason)}
+        _take_away(model, whole)
         return model
 
     return change
+
+
+def _fix_keys(model: type[ConfigModel], name: str, reason: str, values: Mapping[str, Any]) -> None:
+    """Fixes keys of a section, whose class is then one of the model's own, found by pickle as its attribute."""
+    field = copy(model.model_fields[name])
+    usual: ConfigModel = field.default
+    own_name = f"{model.__name__.removesuffix('Config')}{''.join(map(str.capitalize, name.split('_')))}Config"
+    place = {"__module__": model.__module__, "__qualname__": f"{model.__qualname__}.{own_name}"}
+    own = cast("type[ConfigModel]", type(own_name, (type(usual),), {**place, "__doc__": type(usual).__doc__}))
+    own = fixed(reason, **values)(own)
+    setattr(model, own_name, own)
+    field.annotation = own
+    field.default = own.parse({key: value for key, value in usual.merged({}).items() if key not in values})
+    model.model_fields[name] = field
 
 
 def _take_away(model: type[ConfigModel], names: Iterable[str]) -> None:

@@ -1,4 +1,5 @@
 import math
+import pickle
 from typing import Any, Literal
 
 import pytest
@@ -378,6 +379,66 @@ def test_only_what_there_is_can_be_fixed() -> None:
         @fixed("why", steps=1)
         class Wrong(Settings):
             pass
+
+
+class Agent(ConfigModel):
+    lr: float = 0.5
+    """Learning rate."""
+    net: Net = Net(hiddens=(8,))
+    """The network."""
+
+
+@fixed("deep nets diverge", net={"hiddens": (3,)})
+class Shallow(Agent):
+    pass
+
+
+@defaults(net={"activation": "relu"})
+class ShallowToo(Shallow):
+    extra: PositiveInt = 1
+    """One more."""
+
+
+@fixed("nothing else was tried", net={"activation": "relu"})
+class Bounded(Shallow):
+    pass
+
+
+@pytest.mark.parametrize("model", [Shallow, ShallowToo])
+def test_a_fixed_key_of_a_section_leaves_the_others_to_the_user(model: type[Shallow]) -> None:
+    settings = model.parse({"net": {"activation": "relu"}})
+    assert (settings.net.hiddens, settings.net.activation) == ((3,), "relu")
+    assert settings.to_data()["net"] == {"activation": "relu"}
+    assert problems(model, {"net": {"hiddens": [4], "activation": "none"}}) == [
+        "net.hiddens: 'hiddens' cannot be set here: deep nets diverge",
+        "net.activation: must be 'relu' or 'tanh', not 'none'",
+    ]
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert (Agent().net.hiddens, Net().hiddens) == ((8,), (64, 64))
+
+
+def test_a_derived_class_can_fix_further_keys_of_a_section() -> None:
+    assert (Bounded().net.hiddens, Bounded().net.activation) == ((3,), "relu")
+    assert Bounded().to_data()["net"] == {}
+    assert problems(Bounded, {"net": {"activation": "tanh"}}) == [
+        "net.activation: 'activation' cannot be set here: nothing else was tried"
+    ]
+    assert Shallow.parse({"net": {"activation": "tanh"}}).net.activation == "tanh"
+
+
+def test_commented_yaml_shows_fixed_settings_with_their_reasons() -> None:
+    assert commented_yaml(Shallow).endswith(
+        """\
+net:
+  # What stands between the layers.
+  # ('relu' or 'tanh')
+  activation: tanh
+  # Cannot be set: hiddens: [3] (deep nets diverge)
+"""
+    )
+    assert commented_yaml(Endless).endswith(
+        "\n\n# Cannot be set: env_steps: 7, normalize: true (it runs as long as it runs)\n"
+    )
 
 
 def test_commented_yaml_shows_the_values_of_a_section_one_by_one() -> None:

@@ -303,6 +303,7 @@ if TYPE_CHECKING:
     from rlrun.engine.worlds.wrappers import WrappedWorld as WrappedWorld
     from rlrun.exact.task_automaton import StateLabels as StateLabels
     from rlrun.exact.task_automaton import TaskAutomaton as TaskAutomaton
+    from rlrun.experiments.spec.loggers import TrialLogger as TrialLogger
 
 _NAMES = {
     # An algorithm: its class, its settings, its losses and the metrics that it reports.
@@ -392,6 +393,8 @@ _NAMES = {
     "rlrun.engine.league.league_settings": "LeagueSettings SeatSettings",
     # Hooks.
     "rlrun.engine.hook": "Hook Answer Stop RunningEpisode EpisodeStep Fragment",
+    # Loggers.
+    "rlrun.experiments.spec.loggers": "TrialLogger",
     # Recorded experience.
     "rlrun.engine.datasets.data_set": "DataSet",
     "rlrun.engine.datasets.writer": "SetWriter",

@@ -25,6 +25,7 @@ from rlrun.experiments.spec.experiment import MAX_TRIALS, EvaluationConfig, Expe
 from rlrun.experiments.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
 from rlrun.experiments.spec.keys import ENTRY_KEYS, LEARNING_KEYS, unknown_entry_keys
 from rlrun.experiments.spec.learning import CheckedLearning, check_learning
+from rlrun.experiments.spec.loggers import make_logger
 from rlrun.experiments.spec.machines import on_machine
 from rlrun.experiments.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.experiments.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
@@ -202,6 +203,16 @@ def _hooks_without_events(entry: _ParsedEntry) -> list[Mistake]:
     return []
 
 
+def _logger_mistakes(entry: _ParsedEntry) -> list[Mistake]:
+    """Mistakes in custom loggers, each of which is made once."""
+    custom = {} if entry.settings is None else entry.settings.loggers.custom
+    return [
+        mistake
+        for path, settings in custom.items()
+        for mistake in refusals(("loggers", path), partial(make_logger, path, settings))
+    ]
+
+
 def _mutation_mistakes(entry: _ParsedEntry) -> list[Mistake]:
     """Mistakes for settings that a population cannot mutate."""
     return [] if entry.learning.learns is None else check_mutations(entry.data, entry.learning.parts)
@@ -254,6 +265,7 @@ CHECKS: Sequence[Callable[[_ParsedEntry], list[Mistake]]] = (
     _wrong_values,
     _metric_mistakes,
     _hooks_without_events,
+    _logger_mistakes,
     _mutation_mistakes,
     _env_mistakes,
     _plan_mistakes,

@@ -1,14 +1,74 @@
-"""Settings of loggers: services that also receive a trial's results, Weights & Biases and MLflow."""
+"""Loggers, which also receive a trial's results: Weights & Biases, MLflow, and custom classes; their settings."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from rlrun.engine.hook import refuse_other_settings
+from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.messages.explain import shown, unknown_name
 from rlrun.engine.settings.config import ConfigModel, NonEmptyText
+from rlrun.engine.settings.registry import load_object
+
+
+class TrialLogger(ABC):
+    """Base class of loggers, each of which sends one trial's results to a service.
+
+    All methods are called from one thread of the logger's own, so a slow service delays no training. An exception ends
+    the logger with a message, and training continues. A custom logger is made from its settings in the spec as named
+    arguments.
+    """
+
+    @abstractmethod
+    def start(self, trial: Mapping[str, Any], directory: Path, known_as: str | None) -> str:
+        """Starts or continues the service's record of the trial.
+
+        Args:
+            trial: The trial as in its `spec.yaml`: `name`, `experiment`, `algorithm`, `env`, `config`, `seed`, the
+                varying settings `params`, and more.
+            directory: The trial's directory.
+            known_as: The id from an earlier call, None for a new trial.
+
+        Returns:
+            The service's id of the trial.
+        """
+
+    @abstractmethod
+    def log(self, row: Mapping[str, Any]) -> None:
+        """Logs a result: metrics by name, None for missing numbers."""
+
+    @abstractmethod
+    def finish(self, status: str) -> None:
+        """Logs the trial's status when its process releases it, and delivers all pending results.
+
+        Args:
+            status: `TERMINATED`, `ERROR`, `INTERRUPTED`, or `PAUSED` where a scheduler continues the trial later.
+        """
+
+
+def make_logger(path: str, settings: Mapping[str, Any]) -> TrialLogger:
+    """Creates a custom logger.
+
+    Args:
+        path: `package.module:Class`.
+        settings: Arguments of the class.
+
+    Raises:
+        UsageError: There is no such logger, it lacks a method, or it has no such arguments.
+        UserCodeError: The module raises while it is imported.
+    """
+    found = load_object(path, "logger")
+    if not (isinstance(found, type) and issubclass(found, TrialLogger)):
+        raise UsageError(f"'{path}' is not a TrialLogger: derive it from rlrun.plugin.TrialLogger")
+    if missing := ", ".join(sorted(found.__abstractmethods__)):
+        raise UsageError(f"the logger '{path}' has no {missing}: write all methods of rlrun.plugin.TrialLogger")
+    refuse_other_settings(f"the logger '{path}'", found, settings)
+    return found(**settings)
 
 
 class WandbConfig(ConfigModel):
@@ -36,7 +96,13 @@ class MlflowConfig(ConfigModel):
 
 
 class LoggersConfig(ConfigModel):
-    """Logging services that receive results: ``[wandb]``, or ``{wandb: {project: walkers}}``, no credentials."""
+    """Loggers that receive results: ``[wandb]``, or ``{wandb: {project: walkers}}``, no credentials.
+
+    ``my_lab.csv:CsvLogger`` is a custom class, and a mapping below it has its arguments.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, dict[str, Any]] = Field(init=False)
 
     wandb: WandbConfig | None = None
     """Settings of Weights & Biases, which needs the package wandb; null for no such logger."""
@@ -44,18 +110,25 @@ class LoggersConfig(ConfigModel):
     """Settings of MLflow, which needs the package mlflow-skinny or mlflow; null for no such logger."""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The configured services."""
+    def services(self) -> tuple[str, ...]:
+        """Names of the configured services."""
         return tuple(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    @property
+    def custom(self) -> dict[str, dict[str, Any]]:
+        """Settings of the custom loggers, by import path."""
+        return dict(self.__pydantic_extra__)
 
     @model_validator(mode="before")
     @classmethod
     def _accept_names(cls, data: Any) -> Any:
         """Accepts a name, or a list of names and mappings, in place of the full mapping."""
         if isinstance(data, str | list | tuple):
-            data = _in_full([data] if isinstance(data, str) else data, tuple(cls.model_fields))
-        for name in cls.model_fields:
-            if isinstance(data, Mapping) and name in data and data[name] is None:  # its defaults, or none of it?
+            data = _in_full([data] if isinstance(data, str) else data)
+        for name, settings in data.items() if isinstance(data, Mapping) else ():
+            if name not in cls.model_fields and ":" not in str(name):
+                raise ValueError(unknown_name(str(name), tuple(cls.model_fields), "unknown logger"))
+            if settings is None:  # its defaults, or none of it?
                 raise ValueError(f"{name} must not be null: write {name}: {{}} for its defaults, or leave it out")
         return data
 
@@ -64,15 +137,13 @@ class LoggersConfig(ConfigModel):
         return {name: settings for name, settings in serialize(self).items() if settings is not None}
 
 
-def _in_full(entries: Sequence[Any], known: Sequence[str]) -> dict[str, Any]:
+def _in_full(entries: Sequence[Any]) -> dict[str, Any]:
     """Converts a list of names and mappings to the full mapping."""
     found: dict[str, Any] = {}
     for entry in entries:
         if not isinstance(entry, str | Mapping):
             raise ValueError(f"each must be a name or a mapping, not {shown(entry)}")
         for name, settings in ({entry: {}} if isinstance(entry, str) else entry).items():
-            if name not in known:
-                raise ValueError(unknown_name(str(name), known, "unknown logger"))
             if name in found:
                 raise ValueError(f"{name} appears twice")
             found[name] = settings

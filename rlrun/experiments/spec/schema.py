@@ -30,6 +30,8 @@ _AUTO = {"const": AUTO, "description": "Measured before the run."}
 _END_OF_RUN = {"const": END, "description": "Where the run stops."}
 _OF_DATA = {"required": ["config"], "properties": {"config": {"type": "object", "required": ["input"]}}}
 """Schema of entries that learn from data, which need no env."""
+_PATH = r"^[\w.]+:[\w.]+$"
+"""Pattern of an import path, `package.module:Class`."""
 _KEPT_OUTSIDE = ("description", "default")
 
 
@@ -120,8 +122,10 @@ def _one_of(model: type[OneOf], schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _several_of(model: type[ConfigModel], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Schema of a mapping that may be abbreviated to a name, or to a list of names and mappings."""
-    name = {"enum": list(model.model_fields)}
+    """Schema of a mapping by name or import path, which may be abbreviated to a name, or to a list."""
+    name = {"anyOf": [{"enum": list(model.model_fields)}, {"type": "string", "pattern": _PATH}]}
+    others = {"patternProperties": {_PATH: {"type": "object"}}, "additionalProperties": False}
+    schema = {**schema, **others}
     return {"anyOf": [name, {"type": "array", "items": {"anyOf": [name, schema]}}, schema]}
 
 
@@ -139,7 +143,7 @@ def _algorithm_configs() -> dict[str, type[AlgorithmConfig]]:
 def _algorithm(by_algorithm: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "description": "An installed algorithm, or package.module:Class for one of your own.",
-        "anyOf": [{"enum": list(by_algorithm)}, {"type": "string", "pattern": "^[\\w.]+:[\\w.]+$"}],
+        "anyOf": [{"enum": list(by_algorithm)}, {"type": "string", "pattern": _PATH}],
     }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rlrun.engine.checkpoint.durable import write_file
 from rlrun.experiments.spec.experiment import TrialSpec
-from rlrun.experiments.trial.loggers.trial_logger import TrialLogger
+from rlrun.experiments.spec.loggers import TrialLogger
 from rlrun.experiments.trial.results import Row
 from rlrun.experiments.trial.trial_directory import TrialStatus
 
@@ -131,8 +131,8 @@ class _LoggerThread:
             self._started.set()
 
     def _start(self, logger: TrialLogger) -> None:
-        file = self._directory / f"{self._name}_id.txt"
+        file = self._directory / f"{self._name.replace(':', '.')}_id.txt"
         known_as = file.read_text().strip() if file.exists() else None
-        identity = logger.start(self._trial, self._directory, known_as)
+        identity = logger.start(self._trial.to_data(), self._directory, known_as)
         if identity != known_as:
             write_file(file, f"{identity}\n".encode())

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlrun.experiments.spec.experiment import TrialSpec
-from rlrun.experiments.spec.loggers import MlflowConfig
-from rlrun.experiments.trial.trial_directory import TrialStatus
+from typing_extensions import override
 
-STATUSES: dict[TrialStatus, str] = {"TERMINATED": "FINISHED", "ERROR": "FAILED", "INTERRUPTED": "KILLED"}
+from rlrun.experiments.spec.loggers import MlflowConfig, TrialLogger
+
+STATUSES: dict[str, str] = {"TERMINATED": "FINISHED", "ERROR": "FAILED", "INTERRUPTED": "KILLED"}
 """MLflow run status by trial status; a trial that will continue soon stays RUNNING."""
 
 FOLDER = "mlruns"
@@ -21,13 +21,14 @@ MAX_BATCH, MAX_VALUE = 1000, 500
 """MLflow's limits: metrics per request, characters of a parameter's value."""
 
 
-class MlflowLogger:
+class MlflowLogger(TrialLogger):
     """Logs to an MLflow server, database or folder."""
 
     def __init__(self, config: MlflowConfig) -> None:
         self._config = config
 
-    def start(self, trial: TrialSpec, directory: Path, known_as: str | None) -> str:
+    @override
+    def start(self, trial: Mapping[str, Any], directory: Path, known_as: str | None) -> str:
         """Starts or continues the trial's MLflow run."""
         from mlflow.entities import Param
         from mlflow.tracking import MlflowClient
@@ -41,15 +42,16 @@ class MlflowLogger:
             self._run = known_as
             self._client.update_run(known_as, status="RUNNING")
             return known_as
-        experiment = self._experiment(self._config.experiment or trial.experiment)
+        experiment = self._experiment(self._config.experiment or trial["experiment"])
         tags = {"rlrun.run": run.name, "rlrun.directory": str(directory.absolute())}
-        self._run = self._client.create_run(experiment, run_name=trial.name, tags=tags).info.run_id
-        params = {"algorithm": trial.algorithm, "env": trial.env.id, "seed": trial.seed, **trial.params}
+        self._run = self._client.create_run(experiment, run_name=trial["name"], tags=tags).info.run_id
+        params = {"env": trial["env"]["id"], **{name: trial[name] for name in ("algorithm", "seed")}, **trial["params"]}
         self._client.log_batch(
             self._run, params=[Param(_plain(name), str(value)[:MAX_VALUE]) for name, value in params.items()]
         )
         return self._run
 
+    @override
     def log(self, row: Mapping[str, Any]) -> None:
         """Logs the numbers of a row at its env steps."""
         from mlflow.entities import Metric
@@ -62,7 +64,8 @@ class MlflowLogger:
         ]
         self._client.log_batch(self._run, metrics=metrics[:MAX_BATCH])
 
-    def finish(self, status: TrialStatus) -> None:
+    @override
+    def finish(self, status: str) -> None:
         """Sets the status of the MLflow run."""
         if status in STATUSES:
             self._client.set_tag(self._run, "rlrun.status", status)

@@ -7,33 +7,34 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlrun.experiments.spec.experiment import TrialSpec
-from rlrun.experiments.spec.loggers import WandbConfig
-from rlrun.experiments.trial.trial_directory import TrialStatus
+from typing_extensions import override
 
-EXIT_CODES: dict[TrialStatus, int] = {"ERROR": 1, "INTERRUPTED": 255}
+from rlrun.experiments.spec.loggers import TrialLogger, WandbConfig
+
+EXIT_CODES: dict[str, int] = {"ERROR": 1, "INTERRUPTED": 255}
 """Exit code of a wandb run by trial status; wandb shows 1 as failed, 255 as killed, and 0 as finished."""
 
 
-class WandbLogger:
+class WandbLogger(TrialLogger):
     """Weights & Biases logger; its files, also those for `wandb sync`, are in the trial's directory."""
 
     def __init__(self, config: WandbConfig) -> None:
         self._config = config
 
-    def start(self, trial: TrialSpec, directory: Path, known_as: str | None) -> str:
+    @override
+    def start(self, trial: Mapping[str, Any], directory: Path, known_as: str | None) -> str:
         """Starts or continues the trial's wandb run."""
         import wandb
 
         config = self._config
         identity = known_as or uuid.uuid4().hex[:12]
         self._run = wandb.init(
-            project=config.project or trial.experiment,
+            project=config.project or trial["experiment"],
             entity=config.entity,
             group=directory.absolute().parent.name,
-            name=trial.name,
+            name=trial["name"],
             tags=list(config.tags) or None,
-            config={name: value for name, value in trial.to_data().items() if name != "loggers"},
+            config={name: value for name, value in trial.items() if name != "loggers"},
             mode=config.mode,
             dir=directory,
             id=identity,
@@ -46,11 +47,13 @@ class WandbLogger:
         self._run.define_metric("*", step_metric="env_steps")
         return identity
 
+    @override
     def log(self, row: Mapping[str, Any]) -> None:
         """Logs a row at its iteration; wandb ignores a row that it already has, as after a resume."""
         numbers = {name: value for name, value in row.items() if value is not None}
         self._run.log(numbers, step=int(row["iteration"]))
 
-    def finish(self, status: TrialStatus) -> None:
+    @override
+    def finish(self, status: str) -> None:
         """Uploads the remaining results, and ends the wandb run."""
         self._run.finish(exit_code=EXIT_CODES.get(status, 0))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlrun.engine.messages.errors import SpecError
-from rlrun.experiments.spec.loggers import LoggersConfig, MlflowConfig, WandbConfig
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.experiments.spec.loggers import LoggersConfig, MlflowConfig, TrialLogger, WandbConfig, make_logger
 
 OFFLINE = {"wandb": {"mode": "offline", "tags": ["a"]}}
 
@@ -31,14 +34,23 @@ def test_names_lists_and_mappings_say_which_loggers_there_are(written: Any, mean
 def test_loggers_that_nobody_asked_for_do_not_stand_in_the_data() -> None:
     assert LoggersConfig().to_data() == {}
     assert list(LoggersConfig.parse(["mlflow"]).to_data()) == ["mlflow"]
-    assert LoggersConfig.parse(["mlflow"]).names == ("mlflow",)
+    assert LoggersConfig.parse(["mlflow"]).services == ("mlflow",)
+
+
+def test_a_custom_logger_is_named_by_its_import_path_with_or_without_settings() -> None:
+    bare = LoggersConfig.parse(["wandb", "my_lab.json_lines:JsonLines"])
+    assert (bare.services, bare.custom) == (("wandb",), {"my_lab.json_lines:JsonLines": {}})
+    found = LoggersConfig.parse({"my_lab.json_lines:JsonLines": {"path": "log.jsonl"}})
+    assert found.to_data() == {"my_lab.json_lines:JsonLines": {"path": "log.jsonl"}}
+    assert LoggersConfig.parse(found.to_data()) == found
 
 
 @pytest.mark.parametrize(
     ("written", "message"),
     [
         (["wnadb"], "loggers: unknown logger 'wnadb'; did you mean 'wandb'?"),
-        ({"wnadb": {}}, "loggers.wnadb: unknown key 'wnadb'; did you mean 'wandb'?"),
+        ({"wnadb": {}}, "loggers: unknown logger 'wnadb'; did you mean 'wandb'?"),
+        ({"a:B": 3}, "loggers.a:B: must be a mapping (key: value), not 3"),
         (["wandb", "wandb"], "loggers: wandb appears twice"),
         ([1], "loggers: each must be a name or a mapping, not 1"),
         ({"wandb": None}, "loggers: wandb must not be null: write wandb: {} for its defaults, or leave it out"),
@@ -51,3 +63,25 @@ def test_a_mistake_is_told_in_words(written: Any, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         LoggersConfig.parse(written, path="loggers")
     assert str(caught.value) == message
+
+
+class Deaf(TrialLogger):
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def start(self, trial: Mapping[str, Any], directory: Path, known_as: str | None) -> str:
+        return self.path
+
+
+@pytest.mark.parametrize(
+    ("path", "settings", "message"),
+    [
+        ("nowhere:Logger", {}, "the logger's module 'nowhere' is not found: there is no 'nowhere'"),
+        (f"{__name__}:Nothing", {}, f"the logger '{__name__}:Nothing' does not exist"),
+        ("pathlib:Path", {}, "'pathlib:Path' is not a TrialLogger: derive it from rlrun.plugin.TrialLogger"),
+        (f"{__name__}:Deaf", {"path": "x"}, f"the logger '{__name__}:Deaf' has no finish, log: write all methods"),
+    ],
+)
+def test_a_class_that_is_no_logger_is_refused(path: str, settings: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        make_logger(path, settings)

@@ -62,6 +62,7 @@ def test_shipped_configs_are_valid_however_their_numbers_are_read(path: Any) -> 
         {"env": {"openenv": {"url": {"choice": ["ws://a", "ws://b"]}, "spaces": {}}, "max_episode_steps": 9}},
         {"loggers": ["mlflow", {"wandb": {"project": "walkers"}}]},
         {"loggers": {"mlflow": {}}},
+        {"loggers": ["wandb", "my_lab.json_lines:JsonLines", {"my_lab.json_lines:JsonLines": {"path": "a"}}]},
     ],
 )
 def test_what_the_program_takes_is_valid(changes: dict[str, Any]) -> None:
@@ -105,6 +106,7 @@ def test_what_the_program_takes_is_valid(changes: dict[str, Any]) -> None:
         {"searcher": {"random": {"metric": "x"}}},
         {"failure": {"max_restarts": -1}},
         {"loggers": ["wandv"]},
+        {"loggers": {"wandv": {}}},
         {"expect": {"episode_return_mean": 450, "seeds": 0}},
     ],
 )

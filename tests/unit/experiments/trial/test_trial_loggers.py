@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,15 +12,17 @@ import pytest
 
 from rlrun.engine.messages.errors import UsageError
 from rlrun.experiments.spec.experiment import TrialSpec
-from rlrun.experiments.spec.loggers import LoggersConfig
+from rlrun.experiments.spec.loggers import LoggersConfig, TrialLogger
 from rlrun.experiments.trial import trial_loggers
 from rlrun.experiments.trial.loggers import trial_logger
 from rlrun.experiments.trial.loggers.trial_logger import demand_loggers, loggers_of
 from rlrun.experiments.trial.trial_directory import TrialStatus
 from rlrun.experiments.trial.trial_loggers import TrialLoggers
 
+ROOT = Path(__file__).resolve().parents[4]
 
-class Notebook:
+
+class Notebook(TrialLogger):
     """Writes down what it is told; fails or waits where a test wants it to."""
 
     def __init__(self, fails_at: str = "", waits_at: str = "", waits_for: threading.Event | None = None) -> None:
@@ -28,14 +31,14 @@ class Notebook:
         self._waits_at = waits_at
         self._waits_for = waits_for
 
-    def start(self, trial: TrialSpec, directory: Path, known_as: str | None) -> str:
-        self._note("start", (trial.name, known_as))
+    def start(self, trial: Mapping[str, Any], directory: Path, known_as: str | None) -> str:
+        self._note("start", (trial["name"], known_as))
         return known_as or "page 7"
 
     def log(self, row: Mapping[str, Any]) -> None:
         self._note("log", row["iteration"])
 
-    def finish(self, status: TrialStatus) -> None:
+    def finish(self, status: str) -> None:
         self._note("finish", status)
 
     def _note(self, kind: str, what: Any) -> None:
@@ -141,3 +144,21 @@ def test_each_service_that_a_spec_can_name_has_a_logger() -> None:
     config = LoggersConfig.parse(["wandb", "mlflow"])
     assert list(loggers_of(config)) == ["wandb", "mlflow"]
     assert [type(make()).__name__ for make in loggers_of(config).values()] == ["WandbLogger", "MlflowLogger"]
+
+
+def test_a_custom_logger_is_made_from_its_settings_and_keeps_its_id(
+    small_trial: Callable[..., TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    file = tmp_path / "results.jsonl"
+    path = "my_lab.json_lines:JsonLines"
+    trial = small_trial(loggers={path: {"path": str(file), "metrics": ["iteration"]}})
+    statuses: tuple[TrialStatus, ...] = ("INTERRUPTED", "TERMINATED")
+    for iteration, status in enumerate(statuses, 1):
+        loggers = TrialLoggers(loggers_of(trial.loggers), trial, tmp_path, pytest.fail)
+        loggers.log({"iteration": iteration, "env_steps": 7})
+        loggers.finish(status)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {line.pop("trial") for line in lines} == {f"{tmp_path.parent.name}/000-seed=0"}
+    assert lines == [{"iteration": 1}, {"status": "INTERRUPTED"}, {"iteration": 2}, {"status": "TERMINATED"}]
+    assert (tmp_path / "my_lab.json_lines.JsonLines_id.txt").exists()

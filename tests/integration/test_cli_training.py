@@ -289,7 +289,7 @@ def test_doctor_finds_this_machine_able(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(
         "rlrun.cli.machine.TRY_COMPILATION", "from rlrun.engine.learner.executors.compilation import loaded, traced"
     )
-    result = rlrun("doctor", "--json", "--runs-dir", tmp_path / "not/there/yet")
+    result = rlrun("doctor", "--compile", "--json", "--runs-dir", tmp_path / "not/there/yet")
     assert result.exit_code == 0, result.stderr
     verdicts = {finding["subject"]: finding["verdict"] for finding in json.loads(result.stdout)["findings"]}
     assert "missing" not in verdicts.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,7 @@ def check(target: str) -> None:
 @click.option("--terminateds", metavar="NAME", default="terminateds", show_default=True, help="Column of terminations.")
 @click.option("--truncateds", metavar="NAME", default="truncateds", show_default=True, help="Column of truncations.")
 @click.option("--episode", metavar="NAME", default="episode", show_default=True, help="Column that numbers episodes.")
+@json_option("what was written, notes and findings")
 def convert(
     source: str,
     target: Path,
@@ -116,29 +118,28 @@ def convert(
 
     if is_uri(source) or is_data_set(Path(source)):
         export(_opened(source), target)
-        echo(f"{target}: written from {source}")
+        print_result({"file": str(target), "source": source}, f"{target}: written from {source}")
         return
     names = TableNames(_listed(obs), _listed(actions), _listed(next_obs), rewards, terminateds, truncateds, episode)
     found, notes = imported(Path(source), names, None if spaces is None else read_spaces(spaces))
     written = found.write(target)
-    for note in notes:
-        echo(note, err=True)
-    _tell(written)
     findings = check_set(target)
-    for line in _lines(findings):
+    for line in [*notes, *_lines(findings)]:
         echo(line, err=True)
+    _print_sets([written], notes=list(notes), findings=list(map(asdict, findings)))
     _end_with(findings)
 
 
 @dataset.command()
 @click.argument("sets", metavar="SETS...", type=PLACE, nargs=-1, required=True)
 @click.option("-o", "--output", type=PATH, required=True, help="The folder of the new data set.")
+@json_option("what was written")
 def merge(sets: tuple[str, ...], output: Path) -> None:
     """Merge data sets with equal spaces and columns, one after the other."""
     from rlrun.engine.datasets.episodes import copy_of
 
     found = [_opened(place) for place in sets]
-    _tell(copy_of(found, [None] * len(found)).write(output))
+    _print_sets([copy_of(found, [None] * len(found)).write(output)])
 
 
 @dataset.command()
@@ -154,14 +155,15 @@ def merge(sets: tuple[str, ...], output: Path) -> None:
     help="Share of the episodes that the first one gets.",
 )
 @SEED
+@json_option("what was written")
 def split(target: str, outputs: tuple[Path, Path], share: float, seed: int) -> None:
     """Split a data set by episodes, such as for learning and for evaluation."""
     from rlrun.engine.datasets.episodes import copy_of, drawn
 
     found = _opened(target)
     first = drawn(found, round(share * found.num_episodes), seed)
-    for output, mask in zip(outputs, (first, ~first), strict=True):
-        _tell(copy_of([found], [mask]).write(output))
+    masks = zip(outputs, (first, ~first), strict=True)
+    _print_sets([copy_of([found], [mask]).write(output) for output, mask in masks])
 
 
 @dataset.command()
@@ -169,12 +171,13 @@ def split(target: str, outputs: tuple[Path, Path], share: float, seed: int) -> N
 @click.option("-o", "--output", type=PATH, required=True, help="The folder of the new data set.")
 @click.option("--episodes", type=click.IntRange(min=1), required=True, help="Number of episodes to draw.")
 @SEED
+@json_option("what was written")
 def sample(target: str, output: Path, episodes: int, seed: int) -> None:
     """Draw episodes of a data set, without replacement, to a new one."""
     from rlrun.engine.datasets.episodes import copy_of, drawn
 
     found = _opened(target)
-    _tell(copy_of([found], [drawn(found, episodes, seed)]).write(output))
+    _print_sets([copy_of([found], [drawn(found, episodes, seed)]).write(output)])
 
 
 def _opened(place: str) -> DataSet:
@@ -187,8 +190,11 @@ def _listed(names: str) -> tuple[str, ...]:
     return tuple(filter(None, names.split(",")))
 
 
-def _tell(written: DataSet) -> None:
-    echo(f"{written.folder}: {written.num_episodes:,} episodes, {written.num_steps:,} steps")
+def _print_sets(written: Sequence[DataSet], **others: Any) -> None:
+    """Prints data sets that were written; `others` are further keys of the JSON document."""
+    sets = [{"path": str(one.folder), "episodes": one.num_episodes, "steps": one.num_steps} for one in written]
+    lines = [f"{one['path']}: {one['episodes']:,} episodes, {one['steps']:,} steps" for one in sets]
+    print_result({"sets": sets, **others}, "\n".join(lines))
 
 
 def _lines(findings: list[DataFinding]) -> list[str]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlrun.cli.completers import complete_trials
-from rlrun.cli.options import OutputFile, actions_option, runs_dir_option, trust_option
-from rlrun.cli.terminal import echo
+from rlrun.cli.json_document import print_result
+from rlrun.cli.options import OutputFile, actions_option, json_option, runs_dir_option, trust_option
 
 if TYPE_CHECKING:
     from rlrun.engine.data.action_kind import ActionKind
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 @actions_option
 @runs_dir_option
 @trust_option
+@json_option("the file, steps and returns")
 def demonstrate(
     target: str | None,
     policy: str | None,
@@ -77,9 +78,10 @@ def demonstrate(
             steps = demonstrations.num_steps
         else:
             steps, returns = demonstrate_to_set(output, acts, world, episodes, seed)
-    echo(
+    print_result(
+        {"file": str(output), "episodes": episodes, "steps": steps, "returns": list(returns)},
         f"{output}: {episodes} episode{'s' * (episodes > 1)}, {steps:,} steps, "
-        f"returns {min(returns):.1f} to {max(returns):.1f}, {sum(returns) / episodes:.1f} in the mean"
+        f"returns {min(returns):.1f} to {max(returns):.1f}, {sum(returns) / episodes:.1f} in the mean",
     )
 
 

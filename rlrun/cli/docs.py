@@ -6,12 +6,14 @@ from pathlib import Path
 
 import click
 
+from rlrun.cli.json_document import print_result
+from rlrun.cli.options import json_option
 from rlrun.cli.tables import stdout_width, table
-from rlrun.cli.terminal import echo
 
 
 @click.command()
 @click.argument("page", required=False)
+@json_option("the pages")
 def docs(page: str | None) -> None:
     """List the pages of the documentation, or print one.
 
@@ -23,15 +25,17 @@ def docs(page: str | None) -> None:
 
     pages = _pages()
     if page is None:
-        echo(f"{_folder()}\n")
         heads = {name: file.read_text(encoding="utf-8").partition("\n")[0] for name, file in pages.items()}
         rows = [[name, head.removeprefix("#").strip()] for name, head in heads.items()]
-        echo(table(["page", "title"], rows, stdout_width()))
+        listed = [{"page": name, "title": title} for name, title in rows]
+        text = f"{_folder()}\n\n{table(['page', 'title'], rows, stdout_width())}"
+        print_result({"folder": str(_folder()), "pages": listed}, text)
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in pages:
         raise UsageError(unknown_name(name, list(pages), "there is no page"))
-    echo(pages[name].read_text(encoding="utf-8").rstrip("\n"))
+    text = pages[name].read_text(encoding="utf-8").rstrip("\n")
+    print_result({"page": name, "text": text}, text)
 
 
 def _folder() -> Path:

@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from rlrun.cli.completers import complete_algorithms, complete_envs
+from rlrun.cli.json_document import print_json, wants_json
+from rlrun.cli.options import json_option
 from rlrun.cli.terminal import echo
 
 SCHEMA_FILE = "rlrun.schema.json"
@@ -37,6 +39,7 @@ SETTINGS = ("input", "lr", "gamma", "num_workers", "num_envs_per_worker")
 @click.command()
 @click.argument("env", shell_complete=complete_envs)
 @click.argument("algorithm", default="ppo", shell_complete=complete_algorithms)
+@json_option("the file and its text")
 def init(env: str, algorithm: str) -> None:
     """Write a commented spec for an env into the current folder.
 
@@ -88,6 +91,9 @@ def init(env: str, algorithm: str) -> None:
             stream.write(FOR_EDITORS + text)
     except FileExistsError:
         raise UsageError(f"{file} exists; remove it first, or edit it") from None
+    if wants_json():
+        print_json({"file": str(file), "text": FOR_EDITORS + text})
+        return
     echo(f"Wrote {file}. Train it: rlrun train {file}", err=True)
     if not Path(SCHEMA_FILE).exists():
         echo(f"For completion and checks in an editor: rlrun schema > {SCHEMA_FILE}", err=True)

@@ -9,8 +9,8 @@ import click
 
 from rlrun.cli.completers import complete_algorithms
 from rlrun.cli.experiments import described_trainings
-from rlrun.cli.options import OutputFile, set_option, spec_files_option
-from rlrun.cli.terminal import echo
+from rlrun.cli.json_document import print_result
+from rlrun.cli.options import OutputFile, json_option, set_option, spec_files_option
 
 if TYPE_CHECKING:
     from rlrun.engine.training.assemble.description import Description
@@ -36,6 +36,7 @@ FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid"}
     metavar="FILE",
     help="Write it here instead of on stdout.",
 )
+@json_option("the dataflow as text")
 def plan(
     algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...], form: Form | None, output: Path | None
 ) -> None:
@@ -54,11 +55,15 @@ def plan(
     if form != "text" and len(trainings) > 1:
         raise click.UsageError(f"a drawing shows one plan, and the files hold {len(trainings)} experiments")
     drawn = "\n".join(_drawn(name, training, form, titled=bool(files)) for name, training in trainings)
-    if output is None:
-        echo(drawn)
-        return
-    output.write_text(drawn + "\n", encoding="utf-8")
-    echo(f"Drawn: {output}")
+    if output is not None:
+        output.write_text(drawn + "\n", encoding="utf-8")
+    data = {
+        "experiments": [name for name, _ in trainings],
+        "format": form,
+        "text": drawn,
+        "file": output and str(output),
+    }
+    print_result(data, drawn if output is None else f"Drawn: {output}")
 
 
 def _drawn(name: str, training: Description, form: Form, *, titled: bool) -> str:

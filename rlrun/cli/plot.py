@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rlrun.cli.completers import complete_runs
-from rlrun.cli.options import axis_option, metric_options, runs_dir_option
+from rlrun.cli.json_document import print_json, wants_json
+from rlrun.cli.options import axis_option, json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text
 from rlrun.cli.terminal import echo
 from rlrun.report.step_axis import STEP_NAMES
@@ -35,6 +36,7 @@ HEIGHT, WIDTH = 18, 100
 )
 @click.option("--terminal", is_flag=True, help="Draw in the terminal, as without -o.")
 @runs_dir_option
+@json_option("the curves")
 def plot(
     runs: tuple[str, ...],
     metric: str | None,
@@ -70,6 +72,21 @@ def plot(
         raise UsageError(f"{', '.join(view.name for view in views)}: no '{metric}' to draw yet{lacking(views, metric)}")
     if output is not None:
         draw_picture(curves, metric, STEP_NAMES.get(column, "seconds"), output, mode=mode)
+    if wants_json():
+        drawn = [
+            {
+                "label": curve.label,
+                "seeds": len(curve.ys),
+                "x": curve.xs.tolist(),
+                "mean": curve.mean.tolist(),
+                "low": curve.low.tolist(),
+                "high": curve.high.tolist(),
+            }
+            for curve in curves
+        ]
+        print_json({"metric": metric, "axis": column, "curves": drawn, "file": output and str(output)})
+        return
+    if output is not None:
         echo(f"Drawn: {output}")
     if output is None or terminal:
         echo(_terminal_plot(curves, metric, STEP_NAMES.get(column, "seconds of training"), mode))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlrun.cli.completers import complete_trials
-from rlrun.cli.options import OutputFile, actions_option, runs_dir_option, trust_option
-from rlrun.cli.terminal import echo
+from rlrun.cli.json_document import print_result
+from rlrun.cli.options import OutputFile, actions_option, json_option, runs_dir_option, trust_option
 
 if TYPE_CHECKING:
     from rlrun.engine.data.action_kind import ActionKind
@@ -32,6 +32,7 @@ WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
 @actions_option
 @runs_dir_option
 @trust_option
+@json_option("the file, frames and returns")
 def record(
     target: str,
     output: Path | None,
@@ -68,7 +69,8 @@ def record(
     finally:
         partial.unlink(missing_ok=True)
     returns = ", ".join(f"{value:.1f}" for value in recorded["returns"])
-    echo(f"{output}: {recorded['frames']} frames, returns {returns}")
+    text = f"{output}: {recorded['frames']} frames, returns {returns}"
+    print_result({"file": str(output), "frames": recorded["frames"], "returns": recorded["returns"]}, text)
 
 
 def _recorded(request: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rlrun.cli.completers import complete_runs
-from rlrun.cli.options import mode_option, runs_dir_option
+from rlrun.cli.json_document import print_result
+from rlrun.cli.options import json_option, mode_option, runs_dir_option
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 )
 @mode_option
 @runs_dir_option
+@json_option("the page's path and notes")
 def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: Mode | None, runs_dir: Path) -> None:
     """Write a report of runs as a single HTML file.
 
@@ -51,6 +53,6 @@ def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: 
     problems, differing = write_report([run_named(run, runs_dir) for run in runs], output, metrics=metrics, mode=mode)
     for problem in problems:
         echo(f"left out: {problem}", err=True)
-    for line in differing:
-        echo(line)
-    echo(f"Written: {output} ({output.stat().st_size / 1e6:.1f} MB)")
+    size = output.stat().st_size
+    data = {"file": str(output), "bytes": size, "left_out": problems, "differing": differing}
+    print_result(data, "\n".join([*differing, f"Written: {output} ({size / 1e6:.1f} MB)"]))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from rlrun.cli.terminal import echo
+from rlrun.cli.json_document import print_result
+from rlrun.cli.options import json_option
 
 
 @click.command()
@@ -18,6 +19,7 @@ from rlrun.cli.terminal import echo
     type=click.Choice(["0.5", "1.13", "2.5"]),
     help="Version of RLlib whose defaults hold; default: recognised by the file's keys.",
 )
+@json_option("the spec as data and as text")
 def translate(file: Path, env: str | None, lenient: bool, version: str | None) -> None:
     """Print a file of RLlib or rl-zoo3 as a spec of rlrun.
 
@@ -31,7 +33,10 @@ def translate(file: Path, env: str | None, lenient: bool, version: str | None) -
     rlrun translate warehouse.yaml --env my_lab:Warehouse
     rlrun translate hyperparams/ppo.yml --env CartPole-v1
     """  # noqa: D301 (click's mark for a paragraph that stays as it is)
+    import yaml
+
     from rlrun.bridges.files_of_others import translated_text
 
     number = None if version is None else tuple(map(int, version.split(".")))
-    echo(translated_text(file, env=env, lenient=lenient, version=number).rstrip("\n"))
+    text = translated_text(file, env=env, lenient=lenient, version=number).rstrip("\n")
+    print_result({"experiments": yaml.safe_load(text), "text": text}, text)

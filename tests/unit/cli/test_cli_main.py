@@ -8,10 +8,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from rlrun.cli.exits import explain, explained_errors
@@ -401,3 +403,45 @@ run()
 """
     done = subprocess.run([sys.executable, "-c", program, "train"], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (4, "")
+
+
+WITHOUT_JSON = {"client", "play", "serve", "schema", "completion"}
+"""Commands that print a program, a script or a schema, or that answer as long as they run."""
+
+
+def commands_below(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        for each in command.list_commands(click.Context(command)):
+            below = command.get_command(click.Context(command), each)
+            assert below is not None
+            yield from commands_below(below, f"{name} {each}".strip())
+    else:
+        yield name, command
+
+
+def test_every_command_that_reports_does_so_as_json() -> None:
+    without = {
+        name
+        for name, command in commands_below(cli, "")
+        if not any("--json" in parameter.opts for parameter in command.params)
+    }
+    assert without == WITHOUT_JSON
+
+
+def test_settings_and_the_documentation_are_data_as_json() -> None:
+    settings = json.loads(CliRunner().invoke(cli, ["config", "ppo", "--json"]).stdout)["settings"]
+    assert (settings["lr"], settings["model"]["activation"]) == (3e-4, "tanh")
+    pages = json.loads(CliRunner().invoke(cli, ["docs", "--json"]).stdout)["pages"]
+    assert "algorithms/ppo" in [page["page"] for page in pages]
+    assert json.loads(CliRunner().invoke(cli, ["docs", "algorithms/ppo", "--json"]).stdout)["text"].startswith(
+        "# Proximal policy"
+    )
+    plan = json.loads(CliRunner().invoke(cli, ["plan", "ppo", "--json"]).stdout)
+    assert plan["text"] == CliRunner().invoke(cli, ["plan", "ppo"]).stdout.rstrip("\n")
+
+
+def test_init_returns_the_written_file_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = json.loads(CliRunner().invoke(cli, ["init", "Acrobot-v1", "a2c", "--json"]).stdout)
+    assert Path(found["file"]).read_text() == found["text"]
+    assert next(iter(yaml.safe_load(found["text"]).values()))["algorithm"] == "a2c"

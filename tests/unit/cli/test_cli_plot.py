@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -71,3 +72,23 @@ def test_without_matplotlib_the_extra_is_named(runs: Path, tmp_path: Path, monke
     done = plot(runs, "-o", tmp_path / "curve.svg")
     assert done.exit_code == 6
     assert "pip install 'rlrun[plot]'" in done.stderr
+
+
+def test_the_curves_are_data_as_json_and_a_file_may_be_drawn_as_well(runs: Path, tmp_path: Path) -> None:
+    done = plot(runs, "--json", "-o", tmp_path / "curve.svg")
+    found = json.loads(done.stdout)
+    assert (found["metric"], found["axis"]) == ("episode_return_mean", "env_steps")
+    assert [curve["seeds"] for curve in found["curves"]] == [2, 2]
+    for curve in found["curves"]:
+        values = [curve[key] for key in ("low", "mean", "high")]
+        assert {len(one) for one in values} == {len(curve["x"])}
+        assert all(low <= mean <= high for low, mean, high in zip(*values, strict=True) if low is not None)
+    assert found["file"] == str(tmp_path / "curve.svg")
+    assert (tmp_path / "curve.svg").exists()
+
+
+def test_a_report_names_its_file_as_json(runs: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(cli, ["report", "tiny", "--runs-dir", str(runs), "-o", str(page), "--json"])
+    found = json.loads(done.stdout)
+    assert (found["file"], found["bytes"], found["left_out"]) == (str(page), page.stat().st_size, [])

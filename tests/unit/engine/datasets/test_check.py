@@ -140,7 +140,8 @@ def test_sets_are_split_and_drawn_from_by_episodes(tmp_path: Path) -> None:
     folder = write(tmp_path / "set", episodes=10)
     first, second, few = (tmp_path / name for name in ("first", "second", "few"))
     assert dataset("split", folder, "-o", first, second, "--share", 0.7).exit_code == 0
-    assert dataset("sample", folder, "-o", few, "--episodes", 4, "--seed", 1).exit_code == 0
+    done = dataset("sample", folder, "-o", few, "--episodes", 4, "--seed", 1, "--json")
+    assert json.loads(done.stdout)["sets"] == [{"path": str(few), "episodes": 4, "steps": DataSet(few).num_steps}]
     seeds = [set(DataSet(one).rows(np.arange(DataSet(one).num_rows))["seed"].tolist()) for one in (first, second, few)]
     assert [len(own) for own in seeds] == [7, 3, 4]
     assert seeds[0] | seeds[1] == set(range(10))

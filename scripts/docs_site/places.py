@@ -18,14 +18,15 @@ class Places:
     """Names of pages by file, and files that pages link to.
 
     Attributes:
-        names: Name of the page of each Markdown file.
+        names: Name of the page of each Markdown file and notebook.
         shown: Files and folders of the repository that pages link to, which get a page that shows them.
         images: Pictures that pages show, by their address on the site.
     """
 
     def __init__(self) -> None:
         docs = ROOT / "docs"
-        self.names = {file: file.relative_to(docs).with_suffix("").as_posix() for file in sorted(docs.rglob("*.md"))}
+        files = sorted([*docs.rglob("*.md"), *docs.rglob("*.ipynb")])
+        self.names = {file: file.relative_to(docs).with_suffix("").as_posix() for file in files}
         self.names |= {docs / "README.md": "guides", docs / "search.md": "searching"}  # search is Sphinx's own
         own = {file: file.stem.lower() for file in sorted(ROOT.glob("*.md")) if file.name != "AGENTS.md"}
         self.names |= own | {ROOT / "README.md": "index"}

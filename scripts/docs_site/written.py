@@ -1,4 +1,4 @@
-"""Written pages: the Markdown of the repository, in the sections and the order of docs/README.md."""
+"""Written pages: the Markdown and the notebooks of the repository, in the sections and the order of docs/README.md."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from scripts.docs_site.notebook_pages import notebook_page
 from scripts.docs_site.page import FENCED, ROOT, Page
 from scripts.docs_site.places import LINK, Places
 
@@ -17,11 +18,12 @@ LAST_SECTION = "The project"
 
 
 def written_pages(places: Places) -> dict[str, Page]:
-    """Returns the pages of all Markdown files, by name."""
+    """Returns the pages of all Markdown files and notebooks, by name."""
     pages = {}
     for file, name in places.names.items():
-        text = UNKNOWN_LANGUAGES.sub("```text", file.read_text(encoding="utf-8"))
-        pages[name] = Page(name, places.with_links(text, file))
+        text, pictures = notebook_page(file) if file.suffix == ".ipynb" else (file.read_text(encoding="utf-8"), {})
+        text = UNKNOWN_LANGUAGES.sub("```text", text)
+        pages[name] = Page(name, places.with_links(text, file), instead=pictures)
     return pages
 
 

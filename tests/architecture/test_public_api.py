@@ -105,8 +105,15 @@ def imports_of_rlrun(text: str) -> set[str]:
     return {module for module in found if module.partition(".")[0] == "rlrun"}
 
 
-def test_examples_and_guides_import_public_modules_only() -> None:
+def code_of(notebook: Path) -> str:
+    """Code of a notebook's cells."""
+    cells = json.loads(notebook.read_text())["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+def test_examples_guides_and_notebooks_import_public_modules_only() -> None:
     texts = {str(path): path.read_text() for path in (ROOT / "examples").rglob("*.py")}
+    texts |= {str(path): code_of(path) for path in (ROOT / "docs").rglob("*.ipynb")}
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         blocks = PYTHON.findall(page.read_text())
         texts |= {f"{page}, block {number}": block for number, block in enumerate(blocks)}

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from rlrun import Training
-from rlrun.plugin import Asked, Decisions, Misfit, ServedPolicy, batch_from_json
+from rlrun.plugin import Asked, Decisions, ServedPolicy, SpaceMismatch, batch_from_json
 
 
 class Policy:
@@ -39,7 +39,7 @@ class Policy:
         rows = data.get("observations") or [data.get("observation")]
         try:
             batch = batch_from_json(self.decisions.served.spaces.observation, rows)
-        except Misfit as error:
+        except SpaceMismatch as error:
             return JSONResponse({"error": "bad_message", "message": str(error)}, 400)
         return JSONResponse(self.decisions.decide([Asked(batch, len(rows))])[0])
 

@@ -20,7 +20,7 @@ def run() -> None:
         try:
             listen()
             if sys.platform == "linux" and sys.argv[1:2] and sys.argv[1] in RUNS_TRIALS:
-                announce = _go_on_in_child()
+                announce = _continue_in_child()
             from rlrun.cli.main import main
 
             main()
@@ -39,16 +39,16 @@ def _announce_nothing(exit_code: int) -> None:
     """Does nothing: without a waiting parent, no process reads the exit code in advance."""
 
 
-def _go_on_in_child() -> Callable[[int], object]:
+def _continue_in_child() -> Callable[[int], object]:
     """Continues in a forked child process; returns a function that reports the exit code to the parent."""
     from rlrun.engine.processes.waiting_parent import SilentEnd, go_on_in_child
 
     try:
         announce = go_on_in_child()
     except SilentEnd as end:
-        from rlrun.cli.exits import end_without_a_word
+        from rlrun.cli.exits import report_silent_end
 
-        end_without_a_word(end.exit_code)
+        report_silent_end(end.exit_code)
     from rlrun.engine.processes.process_end import listeners
 
     listeners.append(lambda error: announce(error.exit_code))

@@ -187,7 +187,7 @@ if TYPE_CHECKING:
     from rlrun.engine.envs.partial_view import HideVelocities as HideVelocities
     from rlrun.engine.envs.partial_view import PartialView as PartialView
     from rlrun.engine.envs.partial_view import Parts as Parts
-    from rlrun.engine.envs.spaces import Misfit as Misfit
+    from rlrun.engine.envs.spaces import SpaceMismatch as SpaceMismatch
     from rlrun.engine.envs.spaces import Spaces as Spaces
     from rlrun.engine.envs.trials import Trials as Trials
     from rlrun.engine.envs.vector_env import VectorEnv as VectorEnv
@@ -352,7 +352,7 @@ _NAMES = {
     "rlrun.engine.policy.flat_parameters": "FlatParameters",
     "rlrun.engine.policy.action_masks": "policy_leaves ActionMask",
     "rlrun.engine.nn.observation_leaves": "ObservationTree",
-    "rlrun.engine.envs.spaces": "Spaces Misfit",
+    "rlrun.engine.envs.spaces": "Spaces SpaceMismatch",
     "rlrun.engine.nn.network_spec": "NetworkSpec",
     "rlrun.engine.nn.model_config": "ModelConfig FeedForwardModelConfig QModelConfig CriticsModelConfig",
     "rlrun.algorithms.dqn.q_settings": "QSettings",

@@ -54,7 +54,10 @@ A revision that does not know the old one is given the new one.
 """
 DATA = "golden-data"
 """Data set that is recorded in the unpacked revision, for runs that name it as `input`."""
-RESULTS: Mapping[str, str] = {}
+RESULTS: Mapping[str, str] = {
+    "learner/beyond_huber": "learner/huber_excess",
+    "learner/critics/beyond_huber": "learner/critics/huber_excess",
+}
 """Former names of results and their present ones."""
 
 Record = dict[str, Any]

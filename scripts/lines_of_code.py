@@ -159,7 +159,7 @@ class Sources:
             name.removesuffix(".__init__"): Module(name.removesuffix(".__init__"), text) for name, text in found.items()
         }
 
-    def _is_followed(self, module: str) -> bool:
+    def _has_later_step(self, module: str) -> bool:
         """Whether a module's imports count: not those of the package as a whole and of a registry, which name all."""
         of_all = module == self._library.package or module.endswith(".registry")
         return not of_all and not module.endswith(_OF_TENSORFLOW)
@@ -200,7 +200,7 @@ class Sources:
             module = waiting.pop()
             if module not in self._imports:
                 imported = self._imported(self._modules[module])
-                self._imports[module] = {name for name in imported if self._is_followed(name)}
+                self._imports[module] = {name for name in imported if self._has_later_step(name)}
             new = self._imports[module] - found
             found |= new
             waiting += new

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 
 from rlrun.engine.data.space_json import space_to_json
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.nn.model_config import ModelConfig

@@ -12,7 +12,7 @@ from rlrun.engine.settings.metric import Metric
 if TYPE_CHECKING:
     from torch import Tensor
 
-BEYOND_HUBER = "beyond_huber"
+BEYOND_HUBER = "huber_excess"
 """Name of the statistic of TD errors beyond the bound of the Huber loss."""
 
 HUBER_METRICS = (
@@ -45,7 +45,7 @@ def huber(errors: Tensor, bound: float | None) -> Tensor:
     return within * (distances - 0.5 * within)
 
 
-def beyond_huber(distances: Tensor, valid: Tensor, bound: float | None) -> dict[str, Tensor]:
+def huber_excess(distances: Tensor, valid: Tensor, bound: float | None) -> dict[str, Tensor]:
     """Statistic of the Huber loss for `HUBER_METRICS`: 0 for the squared error.
 
     Args:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlrun.bridges.translation.translate import Translation
 
 
-def in_our_keys(document: Document, tell: Callable[[str], None]) -> Document:
+def with_rlrun_keys(document: Document, tell: Callable[[str], None]) -> Document:
     """Translates a file of RLlib's experiments; other documents are returned unchanged.
 
     Args:

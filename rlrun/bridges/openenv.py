@@ -20,7 +20,7 @@ from rlrun.engine.data.space_json import space_from_json
 from rlrun.engine.data.space_kinds import batched
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.json_values import batch_from_json, batch_to_json
-from rlrun.engine.envs.spaces import Misfit
+from rlrun.engine.envs.spaces import SpaceMismatch
 from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class OpenEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         known = {key: fields[key] for key in self.observation_space if key in fields}
         try:
             batch = batch_from_json(self.observation_space, [known])
-        except Misfit as error:
+        except SpaceMismatch as error:
             raise OpenEnvError(f"{self._url}, at {kind}: {error}; it sent the fields {sorted(fields)}") from None
         return map_tree(lambda leaf: leaf[0], batch)
 

@@ -13,13 +13,13 @@ from gymnasium.spaces import Box, Discrete, Space
 
 from rlrun.bridges.sb3_normalization import filter_state
 from rlrun.bridges.translation.entry import Refusal, TranslatedEntry, nested
+from rlrun.bridges.translation.foreign_settings import defaults_of
 from rlrun.bridges.translation.meanings import Source
 from rlrun.bridges.translation.old_envs import present_env
-from rlrun.bridges.translation.remarks import Harm
-from rlrun.bridges.translation.sb3_networks import Named, Sb3Policy, sb3_policy
+from rlrun.bridges.translation.remarks import Impact
+from rlrun.bridges.translation.sb3_networks import NamedParameter, Sb3Policy, sb3_policy
 from rlrun.bridges.translation.sb3_settings import ATARI_WRAPPER
 from rlrun.bridges.translation.sb3_zip import Sb3Zip, read_sb3_zip
-from rlrun.bridges.translation.theirs import defaults_of
 from rlrun.bridges.translation.zoo import VERSION, translate_zoo_entry
 from rlrun.engine.checkpoint.durable import remove_directory
 from rlrun.engine.checkpoint.format import Content
@@ -103,7 +103,7 @@ def import_sb3(
     except BaseException:
         remove_directory(run.path)
         raise
-    remarks = (f"{remark.key}: {remark.text}" for remark in written.remarks if remark.harm is not Harm.NONE)
+    remarks = (f"{remark.key}: {remark.text}" for remark in written.remarks if remark.impact is not Impact.NONE)
     return Imported(run.path, policy.algorithm, trial.env.id, spaces, tuple(remarks))
 
 
@@ -175,7 +175,7 @@ def _content(
     ((name, branch),) = running.branches.items()
     trainee = branch.trainee
     parameters = trainee.policy.parameters
-    own = {part: Named(array, "") for part, array in parameters.named(trainee.learner.flat()).items()}
+    own = {part: NamedParameter(array, "") for part, array in parameters.named(trainee.learner.flat()).items()}
     found = _in_units_of_range(policy.online, trainee.spaces.action)
     if "log_alpha" in own:
         found = {"log_alpha": _log_alpha(file) or own["log_alpha"], **found}
@@ -188,19 +188,19 @@ def _content(
     return Content({}, {}, tensors, {"trainees": {name: {"filters": section("filters", moments)}}})
 
 
-def _arrays(parts: Mapping[str, Named]) -> dict[str, Any]:
+def _arrays(parts: Mapping[str, NamedParameter]) -> dict[str, Any]:
     return {name: part.array for name, part in parts.items()}
 
 
-def _log_alpha(file: Sb3Zip) -> Named | None:
+def _log_alpha(file: Sb3Zip) -> NamedParameter | None:
     """Logarithm of SAC's temperature, [1]: learned, or of a constant one."""
     learned, constant = (file.variables.get(name) for name in ("log_ent_coef", "ent_coef_tensor"))
     if learned is None and constant is not None and (constant > 0).all():
         learned = np.log(constant)
-    return None if learned is None or learned.size != 1 else Named(learned.reshape(1), "")
+    return None if learned is None or learned.size != 1 else NamedParameter(learned.reshape(1), "")
 
 
-def _in_units_of_range(parts: Mapping[str, Named], space: Space[Any]) -> dict[str, Named]:
+def _in_units_of_range(parts: Mapping[str, NamedParameter], space: Space[Any]) -> dict[str, NamedParameter]:
     """Normal distributions in units of half the action range, where SB3's are in the env's."""
     found = dict(parts)
     if "log_stds" not in parts or not isinstance(space, Box):
@@ -216,7 +216,11 @@ def _in_units_of_range(parts: Mapping[str, Named], space: Space[Any]) -> dict[st
 
 
 def _check_fits(
-    found: Mapping[str, Named], own: Mapping[str, Named], spaces: Spaces, trial: TrialSpec, file: Sb3Zip
+    found: Mapping[str, NamedParameter],
+    own: Mapping[str, NamedParameter],
+    spaces: Spaces,
+    trial: TrialSpec,
+    file: Sb3Zip,
 ) -> None:
     """Refuses parameters of other shapes than the policy has in the env."""
     where = f"in {trial.env.id}, with observations {spaces.observation} and actions {spaces.action},"
@@ -224,10 +228,10 @@ def _check_fits(
     for name, part in own.items():
         if name not in found:
             raise UsageError(f"{file.path}: {where} a policy has {name}, which is not in the file: {ask}")
-        theirs = found[name]
-        if theirs.array.shape != part.array.shape:
+        foreign = found[name]
+        if foreign.array.shape != part.array.shape:
             raise UsageError(
-                f"{file.path}: its {theirs.names} has shape {theirs.array.shape}; {where} it would have "
+                f"{file.path}: its {foreign.names} has shape {foreign.array.shape}; {where} it would have "
                 f"{part.array.shape}: {ask}"
             )
     if unknown := next((part.names for name, part in found.items() if name not in own), ""):

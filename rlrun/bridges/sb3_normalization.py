@@ -60,8 +60,8 @@ def filter_state(path: Path, leaves: Any) -> dict[str, Any]:
     spread = np.sqrt(numbers["var"] + numbers["epsilon"])
     observations = (numbers["mean"] + deviations * spread).astype(np.float32)
     bound = float(numbers["clip_obs"])
-    theirs = np.clip((observations - numbers["mean"]) / spread, -bound, bound)
-    error = float((np.abs(found(observations) - theirs) / np.maximum(1.0, np.abs(theirs))).max())
+    foreign = np.clip((observations - numbers["mean"]) / spread, -bound, bound)
+    error = float((np.abs(found(observations) - foreign) / np.maximum(1.0, np.abs(foreign))).max())
     if not error <= TOLERANCE:
         raise UsageError(
             f"{path}: rlrun's filter (epsilon 1e-8, clipped at 10) differs by {error:.1g} from VecNormalize with "

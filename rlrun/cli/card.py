@@ -83,7 +83,7 @@ def card(
 def _experiment(view: RunView, runs_dir: Path, *, trust: bool) -> Experiment:
     """The run's experiment; code that it names is imported from the user's own run, or with ``--trust``."""
     from rlrun.cli.targets import is_own, naming_runs_dir
-    from rlrun.engine.trust import refuse_demands_of_run
+    from rlrun.engine.trust import refuse_risks_of_run
     from rlrun.experiments.runs.run_directory import RunDirectory, follow_import_paths
     from rlrun.experiments.spec.load import make_importable
 
@@ -92,7 +92,7 @@ def _experiment(view: RunView, runs_dir: Path, *, trust: bool) -> Experiment:
         follow_import_paths(view.table.import_paths)
     else:
         with naming_runs_dir(view.path):
-            refuse_demands_of_run(view.path)
+            refuse_risks_of_run(view.path)
     return RunDirectory(view.path, view.table).experiment()
 
 

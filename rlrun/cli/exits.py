@@ -119,7 +119,7 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
     )
 
 
-def end_without_a_word(exit_code: int) -> NoReturn:
+def report_silent_end(exit_code: int) -> NoReturn:
     """Reports the silent end of a command's process, and exits; called in the waiting parent process.
 
     Args:
@@ -136,7 +136,7 @@ def end_without_a_word(exit_code: int) -> NoReturn:
     sys.exit(code)
 
 
-def demand_whole(run: Path, damages: Sequence[str]) -> None:
+def require_complete(run: Path, damages: Sequence[str]) -> None:
     """Raises an error if parts of a run are damaged, after the command has printed the undamaged parts.
 
     Raises:

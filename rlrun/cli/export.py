@@ -59,7 +59,7 @@ def export(
     from rlrun.deploy.export.saved_policy import metadata_of
     from rlrun.engine.checkpoint.durable import write_file
 
-    _demand_suffix(output, to)
+    _check_suffix(output, to)
     find = partial(checkpoint_named, target, runs_dir, best=best)
     with ExitStack() as stack:
 
@@ -83,7 +83,7 @@ def export(
     print_result(_document(output, found, metadata), _text(output, found))
 
 
-def _demand_suffix(output: Path, to: Format) -> None:
+def _check_suffix(output: Path, to: Format) -> None:
     """Refuses a file whose name ends as one of another kind, before any work is done."""
     if output.suffix == f".{to}":
         return

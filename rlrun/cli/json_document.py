@@ -114,7 +114,7 @@ def error_document(message: str, exit_code: int, problems: list[dict[str, Any]])
     return {"schema": SCHEMA, "error": {"message": message, "exit_code": exit_code, "problems": problems}}
 
 
-def nothing_more_on_stdout() -> None:
+def redirect_later_stdout() -> None:
     """Redirects all later output on stdout to stderr, after the document is printed."""
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 

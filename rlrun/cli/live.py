@@ -64,7 +64,7 @@ class LiveView:
     def _draw(self) -> RenderableType:
         now = time.monotonic()
         title = f"{self._title}: {whole_seconds(now - self._start)}"
-        if self._run.is_lone and self._has_result:
+        if self._run.has_single_trial and self._has_result:
             heading = heading_of(self._run, title, self._directory, now)
             (trial,) = self._run.trials.values()
             return drawn_trial(trial, self._run.metrics, heading, now, self._console)

@@ -14,7 +14,7 @@ import click
 from typing_extensions import override
 
 from rlrun.cli.exits import explained_errors
-from rlrun.cli.json_document import JsonDocument, json_form, nothing_more_on_stdout
+from rlrun.cli.json_document import JsonDocument, json_form, redirect_later_stdout
 from rlrun.cli.terminal import echo
 from rlrun.engine.messages.errors import did_you_mean
 
@@ -129,7 +129,7 @@ def main() -> None:
         cli(prog_name="rlrun")
     finally:
         if json_form(sys.argv):
-            nothing_more_on_stdout()  # including output of an env's exit functions
+            redirect_later_stdout()  # including output of an env's exit functions
 
 
 def _occupy_closed_streams() -> None:

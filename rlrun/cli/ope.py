@@ -14,7 +14,7 @@ from rlrun.cli.tables import cell_text, counted, stdout_width, table
 
 if TYPE_CHECKING:
     from rlrun.engine.datasets.data_set import DataSet
-    from rlrun.exact.off_policy_evaluation.evaluation import Judgement, PolicyEvaluation
+    from rlrun.exact.off_policy_evaluation.evaluation import PolicyEstimate, PolicyEvaluation
     from rlrun.exact.off_policy_evaluation.ranking import RankedPair, Ranking
 
 
@@ -93,7 +93,7 @@ def _evaluated(
     from rlrun.cli.targets import restored
     from rlrun.engine.messages.errors import UsageError
     from rlrun.exact.off_policy_evaluation.fitted_q import FitSettings
-    from rlrun.exact.off_policy_evaluation.saved_policies import evaluator, judged_policy
+    from rlrun.exact.off_policy_evaluation.saved_policies import evaluator, target_policy
 
     found: list[PolicyEvaluation] = []
     evaluates = None
@@ -103,7 +103,7 @@ def _evaluated(
             if found and gamma != found[0].gamma:
                 first = f"{checkpoints[0]} has {found[0].gamma:g}"
                 raise UsageError(f"policies are ranked by one gamma, but {first}, and {checkpoint} has {gamma:g}")
-            policy = judged_policy(training, data_set, is_greedy=greedy, seed=seed)
+            policy = target_policy(training, data_set, is_greedy=greedy, seed=seed)
             evaluates = evaluates or evaluator(training, data_set, settings=FitSettings(sgd_steps), seed=seed)
             found.append(evaluates.evaluate(policy))
     return found
@@ -144,11 +144,11 @@ def _about(evaluation: PolicyEvaluation, data_set: DataSet) -> str:
     return f"{evaluation.policy} policy, gamma {evaluation.gamma:g}, judged on {data_set.folder} ({size})"
 
 
-def _value(row: Judgement) -> float | None:
+def _value(row: PolicyEstimate) -> float | None:
     return None if row.estimate is None else row.estimate.value
 
 
-def _interval_cells(row: Judgement) -> tuple[float | None, float | None]:
+def _interval_cells(row: PolicyEstimate) -> tuple[float | None, float | None]:
     return (None, None) if row.estimate is None else row.estimate.ci95
 
 

@@ -57,7 +57,7 @@ def plot(
     from rlrun.report.configurations import groups_of
     from rlrun.report.curves import curve_of
     from rlrun.report.picture import check_picture_name, draw_picture
-    from rlrun.report.reading import axis_of, lacking, read_judged_runs
+    from rlrun.report.reading import axis_of, missing_returns, read_judged_runs
 
     if output is not None:
         check_picture_name(output)
@@ -69,7 +69,8 @@ def plot(
     found = [curve_of(group, metric, column, mode=mode) for group in groups]
     curves = [curve for curve in found if curve is not None]
     if not curves:
-        raise UsageError(f"{', '.join(view.name for view in views)}: no '{metric}' to draw yet{lacking(views, metric)}")
+        names = ", ".join(view.name for view in views)
+        raise UsageError(f"{names}: no '{metric}' to draw yet{missing_returns(views, metric)}")
     if output is not None:
         draw_picture(curves, metric, STEP_NAMES.get(column, "seconds"), output, mode=mode)
     if wants_json():

@@ -126,7 +126,7 @@ def profiled(training: Training, seconds: float) -> Profile:
         seconds: Seconds after which no further iteration begins.
     """
     from rlrun.engine.rollout.phases import machine_clock
-    from rlrun.experiments.trial.altered_process import demand_passed
+    from rlrun.experiments.trial.altered_process import require_elapsed
 
     flow, workers = training.running.flow, training.running.workers
     before = {timing.path: timing for timing in flow.timings()}
@@ -138,12 +138,12 @@ def profiled(training: Training, seconds: float) -> Profile:
     began = time.perf_counter()
     lags: list[tuple[float, int]] = []
     described = training.description
-    policies = described.policies.told_apart(described.env) or ("",)
+    policies = described.policies.reported_policies(described.env) or ("",)
     iterations, was_interrupted = 0, False
     try:
         while time.perf_counter() - began < seconds:
             result = training.step()
-            demand_passed(time.perf_counter() - began)
+            require_elapsed(time.perf_counter() - began)
             iterations += 1
             lags += [
                 (mean, result[of_policy(policy, "policy_lag_max")])

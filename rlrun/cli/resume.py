@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlrun.cli.completers import complete_runs
-from rlrun.cli.exits import demand_whole
+from rlrun.cli.exits import require_complete
 from rlrun.cli.options import (
     address_option,
     executor_option,
@@ -84,7 +84,7 @@ def resume(
     for text in problems:
         echo(text, err=True)
     print_outcome(trials)
-    demand_whole(directory, problems)
+    require_complete(directory, problems)
 
 
 def _step(text: str) -> float:

@@ -69,7 +69,7 @@ class RunProgress:
         """
         trial = self.trials.setdefault(event.trial, TrialProgress(event.trial, {}))
         trial.observe(event, now)
-        if self.is_lone and event.result is not None:
+        if self.has_single_trial and event.result is not None:
             self.metrics.observe(event.result)
         self.count_slots()
         return trial
@@ -81,7 +81,7 @@ class RunProgress:
         return not is_ready and all(trial.status == "PENDING" for trial in list(self.trials.values()))
 
     @property
-    def is_lone(self) -> bool:
+    def has_single_trial(self) -> bool:
         """Whether the run has a single trial."""
         return max(self.expected, len(self.trials)) == 1
 
@@ -169,7 +169,7 @@ class RunProgress:
         took = f"the longest before took {duration(max(last))}" if last else "they are the first"
         return f"{len(running)} trials save and stop at the end of their iterations ({took}){after}"
 
-    def left_text(self, now: float) -> str:
+    def remaining_text(self, now: float) -> str:
         """Text with the approximate remaining time, "" while unknown.
 
         Args:
@@ -188,7 +188,12 @@ class RunProgress:
             now: The time.
         """
         leader = self.leader()
-        parts = [self.counts_text(), "" if leader is None else str(leader), self.resources_text(), self.left_text(now)]
+        parts = [
+            self.counts_text(),
+            "" if leader is None else str(leader),
+            self.resources_text(),
+            self.remaining_text(now),
+        ]
         return "; ".join(filter(None, parts))
 
 

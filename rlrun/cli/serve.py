@@ -89,13 +89,19 @@ def serve(
     Then each request carries a token as `Authorization: Bearer TOKEN`.
     """
     from rlrun.cli.targets import checkpoint_named, existing
-    from rlrun.engine.web.listening import Listening, demand_web_packages, read_token
+    from rlrun.engine.web.listening import Listening, read_token, require_web_packages
 
-    demand_web_packages()
+    require_web_packages()
     listening = Listening(port, host, read_token(token_file), cert, key)
     find = partial(checkpoint_named, target, runs_dir, best=best)
     load = partial(
-        loaded_elsewhere, find=find, runs_dir=runs_dir, trust=trust, name=name, simulations=simulations, actions=actions
+        load_in_subprocess,
+        find=find,
+        runs_dir=runs_dir,
+        trust=trust,
+        name=name,
+        simulations=simulations,
+        actions=actions,
     )
     checkpoint = find()
 
@@ -136,7 +142,7 @@ def _serve(
         echo(f"\nserved {counted(app.metrics.decisions, 'decision')}", err=True)
 
 
-def loaded_elsewhere(
+def load_in_subprocess(
     checkpoint: Path,
     *,
     find: Callable[[], Path],

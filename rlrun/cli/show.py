@@ -11,7 +11,7 @@ import click
 
 from rlrun.cli.completers import complete_runs
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpart_words, left_out
-from rlrun.cli.exits import demand_whole
+from rlrun.cli.exits import require_complete
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, listed
@@ -63,7 +63,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
         _problems([*view.problems, *damaged]),
     ]
     print_result(_data(view, metric, mode, summaries, best, damaged), "\n\n".join(filter(None, parts)))
-    demand_whole(view.path, [*view.problems, *damaged])
+    require_complete(view.path, [*view.problems, *damaged])
 
 
 def _heading(run: RunView) -> str:
@@ -200,10 +200,10 @@ def _stops(run: RunView) -> str:
 
 def _best(best: BestTrial | None, metric: str, run: RunView) -> str:
     from rlrun.experiments.runs.outcome import shown_path
-    from rlrun.report.reading import DEFAULT_METRIC, lacking
+    from rlrun.report.reading import DEFAULT_METRIC, missing_returns
 
     if best is None:
-        return f"no trial has a value of {metric} yet{lacking([run], metric)}"
+        return f"no trial has a value of {metric} yet{missing_returns([run], metric)}"
     what = "best" if metric == DEFAULT_METRIC else f"best {metric}"
     lines = [f"{what}: {cell_text(best.value)} by {best.trial}"]
     if best.checkpoint is not None:

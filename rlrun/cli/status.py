@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlrun.cli.completers import complete_runs
-from rlrun.cli.exits import demand_whole
+from rlrun.cli.exits import require_complete
 from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.label import labels_lines
 from rlrun.cli.options import json_option, runs_dir_option
@@ -56,7 +56,7 @@ def status(run: str, watches: bool, runs_dir: Path) -> None:
         print_json(run_data(state))
     else:
         _print(state)
-    demand_whole(directory, [*state.problems, *(text for trial in state.trials for text in trial.glaring_problems)])
+    require_complete(directory, [*state.problems, *(text for trial in state.trials for text in trial.obvious_problems)])
 
 
 def progress_of(state: RunState) -> RunProgress:
@@ -105,7 +105,7 @@ def run_data(state: RunState) -> dict[str, Any]:
                 "env_steps_per_s": trial.last_result.get("env_steps_per_s"),
                 "return": trial.last_result.get("episode_return_mean"),
                 "best": trial.best_score,
-                "problems": trial.glaring_problems,
+                "problems": trial.obvious_problems,
             }
             for trial in state.trials
         ],
@@ -133,7 +133,7 @@ def _notes(state: RunState) -> list[str]:
     lines = list(state.problems)
     wrong = [trial for trial in state.trials if trial.error and (trial.is_damaged or trial.status == "ERROR")]
     lines += _first([f"{trial.name}: {trial.short_error}" for trial in wrong], "has the error of each")
-    altered = [text for trial in state.trials if not trial.is_damaged for text in trial.glaring_problems]
+    altered = [text for trial in state.trials if not trial.is_damaged for text in trial.obvious_problems]
     lines += _first(altered, "names each")
     lines += _first([trial.early_end for trial in state.trials if trial.early_end], "has the reason of each")
     lines += [f"{trial.name}: {trial.ended_in}" for trial in state.trials if trial.ended_in][:MOST_ERRORS]
@@ -161,18 +161,18 @@ def _print(state: RunState) -> None:
     """Prints the full table once, colored and truncated to the terminal's width."""
     from rich.console import Console
 
-    from rlrun.cli.trial_progress import shown_first
-    from rlrun.cli.trial_table import columns_of, drawn_table, text_table, that_fit
+    from rlrun.cli.trial_progress import display_order
+    from rlrun.cli.trial_table import columns_of, drawn_table, fitting_columns, text_table
 
     run, now = progress_of(state), time.time()
-    left = run.left_text(now) if state.driver is not None else ""
+    left = run.remaining_text(now) if state.driver is not None else ""
     for line in (_described(state, left), *labels_lines(state.labels)):
         echo(line)
-    trials = shown_first(run.trials.values())
+    trials = display_order(run.trials.values())
     columns = columns_of(run, trials, now) if trials else []
     if trials and sys.stdout.isatty():
         console = Console(highlight=False, markup=False)
-        console.print(drawn_table(that_fit(columns, console.width), [trial.status for trial in trials]))
+        console.print(drawn_table(fitting_columns(columns, console.width), [trial.status for trial in trials]))
     elif trials:
         echo(text_table(columns))
     leader = run.leader()

@@ -37,7 +37,7 @@ def run_named(target: str, runs_dir: Path) -> Path:
     """
     found = existing(target, runs_dir)
     if found is not None and ((found / RUN_FILE).exists() or trial_directories(found)):  # opening it finds damages
-        tell_of_owner(found, runs_dir)
+        warn_of_other_owner(found, runs_dir)
         return found
     if found is not None and (found / TRIAL_FILE).is_file() and (found.parent / RUN_FILE).is_file():
         raise UsageError(f"{target} is a trial; name its run: {found.parent}")
@@ -59,7 +59,7 @@ def run_or_trial_named(target: str, runs_dir: Path) -> tuple[Path, str | None]:
     found = existing(target, runs_dir)
     is_trial = found is not None and (found / TRIAL_FILE).is_file() and not (found / RUN_FILE).is_file()
     if found is not None and is_trial and (found.parent / RUN_FILE).is_file():
-        tell_of_owner(found.parent, runs_dir)
+        warn_of_other_owner(found.parent, runs_dir)
         return found.parent, found.name
     return run_named(target, runs_dir), None
 
@@ -128,7 +128,7 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
 
     run = next((folder for folder in checkpoint.resolve().parents if (folder / RUN_FILE).is_file()), None)
     if run is not None:
-        tell_of_owner(run, runs_dir)
+        warn_of_other_owner(run, runs_dir)
         trust = trust or is_own(run, runs_dir)
     if trust:
         make_importable(Path.cwd())
@@ -169,7 +169,7 @@ def is_own(run: Path, runs_dir: Path) -> bool:
     return not why_not_own(run, runs_dir)
 
 
-def tell_of_owner(run: Path, runs_dir: Path) -> None:
+def warn_of_other_owner(run: Path, runs_dir: Path) -> None:
     """Prints a warning on stderr for another user's run in the user's runs folder."""
     from rlrun.engine.trust import why_not_own
 

@@ -133,7 +133,7 @@ class TrialProgress:
         Args:
             now: The time.
         """
-        pace = self._pace()
+        pace = self._estimated_duration()
         if self.ended or pace is None:
             return None
         return max(0.0, (1 - self.share) * pace - (now - self._last_time))
@@ -141,7 +141,7 @@ class TrialProgress:
     def seconds_in_all(self) -> float | None:
         """Total duration of the trial in seconds, before its end extrapolated at the current pace; None if unknown."""
         if not self.ended:
-            return self._pace()
+            return self._estimated_duration()
         here = 0.0 if self._began is None or self.ended_at is None else self.ended_at - self._began
         reported = (self.result.get("time_total_s") if self.result else None) or 0.0  # more, if it was resumed
         return max(here, reported) or None
@@ -164,7 +164,7 @@ class TrialProgress:
         if self.result is None:
             return f"{self.name}:{ended or ' starts'}{f' on {self.place}' if self.place and not ended else ''}"
         returned = "" if self.metric == SGD_STEPS else f"return {self.return_text()}"
-        parts = [self.steps_text(), returned, self.rate_text(), self.left_text(now)]
+        parts = [self.steps_text(), returned, self.rate_text(), self.remaining_text(now)]
         return f"{self.name}: {', '.join(filter(None, parts))}{ended}"
 
     @property
@@ -196,7 +196,7 @@ class TrialProgress:
             rate = result[SGD_STEPS] / result["time_total_s"] if result.get("time_total_s") else None
         return "" if rate is None else f"{rate:,.0f} steps/s"
 
-    def left_text(self, now: float) -> str:
+    def remaining_text(self, now: float) -> str:
         """Text with the remaining time, "" while unknown. A return as stop criterion may end the trial earlier.
 
         Args:
@@ -205,7 +205,7 @@ class TrialProgress:
         left = self.seconds_left(now)
         return "" if left is None else f"{whole_seconds(left)} left"
 
-    def _pace(self) -> float | None:
+    def _estimated_duration(self) -> float | None:
         """Estimated total seconds until the stop criterion: from observed results, else from the trial's own time."""
         gone, took = self.share - self._base_share, self._last_time - self._base_time
         if gone > 0 and took > 0:
@@ -248,7 +248,7 @@ def whole_seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)
 
 
-def shown_first(trials: Iterable[TrialProgress]) -> list[TrialProgress]:
+def display_order(trials: Iterable[TrialProgress]) -> list[TrialProgress]:
     """Trials in display order: running, paused, then ended (latest first), without pending ones."""
     trials = list(trials)
     running = [trial for trial in trials if trial.status == "RUNNING"]

@@ -47,7 +47,7 @@ def drawn_trial(
         *_section(STEP_NAMES[trial.metric], [trial.steps_text(with_unit=False), *counts], width),
         *(_curve_line(metric, trial, metrics, width, is_utf8) for metric in CURVES if metric in metrics.curves),
         *_section("learner", _learner(metrics), width),
-        *_section("speed", [trial.rate_text(), trial.left_text(now)], width),
+        *_section("speed", [trial.rate_text(), trial.remaining_text(now)], width),
         *_section("time", _phases(metrics), width),
     ]
     texts = [Text(plain(heading), style="bold"), *(Text(plain(line)) for line in lines)]

@@ -12,7 +12,7 @@ from rich.text import Text
 from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.tables import GAP, aligned, cell_text
 from rlrun.cli.terminal import plain
-from rlrun.cli.trial_progress import TrialProgress, shown_first, whole_seconds
+from rlrun.cli.trial_progress import TrialProgress, display_order, whole_seconds
 from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
 BAR_WIDTH = 12
@@ -61,10 +61,12 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
     results = [trial.result or {} for trial in trials]
     metric = counted_metric(results)
     lefts = [trial.seconds_left(now) for trial in trials]
-    is_lone = len(everyone) == 1
+    has_single_trial = len(everyone) == 1
     columns = [
         # Parameters and the seed have columns of their own, so that the trial's number is enough.
-        Column("trial", [trial.name if is_lone else trial.name.partition("-")[0] for trial in trials], 0, False),
+        Column(
+            "trial", [trial.name if has_single_trial else trial.name.partition("-")[0] for trial in trials], 0, False
+        ),
         Column("status", [trial.status for trial in trials], 0, False),
         *(
             Column(name, [_setting(trial, name) for trial in trials], 12 + place if place < 3 else 30 + place)
@@ -84,7 +86,7 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
     return [each for each in columns if each.rank == 0 or any(cell.strip() not in ("", "-") for cell in each.cells)]
 
 
-def that_fit(columns: Sequence[Column], width: int) -> list[Column]:
+def fitting_columns(columns: Sequence[Column], width: int) -> list[Column]:
     """Selects the columns that fit a width; columns of the highest rank are omitted."""
     kept = list(columns)
     while sum(column.width for column in kept) + len(GAP) * (len(kept) - 1) > width:
@@ -132,11 +134,11 @@ def drawn_run(run: RunProgress, title: str, directory: str, now: float, console:
         console: The terminal, whose size limits the view.
     """
     parts: list[RenderableType] = [_line(heading_of(run, title, directory, now), "bold")]
-    trials = shown_first(run.trials.values())
+    trials = display_order(run.trials.values())
     shown = trials[: max(1, console.height - OTHER_LINES)]
     if shown:
         bar = "━" if console.encoding.startswith("utf") else "="
-        columns = that_fit(columns_of(run, shown, now, bar), console.width)
+        columns = fitting_columns(columns_of(run, shown, now, bar), console.width)
         parts.append(drawn_table(columns, [trial.status for trial in shown]))
     leader = run.leader()
     beneath = [run.counts_text() if len(run.trials) > 1 or run.expected > 1 else "", run.resources_text()]
@@ -148,7 +150,7 @@ def drawn_run(run: RunProgress, title: str, directory: str, now: float, console:
 
 def heading_of(run: RunProgress, title: str, directory: str, now: float) -> str:
     """First line of the views of a run; the arguments are those of `drawn_run`."""
-    return ", ".join(filter(None, [title, run.left_text(now), f"in {directory}"]))
+    return ", ".join(filter(None, [title, run.remaining_text(now), f"in {directory}"]))
 
 
 def _line(text: str, style: str = "") -> Text:

@@ -21,7 +21,7 @@ import gymnasium
 import yaml
 
 from rlrun.engine.checkpoint.format import SPEC_FILE
-from rlrun.engine.checkpoint.own_digest import read_unaltered
+from rlrun.engine.checkpoint.own_digest import read_verified
 from rlrun.engine.checkpoint.plain_json import load_json
 from rlrun.engine.checkpoint.plain_yaml import load_plain_yaml
 from rlrun.engine.envs.env_config import EnvConfig, is_unnamed
@@ -74,7 +74,7 @@ def harmless() -> Mapping[str, frozenset[str]]:
     return {kind: frozenset(names) for kind, names in listed.items()}
 
 
-def refuse_demands(demands: Sequence[str], what: str) -> None:
+def refuse_risks(demands: Sequence[str], what: str) -> None:
     """Raises an error for a run or checkpoint with demands that need the user's permission.
 
     Args:
@@ -91,7 +91,7 @@ def refuse_demands(demands: Sequence[str], what: str) -> None:
         )
 
 
-def refuse_demands_of_run(run: Path) -> None:
+def refuse_risks_of_run(run: Path) -> None:
     """Raises an error for another user's run with demands that need the user's permission; imports no code.
 
     Args:
@@ -104,23 +104,23 @@ def refuse_demands_of_run(run: Path) -> None:
     demands: list[str] = []
     try:
         for file in _files(run, _SPECS):
-            demands += spec_demands(_mapping(file))
+            demands += spec_risks(_mapping(file))
         for experiment in _mapping(run / SPEC_FILE).values():
-            demands += spec_demands(experiment)
+            demands += spec_risks(experiment)
             demands += [
                 f"{part} makes trials that cannot be checked beforehand" for part in _SEARCH if experiment.get(part)
             ]
         for file in _files(run, _RECORDS):
-            demands += _record_demands(_mapping(file))
+            demands += _record_risks(_mapping(file))
     except SpecError as error:
         demands.append(f"its spec cannot be looked at beforehand ({error})")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunDamaged(f"{run}: its spec cannot be understood: {error}") from error
     demands += [f"{link.relative_to(run)} is a link to another place" for link in _links(run)]
-    refuse_demands(demands, f"{run}: the run")
+    refuse_risks(demands, f"{run}: the run")
 
 
-def spec_demands(spec: Mapping[str, Any]) -> list[str]:
+def spec_risks(spec: Mapping[str, Any]) -> list[str]:
     """Collects the potentially harmful demands (imports, files) of a trial's spec, one clause each.
 
     Args:
@@ -132,13 +132,13 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
         SpecError: An env is malformed.
     """
     if policies := spec.get("policies"):
-        demands = _policies_demands(policies, spec.get("mapping")) + _seats_demands(spec.get("seats") or {})
+        demands = _policies_risks(policies, spec.get("mapping")) + _seats_risks(spec.get("seats") or {})
     else:
-        demands = _algorithm_demands(str(spec["algorithm"]))
-    demands += env_demands(EnvConfig.parse(spec["env"]), "env")
-    demands += _config_demands(spec["config"], "config")
+        demands = _algorithm_risks(str(spec["algorithm"]))
+    demands += env_risks(EnvConfig.parse(spec["env"]), "env")
+    demands += _config_risks(spec["config"], "config")
     if isinstance(evaluation := spec.get("evaluation"), Mapping):
-        demands += _evaluation_demands(evaluation)
+        demands += _evaluation_risks(evaluation)
     if spec.get("storage"):
         demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
     if spec.get("output"):
@@ -150,17 +150,17 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
     return demands
 
 
-def policy_demands(policy: Mapping[str, Any], path: str) -> list[str]:
+def policy_risks(policy: Mapping[str, Any], path: str) -> list[str]:
     """Collects the potentially harmful demands of one policy.
 
     Args:
         policy: The policy's `algorithm` and `config`.
         path: Path of the policy's config in messages.
     """
-    return _algorithm_demands(str(policy["algorithm"])) + _config_demands(policy.get("config"), path)
+    return _algorithm_risks(str(policy["algorithm"])) + _config_risks(policy.get("config"), path)
 
 
-def env_demands(env: EnvConfig, path: str) -> list[str]:
+def env_risks(env: EnvConfig, path: str) -> list[str]:
     """Collects the potentially harmful demands of an untrusted spec's env, one clause each.
 
     Args:
@@ -171,49 +171,49 @@ def env_demands(env: EnvConfig, path: str) -> list[str]:
     if env.external is not None:
         return [f"{path}.external opens port {env.external.port} on {env.external.host:.80} to other programs"]
     if env.has_many_agents:
-        kwargs, evaluation_kwargs = _but_own_envs(env.kwargs), _but_own_envs(env.evaluation_kwargs)
+        kwargs, evaluation_kwargs = _without_builtin_envs(env.kwargs), _without_builtin_envs(env.evaluation_kwargs)
         if not _is_known_world(env):
             demands.append(f"{path} {env.id:.80} is none of the known worlds, so its code would be run")
     else:
         kwargs, evaluation_kwargs = env.kwargs, env.evaluation_kwargs
         if not _is_known_env(env):
             demands.append(f"{path} {env.id:.80} is none of the known envs, so its code would be run")
-        demands += text_demands(env.reset_options, f"{path}.reset_options")
-    demands += text_demands(kwargs, f"{path}.kwargs")
-    demands += text_demands(evaluation_kwargs, f"{path}.evaluation_kwargs")
-    demands += _task_demands(env, path)
+        demands += text_risks(env.reset_options, f"{path}.reset_options")
+    demands += text_risks(kwargs, f"{path}.kwargs")
+    demands += text_risks(evaluation_kwargs, f"{path}.evaluation_kwargs")
+    demands += _task_risks(env, path)
     for wrapper in env.wrappers:
         if wrapper.id not in harmless()["wrappers"]:
             demands.append(f"{path}.wrappers has {wrapper.id:.80}, which may run code or write files")
-        demands += text_demands(wrapper.kwargs, f"{path}.wrappers.{wrapper.id:.80}")
+        demands += text_risks(wrapper.kwargs, f"{path}.wrappers.{wrapper.id:.80}")
     return demands
 
 
-def text_demands(value: Any, path: str) -> list[str]:
+def text_risks(value: Any, path: str) -> list[str]:
     """Collects potentially harmful arguments: all except numbers, booleans, short plain texts, lists and dicts.
 
     Examples:
-        >>> text_demands({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")
+        >>> text_risks({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")
         ["env.kwargs.file is '../maps/a', which may name a file or code"]
     """
     if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
         return []
     if isinstance(value, dict):
-        return [demand for key, item in value.items() for demand in text_demands(item, f"{path}.{key!s:.40}")]
+        return [demand for key, item in value.items() for demand in text_risks(item, f"{path}.{key!s:.40}")]
     if isinstance(value, list | tuple):
-        return [demand for number, item in enumerate(value) for demand in text_demands(item, f"{path}[{number}]")]
+        return [demand for number, item in enumerate(value) for demand in text_risks(item, f"{path}[{number}]")]
     return [f"{path} is {repr(value)[:_SHOWN_CHARACTERS]}, which may name a file or code"]
 
 
-def _config_demands(config: Any, path: str) -> list[str]:
+def _config_risks(config: Any, path: str) -> list[str]:
     """Collects the demands of an algorithm's settings; a data set is a folder to read, an operator is code."""
     if not isinstance(config, dict):
-        return text_demands(config, path)
+        return text_risks(config, path)
     others = {key: value for key, value in config.items() if key != "expert" or value not in harmless()["experts"]}
     reads = [f"{path}.{key} is a place to read from" for key in ("input", "expert") if others.get(key)]
     if others.get("before_learning"):
         reads.append(f"{path}.before_learning is code that would be run")
-    return reads + text_demands(others, path)
+    return reads + text_risks(others, path)
 
 
 def is_own_opponent(path: str) -> bool:
@@ -229,21 +229,21 @@ def is_own_opponent(path: str) -> bool:
     return written is not None and written["name"].strip() in harmless()["opponents"]
 
 
-def _algorithm_demands(algorithm: str) -> list[str]:
+def _algorithm_risks(algorithm: str) -> list[str]:
     return [] if is_installed_algorithm(algorithm) else [f"algorithm {algorithm:.80} is code that would be run"]
 
 
-def _policies_demands(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -> list[str]:
+def _policies_risks(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -> list[str]:
     """Collects the demands of a multi-agent world's policies, and of the function that maps agents to policies."""
     demands = []
     for name, policy in policies.items():
-        demands += policy_demands(policy, f"policies.{name!s:.40}.config")
+        demands += policy_risks(policy, f"policies.{name!s:.40}.config")
     if isinstance(mapping, str) and mapping not in harmless()["mappings"]:
         demands.append(f"mapping {mapping:.80} is code that would be run")
     return demands
 
 
-def _seats_demands(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _seats_risks(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Collects the demands of a league's seats: code of scripted opponents, and checkpoint files of saved ones."""
     code = [
         f"seats.{seat!s:.40}.scripted {path!s:.80} is code that would be run"
@@ -259,29 +259,29 @@ def _seats_demands(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return code + files
 
 
-def _evaluation_demands(evaluation: Mapping[str, Any]) -> list[str]:
+def _evaluation_risks(evaluation: Mapping[str, Any]) -> list[str]:
     demands = []
     if evaluation.get("env"):
-        demands += env_demands(EnvConfig.parse(evaluation["env"]), "evaluation.env")
+        demands += env_risks(EnvConfig.parse(evaluation["env"]), "evaluation.env")
     against = evaluation.get("against")
     if against and not is_own_opponent(str(against)):
         demands.append(f"evaluation.against {against!s:.80} is code that would be run")
     return demands
 
 
-def _task_demands(env: EnvConfig, path: str) -> list[str]:
+def _task_risks(env: EnvConfig, path: str) -> list[str]:
     """Collects the demands of an env's tasks and curriculum."""
     demands = []
     if isinstance(env.tasks, str) and env.tasks not in harmless()["tasks"]:
         demands.append(f"{path}.tasks {env.tasks:.80} is code that would be run")
     elif env.tasks is not None and not isinstance(env.tasks, str):
-        demands += text_demands([task.model_dump() for task in env.tasks], f"{path}.tasks")
+        demands += text_risks([task.model_dump() for task in env.tasks], f"{path}.tasks")
     if env.curriculum is not None:
         demands.append(f"{path}.curriculum {env.curriculum:.80} is code that would be run")
     return demands
 
 
-def _but_own_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _without_builtin_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Copy of a multi-agent world's arguments without names of harmless built-in envs, which `SearchedEnv` accepts."""
     own = harmless()["envs"]
     return {name: value for name, value in kwargs.items() if not (isinstance(value, str) and value in own)}
@@ -326,7 +326,7 @@ def _mapping(file: Path) -> dict[str, Any]:
     """
     load = load_json if file.suffix == ".json" else load_plain_yaml
     try:
-        found = load(read_unaltered(file).decode())
+        found = load(read_verified(file).decode())
     except OSError as error:
         raise RunDamaged(f"{file}: cannot be read: {error.strerror}") from error
     except ValueError as error:
@@ -336,7 +336,7 @@ def _mapping(file: Path) -> dict[str, Any]:
     return found
 
 
-def _record_demands(record: Mapping[str, Any]) -> Iterator[str]:
+def _record_risks(record: Mapping[str, Any]) -> Iterator[str]:
     """Yields the potentially harmful demands of run.json or a trial.json."""
     if (start := record.get("from_checkpoint")) is not None:
         yield f"from_checkpoint {start!s:.80} is a file to read"

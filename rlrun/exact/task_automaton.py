@@ -95,7 +95,7 @@ class AutomatonConfig(ConfigModel):
             return Progress(state, left, progress.rounds_left)
         return Progress(state, tuple(range(len(self.accepting))), progress.rounds_left - 1)
 
-    def hopeless(self) -> frozenset[str]:
+    def dead_states(self) -> frozenset[str]:
         """Returns the states from which some accepting set is unreachable."""
         reached = {state: {state} for state in self.states}
         for _ in self.states:
@@ -136,7 +136,7 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
     def __init__(self, env: gymnasium.Env[Any, Any], automaton: Mapping[str, Any], rounds: PositiveInt = 1) -> None:
         super().__init__(env)
         self._automaton = AutomatonConfig.parse(automaton, path="automaton")
-        self._hopeless = self._automaton.hopeless()
+        self._hopeless = self._automaton.dead_states()
         self._rounds = rounds
         self._jumps = [each for each in self._automaton.transitions if each.epsilon]
         self._number = {state: i for i, state in enumerate(self._automaton.states)}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.env_model import MOST_NUMBERS, told_model
+from rlrun.engine.envs.env_model import MOST_NUMBERS, provided_model
 from rlrun.engine.functional.finite_mdp import FiniteMDP
 from rlrun.engine.messages.errors import UsageError
 from rlrun.exact.task_automaton import AUTOMATON, SATISFIED, AutomatonConfig, Progress, labels_of
@@ -93,7 +93,7 @@ def task_model(config: EnvConfig) -> TaskModel:
     automaton = AutomatonConfig.parse(task["automaton"], path="automaton")
     if any(each.epsilon for each in automaton.transitions):
         raise UsageError(f"{where}, as epsilon transitions take no step of the env")
-    model, limit = told_model(config, where)
+    model, limit = provided_model(config, where)
     product = _Product(model, labels["labels"], automaton, int(task.get("rounds", 1)))
     if len(product.states) ** 2 * product.num_actions > MOST_NUMBERS:
         raise UsageError(f"{where} of {len(product.states):,} states: at most {MOST_NUMBERS:,} numbers")
@@ -116,13 +116,13 @@ class _Product:
         begins = [(int(state), automaton.begin(rounds)) for state in self._starts.nonzero()[0]]
         self.states: dict[tuple[int, Progress], int] = {state: index for index, state in enumerate(begins)}
         self._outcomes: list[tuple[int, int, float, int | None, bool]] = []
-        hopeless = automaton.hopeless()
+        dead_states = automaton.dead_states()
         queue = list(begins)
         for state, progress in queue:  # which grows as states are found
             for action in range(self.num_actions):
                 for chance, following, _, terminated in model.P[state][action]:
                     after = automaton.after(progress, labels_of(labels, int(following)))
-                    is_over = terminated or not after.rounds_left or after.state in hopeless
+                    is_over = terminated or not after.rounds_left or after.state in dead_states
                     found = (int(following), after)
                     if not is_over and found not in self.states:
                         self.states[found] = len(self.states)

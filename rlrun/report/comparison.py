@@ -137,7 +137,7 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
     Raises:
         UsageError: If fewer than two have values, or their curves have no range of the axis in common.
     """
-    courses = {group.label: _courses(group, metric, axis, mode) for group in groups}
+    courses = {group.label: _sample_curves(group, metric, axis, mode) for group in groups}
     valueless = [label for label, found in courses.items() if not found]
     notes = _gathered(f"{{}}: no value of {metric} yet, left out", valueless)
     groups = [group for group in groups if courses[group.label]]
@@ -161,7 +161,7 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
     fewest = min(side.samples for side in sides)
     if 1 < fewest < FEW:
         notes.append(f"intervals from {fewest} seeds are too narrow; the p values allow for that")
-    worst = _worse_than_the_others(sides, mode)
+    worst = _worse_than_rest(sides, mode)
     verdict = _verdict(sides, pairs, worst)
     return Comparison(metric, axis, mode, start, stop, tuple(sides), tuple(pairs), tuple(worst), tuple(notes), verdict)
 
@@ -172,7 +172,7 @@ def env_notes(runs: Sequence[RunView]) -> list[str]:
     return [f"the runs are of different envs ({', '.join(envs)}), whose returns cannot be compared"] * (len(envs) > 1)
 
 
-def _courses(group: Group, metric: str, axis: str, mode: Mode) -> list[list[Points]]:
+def _sample_curves(group: Group, metric: str, axis: str, mode: Mode) -> list[list[Points]]:
     """Curves of all samples by stratum, without samples that have no value."""
     strata = [[sample_points(sample, metric, axis, mode) for sample in stratum] for stratum in group.strata]
     return [kept for stratum in strata if (kept := [course for course in stratum if len(course[0])])]
@@ -292,7 +292,7 @@ def _enough(tests: int) -> int:
     return next(n for n in range(1, 40) if tests * smallest_p(n, n) <= SIGNIFICANT)
 
 
-def _worse_than_the_others(sides: Sequence[Side], mode: Mode) -> list[str]:
+def _worse_than_rest(sides: Sequence[Side], mode: Mode) -> list[str]:
     """Groups that are significantly worse than all others pooled (rank tests with Holm's correction).
 
     Among many groups with few seeds no pair can be significant, as there are many pairs. A group against the seeds of

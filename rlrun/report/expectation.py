@@ -88,7 +88,7 @@ def _reached(group: Group, expect: ExpectConfig, budget: int | None, counter: st
         elif any(_is_under_way(trial, expect) for trial in sample):
             under_way.append(max(_steps(trial, counter) for trial in sample))
     seeds = len(group.samples)
-    needed = expect.needed_passes(seeds)
+    needed = expect.required_passes(seeds)
     return Reached(group.label, len(when), seeds, needed, sorted(when), sorted(under_way), budget, counter)
 
 

@@ -19,7 +19,7 @@ from rlrun.report.step_axis import counted_metric
 
 
 @dataclass(frozen=True)
-class Stretch:
+class TrainingSegment:
     """Training of one population member between two generations, with constant settings.
 
     Attributes:
@@ -61,7 +61,7 @@ class Family:
     members: list[str]
     best: int | None
     copies: int
-    stretches: list[Stretch]
+    stretches: list[TrainingSegment]
 
 
 def families(run: RunView, metric: str, mode: Mode) -> list[Family]:
@@ -102,7 +102,7 @@ def _stretches(
     end: float | None,
     members: list[str],
     ancestors: set[tuple[str, int]],
-) -> list[Stretch]:
+) -> list[TrainingSegment]:
     numbers = sorted(records)
     last = trial.last_result if trial is not None else {}
     reached = last.get(counted_metric([last]))
@@ -112,7 +112,7 @@ def _stretches(
         after = records[following] if following is not None else None
         stop = after.steps if after else reached
         found.append(
-            Stretch(
+            TrainingSegment(
                 member=place,
                 generation=number,
                 start=float(record.steps),

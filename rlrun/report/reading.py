@@ -225,7 +225,7 @@ def axis_of(runs: Iterable[RunView], name: str | None) -> str:
     return common_axis(trial.last_result for run in runs for trial in run.trials) if name is None else AXES[name]
 
 
-def lacking(runs: Iterable[RunView], metric: str) -> str:
+def missing_returns(runs: Iterable[RunView], metric: str) -> str:
     """Remark that runs lack returns because they learn from data alone, and what has values instead; else ""."""
     for run in runs:
         if metric.endswith(RETURN) and counted_metric(trial.last_result for trial in run.trials) == SGD_STEPS:

@@ -63,7 +63,7 @@ def draw(
         for row, column in zip(*dots.nonzero(), strict=True):
             canvas[row, column] = _painted(chr(_BRAILLE + dots[row, column]), number, color)
     for number, line in enumerate(shown):
-        _put_letter(canvas, line, _painted(_letter(number), number, color), (left, right, bottom, top), columns)
+        _draw_label(canvas, line, _painted(_letter(number), number, color), (left, right, bottom, top), columns)
     row_of = {min(rows - 1, int((top - tick) / (top - bottom) * rows)): tick_text(tick) for tick in ticks}
     body = [
         f"{row_of.get(row, ''):>{margin}} {'┤' if row in row_of else '│'}{''.join(canvas[row])}".rstrip()
@@ -134,7 +134,7 @@ def _dots(line: Line, limits: tuple[float, float, float, float], rows: int, colu
     return dots
 
 
-def _put_letter(
+def _draw_label(
     canvas: NDArray[np.object_], line: Line, letter: str, limits: tuple[float, float, float, float], columns: int
 ) -> None:
     """Writes a curve's letter into the first free cell right of the curve's end."""

@@ -35,7 +35,7 @@ class HexArrays:
         board = np.arange(cells).reshape(size, size)
         turned = board[::-1, ::-1]
         self.num_actions = cells
-        self.symmetries = Symmetries.of_boards([board, turned], [board.ravel(), turned.ravel()])
+        self.symmetries = Symmetries.from_boards([board, turned], [board.ravel(), turned.ravel()])
         self.size = size
         self._transposed = board.T.ravel()
         self._neighbours = _neighbours(board)

@@ -98,7 +98,7 @@ class TicTacToeArrays(LineGameArrays):
     def __init__(self) -> None:
         board = np.arange(9).reshape(3, 3)
         turned = [np.rot90(side, turns) for side in (board, board.T) for turns in range(4)]
-        super().__init__(3, 3, 3, 9, Symmetries.of_boards(turned, [side.ravel() for side in turned]))
+        super().__init__(3, 3, 3, 9, Symmetries.from_boards(turned, [side.ravel() for side in turned]))
 
     @override
     def cells_of(self, taken: Indices, actions: Indices) -> Indices:
@@ -117,7 +117,7 @@ class ConnectFourArrays(LineGameArrays):
 
     def __init__(self) -> None:
         board, columns = np.arange(42).reshape(6, 7), np.arange(7)
-        symmetries = Symmetries.of_boards([board, board[:, ::-1]], [columns, columns[::-1]])
+        symmetries = Symmetries.from_boards([board, board[:, ::-1]], [columns, columns[::-1]])
         super().__init__(6, 7, 4, 7, symmetries)
         self._tops = columns
         self._column = 7 * np.arange(6)

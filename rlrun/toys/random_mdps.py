@@ -40,7 +40,7 @@ class RandomMDP(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is 
         self._sizes, self._episode_len = (num_states, num_actions), episode_len
         self._drawn = -1
         self._state = self._elapsed = 0
-        self._earned = 0.0
+        self._credit_rewards = 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Starts an episode; the reset option `mdp` sets the task."""
@@ -48,17 +48,17 @@ class RandomMDP(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is 
         wanted = int((options or {}).get(MDP, max(self._drawn, 0)))
         if wanted != self._drawn:
             self._draw(wanted)
-        self._state, self._elapsed, self._earned = 0, 0, 0.0
+        self._state, self._elapsed, self._credit_rewards = 0, 0, 0.0
         return 0, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """Takes an action, and draws the reward and the next state."""
         mean = float(self._rewards[self._state, action])
-        self._earned += mean
+        self._credit_rewards += mean
         self._elapsed += 1
         self._state = int(self._cumulated[self._state, action].searchsorted(self.np_random.random(), "right"))
         over = self._elapsed >= self._episode_len
-        told = {"minus_regret": self._earned - self.best_return} if over else {}
+        told = {"minus_regret": self._credit_rewards - self.best_return} if over else {}
         return self._state, mean + float(self.np_random.normal()), False, over, told
 
     def _draw(self, seed: int) -> None:

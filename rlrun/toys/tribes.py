@@ -151,7 +151,7 @@ class Tribes:
         self._terminateds[:] = died
         self._truncateds[:] = living & ~died & self._over[self._world]
         self._alive &= ~(self._terminateds | self._truncateds)
-        self._bear(~living)
+        self._refill_slots(~living)
         self._observe()
         return ArrayStep(self._rows, self._over)
 
@@ -224,7 +224,7 @@ class Tribes:
             gained += room
         return gained
 
-    def _bear(self, was_empty: Flags) -> None:
+    def _refill_slots(self, was_empty: Flags) -> None:
         """Fills slots that have been empty for `VACANT_STEPS`; `was_empty` [N]: before the step."""
         self._vacant[was_empty] += 1
         due = was_empty & (self._vacant >= VACANT_STEPS) & ~self._over[self._world]

@@ -179,14 +179,14 @@ class RandomQuestioner:
         self._generator = np.random.default_rng(seed)
         self._guess_probability = guess_probability
         self._fitting = _ALL
-        self._unasked: list[int] = []
+        self._placeholder: list[int] = []
         self._asked = 0
 
     def __call__(self, observation: Mapping[str, Any]) -> int:
         """Returns the next token."""
         token, allowed = int(observation["token"]), np.flatnonzero(observation[ACTION_MASK])
         if token == START:
-            self._fitting, self._unasked = _ALL, self._generator.permutation(len(ATTRIBUTES)).tolist()
+            self._fitting, self._placeholder = _ALL, self._generator.permutation(len(ATTRIBUTES)).tolist()
         elif token in (YES, NO):
             self._fitting &= _WITH[self._asked] if token == YES else ~_WITH[self._asked]
         return self._choose(allowed)
@@ -195,7 +195,7 @@ class RandomQuestioner:
         if len(allowed) == 1:
             return int(allowed[0])
         if len(allowed) == len(ATTRIBUTES):
-            self._asked = self._unasked.pop()
+            self._asked = self._placeholder.pop()
             return FIRST_ATTRIBUTE + self._asked
         if len(allowed) == len(ITEMS):
             fitting = [i for i in range(len(ITEMS)) if self._fitting >> i & 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rlrun.engine.algorithm import AlgorithmConfig
-from rlrun.engine.messages.explain import describe, is_model, whole_annotation
+from rlrun.engine.messages.explain import describe, full_annotation, is_model
 from rlrun.engine.settings.commented_yaml import flow_yaml
 from rlrun.engine.settings.config import ConfigModel
 from rlrun.engine.settings.metric import Metric
@@ -34,7 +34,7 @@ def setting_rows(model: type[ConfigModel], prefix: str = "", section: ConfigMode
 
 def described(setting: object) -> str:
     """Text of the values that a setting takes."""
-    return describe(whole_annotation(setting)).replace("*", "\\*")  # type: ignore[arg-type]
+    return describe(full_annotation(setting)).replace("*", "\\*")  # type: ignore[arg-type]
 
 
 def settings_table(rows: Sequence[Row]) -> str:

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.worlds.make import make_vector_world
 from rlrun.engine.worlds.mapping import PolicyMapping
 

@@ -346,7 +346,7 @@ def drawn(*steps: tuple[float, float, float]) -> NDArray[np.float32]:
     return np.array(steps, np.float32)[:, None]
 
 
-def own_exploration(epsilon: float) -> Any:
+def custom_exploration(epsilon: float) -> Any:
     """The own exploration of four actions; a repetition lasts 1 step up to a draw of 144/205, 2 up to 180/205."""
     exploration = lab_module("ez_greedy").EZGreedy(
         DiscreteActions(gymnasium.spaces.Discrete(4)), mu=2.0, max_duration=4
@@ -367,13 +367,13 @@ def explored(exploration: Any, noise: NDArray[np.float32], starts: Sequence[int]
 def test_the_own_exploration_repeats_an_action_for_as_long_as_it_has_drawn() -> None:
     best, twice, once = (0.9, 0.3, 0.8), (0.1, 0.6, 0.8), (0.1, 0.9, 0.7)
     noise = drawn(best, twice, twice, once, best, twice, best)
-    assert explored(own_exploration(0.5), noise) == [0, 2, 2, 3, 0, 2, 2]
-    assert explored(own_exploration(0.0), noise) == [0] * 7
-    assert explored(own_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # it ends with its episode
+    assert explored(custom_exploration(0.5), noise) == [0, 2, 2, 3, 0, 2, 2]
+    assert explored(custom_exploration(0.0), noise) == [0] * 7
+    assert explored(custom_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # it ends with its episode
 
 
 def test_the_own_exploration_draws_allowed_actions_and_breaks_off_where_one_is_forbidden() -> None:
-    exploration, masks = own_exploration(0.5), np.array([[0, 1, 1, 0], [0, 1, 1, 0], [1, 1, 0, 1]])
+    exploration, masks = custom_exploration(0.5), np.array([[0, 1, 1, 0], [0, 1, 1, 0], [1, 1, 0, 1]])
     noise = drawn((0.1, 0.6, 0.9), (0.9, 0.6, 0.9), (0.9, 0.6, 0.9))
     none = np.array([False])
     found = [
@@ -385,7 +385,7 @@ def test_the_own_exploration_draws_allowed_actions_and_breaks_off_where_one_is_f
 
 def test_the_own_exploration_goes_on_with_a_repetition_and_keeps_those_of_slots_that_do_not_act() -> None:
     noise = drawn((0.1, 0.6, 0.8), (0.9, 0.6, 0.8), (0.9, 0.6, 0.8))
-    first, restored = own_exploration(0.5), own_exploration(0.5)
+    first, restored = custom_exploration(0.5), custom_exploration(0.5)
     assert explored(first, noise[:1]) == [2]
     first.explore(lambda: {"outputs": np.zeros((1, 4))}, noise[1], np.array([False]), np.array([False]), None)
     restored.load_state(first.state())

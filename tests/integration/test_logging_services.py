@@ -15,7 +15,7 @@ import pytest
 from rlrun.algorithms.ppo import PPO
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.loggers import LoggersConfig
-from rlrun.experiments.trial.loggers.trial_logger import demand_loggers, loggers_of
+from rlrun.experiments.trial.loggers.trial_logger import loggers_of, require_loggers
 from rlrun.experiments.trial.trial_loggers import TrialLoggers
 
 pytestmark = [pytest.mark.services, pytest.mark.filterwarnings("default")]  # what these packages warn of is not ours
@@ -51,7 +51,7 @@ def row(iteration: int) -> dict[str, Any]:
 
 
 def run_part(spec: TrialSpec, directory: Path, iterations: range, status: Any) -> None:
-    demand_loggers(spec.loggers)
+    require_loggers(spec.loggers)
     directory.mkdir(parents=True, exist_ok=True)
     loggers = TrialLoggers(loggers_of(spec.loggers), spec, directory, pytest.fail, delivery_timeout_s=60)
     for iteration in iterations:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.cli.main import cli
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = str(Path(__file__).parent)

@@ -24,7 +24,7 @@ from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBox
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.engine.policy.behavior import BehaviorPolicy, Recording
-from rlrun.engine.policy.exploration.exploration import Exploration, own_exploration
+from rlrun.engine.policy.exploration.exploration import Exploration, custom_exploration
 from rlrun.engine.policy.exploration.sampling import UniformUntil
 from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.policy.policy import Policy
@@ -110,7 +110,7 @@ class ActorQPolicy(Policy):
     @override
     def behavior(self) -> BehaviorPolicy:
         path = self.config.exploration
-        explored = own_exploration(path, self.action_space) if ":" in path else self.built_in_exploration()
+        explored = custom_exploration(path, self.action_space) if ":" in path else self.built_in_exploration()
         return BehaviorPolicy(
             self.acting_network(),
             self.action_space,

@@ -35,7 +35,7 @@ class QuantileNetworks(SquashedNetworks):
         return outputs.mean(-1)
 
     @override
-    def kept_of(self, values: Tensor, batch: SampleBatch) -> Tensor:
+    def kept_values(self, values: Tensor, batch: SampleBatch) -> Tensor:
         """Smallest quantiles of all target critics together, [M, S, L]."""
         return truncated_mixture(values, self.dropped)
 
@@ -72,7 +72,7 @@ class JointNetworks(SquashedNetworks):
             actions, log_probs = self.sample(following, batch["next_noise"])
         with batch_statistics(*networks.critics) as moved:
             values, ahead = networks.joint_values((present, batch["actions"]), (following, actions))
-        return values, Soft(log_probs, self.kept_of(ahead.detach(), batch), moved=moved)
+        return values, Soft(log_probs, self.kept_values(ahead.detach(), batch), moved=moved)
 
 
 def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:

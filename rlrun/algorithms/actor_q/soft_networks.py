@@ -128,13 +128,13 @@ class SquashedNetworks(SoftNetworks):
         with torch.no_grad():
             observations = self.networks.following(batch)
             actions, log_probs = self.sample(observations, batch["next_noise"])
-            return Soft(log_probs, self.kept_of(self.networks.target_values(observations, actions), batch))
+            return Soft(log_probs, self.kept_values(self.networks.target_values(observations, actions), batch))
 
     def mean_of(self, outputs: Tensor) -> Tensor:
         """Values [S, L] of a critic's outputs [S, L, K]."""
         return outputs.squeeze(-1)
 
-    def kept_of(self, values: Tensor, batch: SampleBatch) -> Tensor:
+    def kept_values(self, values: Tensor, batch: SampleBatch) -> Tensor:
         """Values that targets keep, of those of all target critics [C, S, L, ...]."""
         return self.networks.target_minimum(values, batch)
 

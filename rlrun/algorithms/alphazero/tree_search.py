@@ -270,7 +270,7 @@ class BatchedSearch:
         rows.worth[nodes] = outcomes
         live = nodes
         if ended.any():
-            _demand_results(outcomes[ended])
+            _check_results(outcomes[ended])
             live, states = nodes[~ended], states[~ended]
         if len(live):
             legal = self.game.legal(states)
@@ -315,7 +315,7 @@ class BatchedSearch:
         self._roots = moved[self._roots]
 
 
-def _demand_results(outcomes: Floats) -> None:
+def _check_results(outcomes: Floats) -> None:
     """Validates that results of games are within the range of a tanh value network.
 
     Raises:

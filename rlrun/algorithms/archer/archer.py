@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages
+from rlrun.algorithms.archer.operators import CopyActorToCritics, FindUtterances, UtteranceAdvantages
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, KL, MEAN_RATIO, TD_METRICS, td_statistics
 from rlrun.engine.algorithm import Algorithm
@@ -132,7 +132,7 @@ class Archer(Algorithm[ArcherConfig]):
         config = self.config
         # The replay's discounts only mark the ends of episodes: gamma is of utterances.
         replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)
-        begun = fragments.for_each(BeginAsActor(trainee))
+        begun = fragments.for_each(CopyActorToCritics(trainee))
         stored: Flow[Any] = begun.zip_with_worker().for_each(StoreToReplay(replay))
         return (
             stored.followed_by(self.critics_updates(replay, trainee))

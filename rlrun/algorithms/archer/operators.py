@@ -99,10 +99,10 @@ class UtteranceAdvantages(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        from rlrun.algorithms.archer.policy import judged_tokens
+        from rlrun.algorithms.archer.policy import evaluated_tokens
 
         rows, packing = target_rows(item)
-        judged = self.trainee.learner.evaluate(judged_tokens, network_columns(rows))
+        judged = self.trainee.learner.evaluate(evaluated_tokens, network_columns(rows))
         lasts = last_tokens(rows["actions"], self.end_tokens) | rows["terminateds"] | rows["truncateds"]
         chosen = choices(rows["obs"], lasts.shape)
         found = utterances(lasts, rows["valid"], rows["episode_starts"], chosen)
@@ -151,7 +151,7 @@ def redrawn_advantages(
     return advantages / (np.sqrt(variances.sum() / number) + EPSILON), belongs
 
 
-class BeginAsActor(StatefulOperator):
+class CopyActorToCritics(StatefulOperator):
     """Copies the layers below the actor's heads to the critics, once, before they learn from the first fragment.
 
     A cloned actor remembers what a dialogue is about; critics from scratch would have to learn that from rewards alone.

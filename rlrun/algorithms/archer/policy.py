@@ -135,7 +135,7 @@ class ArcherOutputs:
         return UtteranceValues(q, torch.stack([heads["value"], heads["value2"]]).squeeze(-1))
 
 
-def judged_tokens(outputs: ArcherOutputs, batch: SampleBatch) -> dict[str, Tensor]:
+def evaluated_tokens(outputs: ArcherOutputs, batch: SampleBatch) -> dict[str, Tensor]:
     """For `Learner.evaluate`: the smaller of both critics' Q and V, and the actor's probabilities of tokens.
 
     `q` and `probabilities` are of all tokens at each step, [S, L, A]; `v` is of each step, [S, L].

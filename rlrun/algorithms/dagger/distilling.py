@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.algorithms.dagger.asking_behavior import AskingBehavior
 from rlrun.algorithms.dagger.columns import EXPERT_OUTPUTS
 from rlrun.algorithms.dagger.expert import Expert, SavedExpert
+from rlrun.algorithms.dagger.labeling_behavior import LabelingBehavior
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.dagger.settings import DAggerConfig
 
 
-class DistillingBehavior(AskingBehavior):
+class DistillingBehavior(LabelingBehavior):
     """Behavior policy that records the parameters of the teacher's action distribution at each step."""
 
     @override
@@ -79,7 +79,7 @@ class DAggerPolicy(StochasticActorPolicy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        return self.behaving(partial(AskingBehavior, self.expert, self.spaces))
+        return self.behaving(partial(LabelingBehavior, self.expert, self.spaces))
 
 
 class DistillPolicy(DAggerPolicy):

@@ -11,7 +11,7 @@ from typing_extensions import override
 from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
-from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -75,7 +75,7 @@ class AsyncDQNConfig(HuberSettings, WorkerGradientConfig):
     sum to 1."""
 
     @model_validator(mode="after")
-    def _each_epsilon_has_a_share(self) -> AsyncDQNConfig:
+    def _check_epsilons(self) -> AsyncDQNConfig:
         if len(self.final_epsilons) != len(self.final_epsilon_shares) or abs(sum(self.final_epsilon_shares) - 1) > 1e-6:
             raise ValueError("final_epsilon_shares must give each of final_epsilons a share, and add up to 1")
         return self
@@ -128,7 +128,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
         )
         errors, bound = values - targets, self.config.huber
         loss, distances = masked_mean(huber(errors, bound), valid), errors.abs()
-        return Loss(loss, td_statistics(loss, values, distances, valid) | beyond_huber(distances, valid, bound))
+        return Loss(loss, td_statistics(loss, values, distances, valid) | huber_excess(distances, valid, bound))
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:

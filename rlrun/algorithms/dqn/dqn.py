@@ -14,7 +14,7 @@ from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, pr
 from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -118,7 +118,7 @@ class DQNConfig(HuberSettings, OffPolicyConfig):
         return {"epsilon": 0.0, **data} if explores else data
 
     @model_validator(mode="after")
-    def _fits_together(self) -> DQNConfig:
+    def _check_consistency(self) -> DQNConfig:
         if self.noisy and self.exploration == "parameter_noise":
             raise ValueError("noisy and exploration: parameter_noise both put noise on parameters; drop one")
         if self.dueling and self.model.module is not None:
@@ -190,7 +190,7 @@ class DQN(Algorithm[DQNConfig]):
         distances, priorities = self._distances(outputs, SampleBatch(batch, rewards=rewards), taken, following)
         loss = masked_mean(distances * batch["weights"], valid)
         bound = config.huber if config.distribution == "none" else None
-        statistics = td_statistics(loss, values, td_errors, valid) | beyond_huber(td_errors, valid, bound)
+        statistics = td_statistics(loss, values, td_errors, valid) | huber_excess(td_errors, valid, bound)
         return Loss(loss, statistics, priorities=(td_errors if priorities is None else priorities).squeeze(-1))
 
     def _rewards_and_returns(self, outputs: QNetworks, batch: SampleBatch) -> tuple[Tensor, Tensor]:

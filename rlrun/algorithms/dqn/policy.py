@@ -30,7 +30,7 @@ from rlrun.engine.policy.action_spaces.make import discrete_actions
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.decoder import Decoder, Decoding
 from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
-from rlrun.engine.policy.exploration.exploration import Exploration, own_exploration
+from rlrun.engine.policy.exploration.exploration import Exploration, custom_exploration
 from rlrun.engine.policy.exploration.parameter_noise import (
     AdaptiveNoise,
     LearnedNoise,
@@ -151,7 +151,7 @@ class QPolicy(Policy):
     def _exploration(self) -> Exploration:
         exploration = self.settings.exploration
         if ":" in exploration:
-            return own_exploration(exploration, self.action_space)
+            return custom_exploration(exploration, self.action_space)
         schedule = None if exploration == "parameter_noise" else "epsilon"
         greedy = EpsilonGreedy(self.action_space.num_outputs, schedule=schedule, spread=self.settings.epsilon_spread)
         return SoftQ(greedy) if exploration == "soft_q" else greedy

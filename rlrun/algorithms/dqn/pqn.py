@@ -11,7 +11,7 @@ from typing_extensions import override
 from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CURIOSITY, EpochsConfig, advantages_in_the_loss
-from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.action_masks import FORBIDDEN
 from rlrun.engine.data.packing import Packing
@@ -71,7 +71,7 @@ class PQN(Algorithm[PQNConfig]):
         errors, bound = values - batch["q_targets"], self.config.huber
         loss, distances = masked_mean(huber(errors, bound), valid), errors.detach().abs()
         statistics = td_statistics(loss, values.detach(), distances, valid)
-        return Loss(loss, statistics | beyond_huber(distances, valid, bound))
+        return Loss(loss, statistics | huber_excess(distances, valid, bound))
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

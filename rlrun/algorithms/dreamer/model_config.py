@@ -93,5 +93,5 @@ class DreamerModelConfig(ModelConfig):
 
     @property
     @override
-    def widths_behind_images(self) -> tuple[int, ...]:
+    def widths_after_images(self) -> tuple[int, ...]:
         return self.widths.hiddens

@@ -290,7 +290,7 @@ class WorldModel:
         of_latent, of_action = inputs_weight[:, : spec.latent_width], inputs_weight[:, spec.latent_width :]
         posterior = f"{WORLD}posterior.hidden.0"
         posterior_weight = self.views[f"{posterior}.weight"]
-        of_recurrent, of_embedded = posterior_weight[:, : spec.recurrent], posterior_weight[:, spec.recurrent :]
+        recurrent_settings, of_embedded = posterior_weight[:, : spec.recurrent], posterior_weight[:, spec.recurrent :]
         # What does not depend on the state is done for all steps at once.
         acted = F.linear(actions * keeps, of_action).unbind(1)
         seen = F.linear(embedded, of_embedded).unbind(1)
@@ -299,7 +299,7 @@ class WorldModel:
         for t, (keep, draw) in enumerate(zip(keeps.unbind(1), noise.unbind(1), strict=True)):
             inputs = torch.addmm(acted[t], latent * keep, of_latent.t())
             recurrent = self.recur(inputs, recurrent * keep)
-            hidden = F.silu(self.normed(posterior, torch.addmm(seen[t], recurrent, of_recurrent.t())))
+            hidden = F.silu(self.normed(posterior, torch.addmm(seen[t], recurrent, recurrent_settings.t())))
             distribution = self.probabilities(self.last(f"{WORLD}posterior", hidden))
             latent = (drawn(distribution, draw) + distribution - distribution.detach()).flatten(1)
             recurrents.append(recurrent)

@@ -43,7 +43,7 @@ class ARSConfig(EvolutionConfig):
     """Standard deviation nu of the perturbations."""
 
     @model_validator(mode="after")
-    def _follows_what_there_is(self) -> ARSConfig:
+    def _check_best_pairs(self) -> ARSConfig:
         if self.top_pairs is not None and self.top_pairs > self.num_pairs:
             raise ValueError(f"top_pairs ({self.top_pairs}) must not exceed num_pairs ({self.num_pairs})")
         return self

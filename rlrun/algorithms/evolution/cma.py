@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.functional.saved_numbers import demand_like
+from rlrun.engine.functional.saved_numbers import require_matching
 
 
 class CovarianceAdaptation:
@@ -122,7 +122,7 @@ class CovarianceAdaptation:
             ValueError: The state has another number of parameters, numbers that are not finite, or a step size of 0 or
                 less.
         """
-        demand_like(state, self.state(), "the distribution")
+        require_matching(state, self.state(), "the distribution")
         if state["sigma"] <= 0:
             raise ValueError(f"the distribution's step size is {state['sigma']}")
         self.mean = np.asarray(state["mean"], np.float64)

@@ -14,13 +14,13 @@ from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
 from rlrun.algorithms.evolution.population_network import PopulationNetwork
 from rlrun.engine.envs.env_watch import Watched
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env
 from rlrun.engine.envs.vector_env import refuse_bad_observations
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.policy.behavior import BehaviorPolicy
-from rlrun.engine.rollout.endless_episodes import AwaitedEpisodes
+from rlrun.engine.rollout.endless_episodes import EpisodeWatchdog
 from rlrun.engine.rollout.episode_sums import numbers_in
 from rlrun.engine.rollout.rollout import Episode, Rollout
 from rlrun.engine.rollout.worker import Orders
@@ -50,7 +50,7 @@ class EvaluationWorker:
         self.space = space if config.measures_overshoots and isinstance(space, BoxMeanActions) else None
         self._name = f"env {config.env.id}: worker {config.worker_index}"
         self._watched = Watched(self._name, self.env.places)
-        self._awaited = AwaitedEpisodes(self._name, config.env.max_episode_steps)
+        self._awaited = EpisodeWatchdog(self._name, config.env.max_episode_steps)
         self._has_begun = False
 
     def follow(self, orders: Orders) -> None:
@@ -96,7 +96,7 @@ class EvaluationWorker:
         done: list[Episode | None] = [None] * len(jobs)
         sums, steps = np.zeros(slots), np.zeros(slots, np.int64)
         columns = {name: np.zeros(slots) for name in self.env.columns}
-        seen = _Seen(self.behavior)
+        seen = _ObservationSums(self.behavior)
         observations: Any = None
         free = list(range(slots))
         while True:
@@ -187,7 +187,7 @@ class _Overshoots:
         self._sums[slot] = 0.0
 
 
-class _Seen:
+class _ObservationSums:
     """Sums of raw observations and their squares, for the observation filter."""
 
     def __init__(self, behavior: BehaviorPolicy) -> None:

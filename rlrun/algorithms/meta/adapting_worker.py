@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.sample_batch import SampleBatch, concatenated
 from rlrun.engine.data.tree import leaves
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import spaces_of
 from rlrun.engine.functional.masked import standardized
 from rlrun.engine.functional.returns import reverse_scan
@@ -119,7 +119,7 @@ class AdaptingWorker:
 
     def _of_first_episodes(self, batch: SampleBatch) -> SampleBatch:
         """Masks all but each slot's first episode in a batch [T, B], and adds advantages."""
-        valid = batch["valid"] & ~behind_first_end(batch["terminateds"] | batch["truncateds"])
+        valid = batch["valid"] & ~after_first_end(batch["terminateds"] | batch["truncateds"])
         seen = np.concatenate([leaf.reshape(*valid.shape, -1) for leaf in leaves(batch.steps()["obs"])], axis=-1)
         advantages = baseline_advantages(batch["rewards"], seen, valid, self.config.gamma)
         return SampleBatch(batch, valid=valid, advantages=advantages)
@@ -149,7 +149,7 @@ class AdaptingWorker:
         self._worker.close()
 
 
-def behind_first_end(ends: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def after_first_end(ends: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Mask [T, B] of the steps after the first episode end in each env slot."""
     behind = np.zeros_like(ends)
     behind[1:] = np.logical_or.accumulate(ends[:-1], axis=0)

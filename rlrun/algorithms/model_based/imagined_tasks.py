@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 
 
-def behind_fits(fit: FitModel, number: int) -> Flow[int]:
+def after_fits(fit: FitModel, number: int) -> Flow[int]:
     """Stream of consecutive integers, of which `number` become available after each fit of the dynamics model.
 
     Args:
         fit: Operator that fits the ensemble.
         number: Items per fit.
     """
-    return Flow(BehindFits(fit, number))
+    return Flow(AfterFits(fit, number))
 
 
-class BehindFits(Source):
-    """Source of `behind_fits`: yields a fixed number of items per fit of the dynamics model."""
+class AfterFits(Source):
+    """Source of `after_fits`: yields a fixed number of items per fit of the dynamics model."""
 
     def __init__(self, fit: FitModel, number: int) -> None:
-        super().__init__("behind_fits", {"number": number})
+        super().__init__("after_fits", {"number": number})
         self.fit = fit
         self.number = number
         self._delivered = 0

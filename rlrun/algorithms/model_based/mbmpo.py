@@ -11,7 +11,7 @@ from rlrun.algorithms.meta.maml import MAML, MAMLConfig
 from rlrun.algorithms.meta.tasks import TrainOnTasks
 from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS, DynamicsConfig
 from rlrun.algorithms.model_based.fit_model import FitModel, transition_buffer
-from rlrun.algorithms.model_based.imagined_tasks import ImagineTasks, SendAdapted, behind_fits
+from rlrun.algorithms.model_based.imagined_tasks import ImagineTasks, SendAdapted, after_fits
 from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionReplayConfig
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -48,7 +48,7 @@ class MBMPOConfig(MAMLConfig):
     """Imagined batches of tasks after every fit of the ensemble, each with a meta-update."""
 
     @model_validator(mode="after")
-    def _something_to_fit(self) -> MBMPOConfig:
+    def _check_fit(self) -> MBMPOConfig:
         if self.dynamics.fit_interval < FEWEST_TRANSITIONS:
             raise ValueError(f"dynamics.fit_interval: a model is fitted to {FEWEST_TRANSITIONS} transitions at least")
         return self
@@ -96,9 +96,9 @@ class MBMPO(Algorithm[MBMPOConfig]):
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Objectives of the learner: MAML's, and the ensemble's loss; each is trained on separate minibatches."""
-        from rlrun.algorithms.model_based.policy import objectives_beside_dynamics
+        from rlrun.algorithms.model_based.policy import with_dynamics_objective
 
-        return objectives_beside_dynamics(self.maml.objectives(policy))
+        return with_dynamics_objective(self.maml.objectives(policy))
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
@@ -130,7 +130,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
             inner_lr=config.inner_lr,
             episodes=config.imagined_episodes,
         )
-        updates = behind_fits(fit, config.meta_updates).for_each(imagine).for_each(train_on).for_each(send)
+        updates = after_fits(fit, config.meta_updates).for_each(imagine).for_each(train_on).for_each(send)
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(LocalReplay(kept, trainee.workers.indices)))

@@ -70,13 +70,13 @@ class MBPOConfig(SACConfig):
         return round(self.real_ratio * self.minibatch_size)
 
     @model_validator(mode="after")
-    def _something_is_real(self) -> MBPOConfig:
+    def _check_real_ratio(self) -> MBPOConfig:
         if not self.real_rows:
             raise ValueError(f"real_ratio: {self.real_ratio:g} of {self.minibatch_size} transitions is none; raise it")
         return self
 
     @model_validator(mode="after")
-    def _something_to_fit(self) -> MBPOConfig:
+    def _check_fit(self) -> MBPOConfig:
         if self.learning_starts < FEWEST_TRANSITIONS:
             raise ValueError(f"learning_starts: a model is fitted to {FEWEST_TRANSITIONS} transitions at least")
         return self
@@ -114,9 +114,9 @@ class MBPO(Algorithm[MBPOConfig]):
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Objectives of the learner: SAC's, and the ensemble's loss; each is trained on separate minibatches."""
-        from rlrun.algorithms.model_based.policy import objectives_beside_dynamics
+        from rlrun.algorithms.model_based.policy import with_dynamics_objective
 
-        return objectives_beside_dynamics(self.sac.objectives(policy))
+        return with_dynamics_objective(self.sac.objectives(policy))
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

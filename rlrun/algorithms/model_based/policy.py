@@ -72,9 +72,9 @@ class ModelBasedPolicy(Policy):
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ModelBasedOutputs:
         """Outputs of the agent on a minibatch, and the functional ensemble."""
-        targets = None if target_views is None else named_under(AGENT, target_views)
-        agent = self.agent.outputs(named_under(AGENT, views), batch, targets)
-        return ModelBasedOutputs(agent, EnsembleOutputs(self.ensemble, named_under(DYNAMICS, views)))
+        targets = None if target_views is None else select_by_prefix(AGENT, target_views)
+        agent = self.agent.outputs(select_by_prefix(AGENT, views), batch, targets)
+        return ModelBasedOutputs(agent, EnsembleOutputs(self.ensemble, select_by_prefix(DYNAMICS, views)))
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
@@ -93,12 +93,12 @@ class _Networks(nn.Module):
         self.dynamics = dynamics
 
 
-def named_under(prefix: str, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def select_by_prefix(prefix: str, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Selects parameters by name prefix, and strips the prefix."""
     return {name.removeprefix(prefix): view for name, view in views.items() if name.startswith(prefix)}
 
 
-def objectives_beside_dynamics(of_agent: Sequence[Objective]) -> list[Objective]:
+def with_dynamics_objective(of_agent: Sequence[Objective]) -> list[Objective]:
     """Objectives of a model-based policy: those of its agent, then the loss of the dynamics ensemble."""
     moved = [
         replace(

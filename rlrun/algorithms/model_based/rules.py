@@ -30,6 +30,6 @@ def cartpole_fell(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[An
     return fell
 
 
-def one_a_step(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.float32]:
+def one_per_step(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.float32]:
     """Reward function of CartPole: 1 for each transition, [N]."""
     return np.ones(len(obs), np.float32)

@@ -56,7 +56,7 @@ class MAPPOConfig(PPOConfig):
         return self
 
     @model_validator(mode="after")
-    def _memory_beside_a_state(self) -> MAPPOConfig:
+    def _check_memory(self) -> MAPPOConfig:
         if self.model.core is not None and not self.centralised_value:
             raise ValueError(
                 "model.core: the value has no memory, and without the world's state it would see less than the policy; "

@@ -26,7 +26,7 @@ from rlrun.engine.policy.action_masks import policy_leaves
 from rlrun.engine.policy.action_spaces.make import discrete_actions
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
-from rlrun.engine.policy.exploration.exploration import Exploration, own_exploration
+from rlrun.engine.policy.exploration.exploration import Exploration, custom_exploration
 from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.worlds.world_view import WorldView
@@ -99,4 +99,4 @@ class TeamQPolicy(Policy):
     def _exploration(self) -> Exploration:
         if self.exploration == "epsilon_greedy":
             return EpsilonGreedy(self.action_space.num_outputs)
-        return own_exploration(self.exploration, self.action_space)
+        return custom_exploration(self.exploration, self.action_space)

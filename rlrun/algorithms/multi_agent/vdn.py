@@ -10,7 +10,7 @@ from typing_extensions import override
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.multi_agent.team import Team, TeamReward
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
@@ -128,7 +128,7 @@ class VDN(Algorithm[VDNConfig]):
         errors = values - targets
         loss = masked_mean(2.0 * huber(errors, bound) * batch["weights"], valid)
         distances = errors.detach().abs()
-        statistics = td_statistics(loss, values.detach(), distances, valid) | beyond_huber(distances, valid, bound)
+        statistics = td_statistics(loss, values.detach(), distances, valid) | huber_excess(distances, valid, bound)
         return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def sequence_loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -148,7 +148,7 @@ class VDN(Algorithm[VDNConfig]):
         errors = own - targets
         loss = masked_mean(2.0 * huber(errors, bound) * batch["weights"], valid)
         distances = errors.detach().abs() * valid
-        statistics = td_statistics(loss, own.detach(), distances, valid) | beyond_huber(distances, valid, bound)
+        statistics = td_statistics(loss, own.detach(), distances, valid) | huber_excess(distances, valid, bound)
         return Loss(loss, statistics, priorities=row_priorities(distances, valid))
 
     @override

@@ -13,7 +13,7 @@ from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
-from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.input_config import DataSettings
 from rlrun.engine.functional.masked import masked_mean
@@ -97,5 +97,5 @@ class BCQ(ReplayOrData):
         values = outputs.values_of(batch)
         errors = values - (batch["rewards"] + batch["discounts"] * outputs.next_values(batch))
         loss = masked_mean(huber(errors, bound).sum(0) * batch["weights"], valid)
-        beyond = beyond_huber(errors.detach().abs().mean(0), valid, bound)
+        beyond = huber_excess(errors.detach().abs().mean(0), valid, bound)
         return loss_of_critics(loss, values, errors, valid, beyond)

@@ -38,7 +38,7 @@ class ReplayOrData(Algorithm[Any]):
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Stream of minibatches from data alone, or of fragments from the env."""
-        return data_transitions(trainee, self.config) if self.config.data_alone else super().collect(trainee)
+        return data_transitions(trainee, self.config) if self.config.is_offline else super().collect(trainee)
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
@@ -50,7 +50,7 @@ class ReplayOrData(Algorithm[Any]):
         config, is_recurrent = self.config, self.config.model.core is not None
         if config.input and is_recurrent:
             raise UsageError(f"config.model.core: {self.name()} learns from single transitions of data; leave it out")
-        if config.data_alone:
+        if config.is_offline:
             if config.replay.hindsight is not None:
                 raise UsageError("config.replay.hindsight: data keep the goals of their recording; leave it out")
             return updates_from_data(items, trainee, config)

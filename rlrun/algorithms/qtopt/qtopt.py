@@ -12,7 +12,7 @@ from rlrun.algorithms.actor_q.objectives import loss_of_critics
 from rlrun.algorithms.dqn.apex import asynchronous_fragments, store_and_learn_concurrently
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -68,7 +68,7 @@ class QTOptConfig(HuberSettings, OffPolicyConfig):
     """Concurrency of remote workers, replay buffer and learner."""
 
     @model_validator(mode="after")
-    def _some_are_not_the_best(self) -> QTOptConfig:
+    def _check_elites(self) -> QTOptConfig:
         if self.cem_elites > self.cem_samples:
             raise ValueError(f"cem_elites ({self.cem_elites}) must not exceed cem_samples ({self.cem_samples})")
         return self
@@ -99,7 +99,7 @@ class QTOpt(Algorithm[QTOptConfig]):
         errors = values - (batch["rewards"] + batch["discounts"] * next_values).detach()
         bound = self.config.huber
         loss = masked_mean((2.0 * huber(errors, bound)).sum(0) * batch["weights"], valid)
-        beyond = beyond_huber(errors.detach().abs().mean(0), valid, bound)
+        beyond = huber_excess(errors.detach().abs().mean(0), valid, bound)
         return loss_of_critics(loss, values, errors, valid, beyond)
 
     @property

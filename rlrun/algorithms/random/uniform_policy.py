@@ -21,7 +21,7 @@ from rlrun.engine.policy.policy_config import PolicyConfig
 from rlrun.engine.policy.random_behavior import RandomBehavior
 
 
-class Nothing(nn.Module):
+class DummyParameter(nn.Module):
     """Dummy parameter, since a flat parameter vector is not empty."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class UniformPolicy(Policy):
         self.spaces = spaces
         self.leaves = policy_leaves(*spaces, ModelConfig(), normalize_observations=False)
         self.action_space = make_action_space(spaces.action)
-        self.module = Nothing()
+        self.module = DummyParameter()
         self.parameters = FlatParameters(self.module)
 
     @override

@@ -21,7 +21,7 @@ from rlrun.engine.policy.action_masks import policy_leaves
 from rlrun.engine.policy.action_spaces.make import discrete_actions
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
-from rlrun.engine.policy.exploration.exploration import Exploration, own_exploration
+from rlrun.engine.policy.exploration.exploration import Exploration, custom_exploration
 from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.policy.policy import Policy
 
@@ -72,7 +72,7 @@ class RecurrentQPolicy(Policy):
     def _exploration(self) -> Exploration:
         if self.exploration == "epsilon_greedy":
             return EpsilonGreedy(self.action_space.num_outputs, num_draws=2)
-        return own_exploration(self.exploration, self.action_space)
+        return custom_exploration(self.exploration, self.action_space)
 
 
 def recurrent_q_spec(leaves: ObservationTree, model: RecurrentModelConfig, num_actions: int) -> NetworkSpec:

@@ -10,7 +10,7 @@ from typing_extensions import override
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, beyond_huber, huber
+from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -83,7 +83,7 @@ class R2D2(Algorithm[R2D2Config]):
         errors = own - targets
         distance, bound = errors.abs() * valid, self.config.huber
         loss = masked_mean(huber(errors, bound) * batch["weights"], valid)
-        statistics = td_statistics(loss, unrescaled(own), distance, valid) | beyond_huber(distance, valid, bound)
+        statistics = td_statistics(loss, unrescaled(own), distance, valid) | huber_excess(distance, valid, bound)
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     @override

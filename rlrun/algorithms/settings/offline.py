@@ -41,7 +41,7 @@ class OfflineConfig(DataSettings, AlgorithmConfig):
 
     @property
     @override
-    def data_alone(self) -> bool:
+    def is_offline(self) -> bool:
         return True
 
     @property

@@ -10,7 +10,7 @@ from typing_extensions import override
 from rlrun.algorithms.loss_metrics import GRAD_NORM, td_statistics
 from rlrun.algorithms.slateq.acting import CLICKED
 from rlrun.algorithms.slateq.settings import SlateQConfig
-from rlrun.algorithms.td_loss import HUBER_METRICS, beyond_huber, huber
+from rlrun.algorithms.td_loss import HUBER_METRICS, huber, huber_excess
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -67,7 +67,7 @@ class SlateQ(Algorithm[SlateQConfig]):
         errors = values - (batch["rewards"] + batch["discounts"] * following)
         loss = masked_mean(huber(errors, bound) * batch["weights"], valid)
         distances = errors.detach().abs()
-        statistics = td_statistics(loss, values, distances, valid) | beyond_huber(distances, valid, bound)
+        statistics = td_statistics(loss, values, distances, valid) | huber_excess(distances, valid, bound)
         return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def choice_loss(self, outputs: SlateNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

@@ -26,7 +26,7 @@ class Measured(NamedTuple):
     kl: Tensor
 
 
-class Taken(NamedTuple):
+class TakenStep(NamedTuple):
     """Step that was taken: its length as a part of the whole step, and what it changed, each []."""
 
     length: Tensor
@@ -86,7 +86,7 @@ class NaturalGradientStep:
         parts = torch.split(flat, [torch.Size(shape).numel() for shape in shapes])
         return {name: part.view(shape) for name, part, shape in zip(self.moved, parts, shapes, strict=True)}
 
-    def taken(self, measured: Callable[[Tensor], Measured], old: Tensor, whole: Tensor, surrogate: Tensor) -> Taken:
+    def taken(self, measured: Callable[[Tensor], Measured], old: Tensor, whole: Tensor, surrogate: Tensor) -> TakenStep:
         """Longest tried part of a step that improves the surrogate within the bound; the whole without a line search.
 
         Args:
@@ -97,15 +97,15 @@ class NaturalGradientStep:
         """
         if not self.config.line_search_steps:
             found = measured(old + whole)
-            return Taken(torch.ones_like(surrogate), found.surrogate - surrogate, found.kl)
+            return TakenStep(torch.ones_like(surrogate), found.surrogate - surrogate, found.kl)
         nothing = torch.zeros_like(surrogate)
-        best = Taken(nothing, nothing, nothing)
+        best = TakenStep(nothing, nothing, nothing)
         for number in reversed(range(self.config.line_search_steps)):
             length = torch.full_like(surrogate, self.config.shrink**number)
             value, kl = measured(old + length * whole)
             is_good = (value > surrogate) & (kl <= self.config.max_kl)
-            tried = Taken(length, value - surrogate, kl)
-            best = Taken(*(torch.where(is_good, new, known) for new, known in zip(tried, best, strict=True)))
+            tried = TakenStep(length, value - surrogate, kl)
+            best = TakenStep(*(torch.where(is_good, new, known) for new, known in zip(tried, best, strict=True)))
         return best
 
 

@@ -80,7 +80,7 @@ def write_minari(found: DataSet, path: Path) -> None:
             group = file.create_group(f"episode_{number}")
             length = len(rows["rewards"])
             group.attrs.update({"id": number, "total_steps": length, "seed": int(rows["seed"][0])})
-            named = {theirs: rows[ours] for theirs, ours in STEP_NAMES.items()}
+            named = {foreign: rows[ours] for foreign, ours in STEP_NAMES.items()}
             tree = {"observations": rows["obs"], "actions": rows["actions"], **named}
             further = {name: rows[name] for name in found.manifest.further}
             _put(group, tree | ({"infos": further} if further else {}))
@@ -149,7 +149,7 @@ def _hdf5_episodes(folder: Path, spaces: SetSpaces) -> Iterator[Episode]:
             names = [name for name in file if name.startswith("episode_")]
             for name in sorted(names, key=lambda name: int(name.removeprefix("episode_"))):
                 group = _member(file, name)
-                read = {ours: _member(group, theirs)[()] for theirs, ours in STEP_NAMES.items()}
+                read = {ours: _member(group, foreign)[()] for foreign, ours in STEP_NAMES.items()}
                 read["obs"] = _hdf5_tree(group, "observations", spaces.observation)
                 read["actions"] = _hdf5_tree(group, "actions", spaces.action)
                 yield _episode(read, group.attrs.get("seed"), f"{path}: {name}")
@@ -186,7 +186,7 @@ def _arrow_episodes(folder: Path, spaces: SetSpaces) -> Iterator[Episode]:
         path = folder / str(number)
         table = _arrow_table(path)
         try:
-            read = {ours: table.column(theirs).to_numpy()[:-1] for theirs, ours in STEP_NAMES.items()}
+            read = {ours: table.column(foreign).to_numpy()[:-1] for foreign, ours in STEP_NAMES.items()}
             read["obs"] = _arrow_tree(table.column("observations"), spaces.observation, "observations")
             read["actions"] = _arrow_tree(table.column("actions").slice(0, len(table) - 1), spaces.action, "actions")
             about = path / METADATA_FILE

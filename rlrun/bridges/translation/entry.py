@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rlrun.bridges.translation.meanings import Source
-from rlrun.bridges.translation.remarks import Harm, Remark
+from rlrun.bridges.translation.remarks import Impact, Remark
 from rlrun.engine.messages.explain import Location
 from rlrun.engine.settings.config import ConfigModel
 
@@ -71,9 +71,9 @@ class TranslatedEntry:
             if origin.location == RUN and path.startswith("config.") and _at(ours, path) == self.values[path]:
                 del self.values[path], self.origins[path]
 
-    def tell(self, location: Location, key: str, text: str, harm: Harm = Harm.SLIGHT) -> None:
+    def tell(self, location: Location, key: str, text: str, impact: Impact = Impact.SLIGHT) -> None:
         """Adds a remark on a key."""
-        self.remarks.append(Remark(location, key, text, harm))
+        self.remarks.append(Remark(location, key, text, impact))
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:

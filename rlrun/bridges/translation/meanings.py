@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.remarks import Impact
 from rlrun.engine.messages.foreign_names import table
 
 Has = Callable[[str], bool]
@@ -37,7 +37,7 @@ class Meaning:
         path: Dotted path in the entry; "" if there is no counterpart.
         text: Conversion of the value in words, or what there is instead.
         by: Name of the conversion; "" for none.
-        harm: Effect of leaving the setting out.
+        impact: Effect of leaving the setting out.
         needs: Setting that the config must have for this row to apply; "" for none.
         library: Library that the row is about; "" for all.
         algorithms: The library's names of the algorithms that it is about; empty for all.
@@ -46,7 +46,7 @@ class Meaning:
     path: str
     text: str = ""
     by: str = ""
-    harm: Harm = Harm.NONE
+    impact: Impact = Impact.NONE
     needs: str = ""
     library: str = ""
     algorithms: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def _row(written: str | Mapping[str, Any]) -> Meaning:
         path=written.get("experiment", setting),
         text=written.get("none", written.get("conversion", "")),
         by=written.get("by", ""),
-        harm=Harm[written.get("harm", "none").upper()],
+        impact=Impact[written.get("impact", "none").upper()],
         needs=written.get("needs", ""),
         library=written.get("library", ""),
         algorithms=tuple(written.get("of", ())),

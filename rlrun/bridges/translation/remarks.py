@@ -1,4 +1,4 @@
-"""Remarks on keys that a translation changed or left out, in order of harm."""
+"""Remarks on keys that a translation changed or left out, by impact."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import IntEnum
 from rlrun.engine.messages.explain import Location
 
 
-class Harm(IntEnum):
+class Impact(IntEnum):
     """Effect on what is learned of leaving a key out, or of a change to it."""
 
     NONE = 0
@@ -18,11 +18,11 @@ class Harm(IntEnum):
 
 
 HEADINGS = {
-    Harm.LEARNING: "Left out, although it changes what is learned:",
-    Harm.SLIGHT: "Not quite as it was:",
-    Harm.NONE: "Left out, without an effect on what is learned:",
+    Impact.LEARNING: "Left out, although it changes what is learned:",
+    Impact.SLIGHT: "Not quite as it was:",
+    Impact.NONE: "Left out, without an effect on what is learned:",
 }
-"""Heading of the remarks of each harm."""
+"""Heading of the remarks with the same impact."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class Remark:
         location: Location of the key in the file; that of an experiment for a default of the other library.
         key: The key as it is written, or the default's name.
         text: What has become of it, in a few words; "" if there is nothing to add.
-        harm: Effect on what is learned.
+        impact: Effect on what is learned.
     """
 
     location: Location
     key: str
     text: str
-    harm: Harm
+    impact: Impact
 
 
 def in_order(remarks: Iterable[Remark]) -> list[Remark]:
-    """Sorts remarks by harm, the greatest first; of equal remarks on a key the first one remains."""
-    once = {(remark.location, remark.key): remark for remark in sorted(remarks, key=lambda each: each.harm)}
-    return sorted(once.values(), key=lambda remark: -remark.harm)
+    """Sorts remarks by impact, greatest first, and drops duplicates on the same key."""
+    once = {(remark.location, remark.key): remark for remark in sorted(remarks, key=lambda each: each.impact)}
+    return sorted(once.values(), key=lambda remark: -remark.impact)

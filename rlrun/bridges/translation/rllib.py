@@ -7,18 +7,18 @@ from copy import deepcopy
 from typing import Any
 
 from rlrun.bridges.translation.entry import MISFITS, Refusal, TranslatedEntry
+from rlrun.bridges.translation.foreign_settings import ForeignSettings, default_table, defaults_of
 from rlrun.bridges.translation.meanings import Source, meaning_of
-from rlrun.bridges.translation.remarks import Harm
-from rlrun.bridges.translation.rllib_env import put_env
+from rlrun.bridges.translation.remarks import Impact
+from rlrun.bridges.translation.rllib_env import translate_env
 from rlrun.bridges.translation.rllib_run import evaluation, seeds, stop
 from rlrun.bridges.translation.rllib_settings.conversions import CONVERSIONS
 from rlrun.bridges.translation.rllib_settings.teams import mixing
 from rlrun.bridges.translation.rllib_settings.units import OFFLINE, seconds_of_iteration
 from rlrun.bridges.translation.settings import translate_settings
-from rlrun.bridges.translation.theirs import Theirs, default_table, defaults_of
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.messages.explain import Location, dotted, shown
-from rlrun.engine.settings.registry import algorithm_class, algorithm_names, known_algorithm, meant_algorithm
+from rlrun.engine.settings.registry import algorithm_class, algorithm_names, corresponding_algorithm, known_algorithm
 
 SECTIONS = ("model", "replay_buffer_config", "optimization")
 """Sections of `config` whose settings are translated one by one."""
@@ -85,7 +85,7 @@ def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = 
     written = run.removeprefix("contrib/")
     known = (name for name in default_table()["rllib"]["1.13"] if name.lower() == written.lower())
     name = next(known, written)  # RLlib wrote Dreamer and DREAMER
-    ours = known_algorithm(name) if known_algorithm(name) in algorithm_names() else meant_algorithm(name)
+    ours = known_algorithm(name) if known_algorithm(name) in algorithm_names() else corresponding_algorithm(name)
     try:
         algorithm_class(ours or name)
     except UsageError as error:
@@ -111,18 +111,18 @@ def _translate(entry: Mapping[str, Any], source: Source, ours: str) -> Translate
     flat = dict(_flat(config))
     model = algorithm_class(ours).Config
     settings = {key: value for key, (_, value) in flat.items() if key not in ELSEWHERE}
-    theirs = Theirs(source, model.has_setting, settings, defaults_of(source))
-    put_env(result, entry, theirs)
-    translate_settings(theirs, CONVERSIONS)
+    foreign = ForeignSettings(source, model.has_setting, settings, defaults_of(source))
+    translate_env(result, entry, foreign)
+    translate_settings(foreign, CONVERSIONS)
     places = {key: ("config", *location) for key, (location, _) in flat.items()}
-    for path, found in theirs.ours.items():
+    for path, found in foreign.ours.items():
         result.put(path, found.value, places.get(found.key, ("run",)), found.key)
-    for key, text, harm in theirs.remarks:
-        result.tell(places.get(key, ("run",)), key if key in places else f"{key} (RLlib's default)", text, harm)
-    _put_iterations(result, theirs)
+    for key, text, impact in foreign.remarks:
+        result.tell(places.get(key, ("run",)), key if key in places else f"{key} (RLlib's default)", text, impact)
+    _translate_iterations(result, foreign)
     for part in (stop, seeds, evaluation):
-        part(result, entry, theirs)
-    _put_checkpoints(result, entry)
+        part(result, entry, foreign)
+    _translate_checkpoints(result, entry)
     result.leave_out_defaults(model)
     return result
 
@@ -136,16 +136,16 @@ def _flat(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Location, Any]
             yield key, ((key,), value)
 
 
-def _put_iterations(result: TranslatedEntry, theirs: Theirs) -> None:
+def _translate_iterations(result: TranslatedEntry, foreign: ForeignSettings) -> None:
     """An iteration is one update where RLlib counts neither env steps nor seconds."""
     key = "config.min_env_steps_per_iteration"
-    if theirs.algorithm in OFFLINE:
+    if foreign.algorithm in OFFLINE:
         return
-    if key not in result.values and not seconds_of_iteration(theirs) and theirs.has("min_env_steps_per_iteration"):
+    if key not in result.values and not seconds_of_iteration(foreign) and foreign.has("min_env_steps_per_iteration"):
         result.put(key, 0, ("run",), "min_sample_timesteps_per_reporting")
 
 
-def _put_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) -> None:
+def _translate_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) -> None:
     """Translates checkpoints, restarts and the keys about files and machines."""
     settings = {
         **(entry.get("checkpoint_config") or {}),
@@ -163,7 +163,7 @@ def _put_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) -> None:
         result.put("failure.max_restarts", max(int(entry["max_failures"]), 0), ("max_failures",))
     if criteria := entry.get("pass_criteria"):
         result.tell(
-            ("pass_criteria",), "pass_criteria", f"such targets belong under `expect` here: {criteria}", Harm.NONE
+            ("pass_criteria",), "pass_criteria", f"such targets belong under `expect` here: {criteria}", Impact.NONE
         )
     for key in (
         "local_dir",
@@ -176,9 +176,9 @@ def _put_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) -> None:
     ):
         if key in entry:
             meaning = meaning_of(key, result.source, lambda _: False)
-            result.tell((key,), key, meaning.text if meaning and not meaning.path else "see docs/yaml.md", Harm.NONE)
+            result.tell((key,), key, meaning.text if meaning and not meaning.path else "see docs/yaml.md", Impact.NONE)
     if entry.get("restore"):
-        result.tell(("restore",), "restore", "checkpoints of RLlib cannot be read", Harm.LEARNING)
+        result.tell(("restore",), "restore", "checkpoints of RLlib cannot be read", Impact.LEARNING)
 
 
 GRID = "grid_search"
@@ -211,7 +211,7 @@ def with_grids(entry: Mapping[str, Any], translate: Callable[[Mapping[str, Any]]
                 continue
             result.values[path] = {GRID: list(dict.fromkeys(listed)) if _are_plain(listed) else listed}
         if not varying and len(values) > 1:
-            result.tell(location, dotted(location), "a grid without an effect here", Harm.NONE)
+            result.tell(location, dotted(location), "a grid without an effect here", Impact.NONE)
         result.remarks += [remark for other in others for remark in other.remarks]
     return result
 

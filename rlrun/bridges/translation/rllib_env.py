@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlrun.bridges.translation.entry import Refusal, TranslatedEntry
+from rlrun.bridges.translation.foreign_settings import ForeignSettings
 from rlrun.bridges.translation.old_envs import PresentEnv, has_continuous_actions, present_env
-from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.rllib_settings.units import OFFLINE, TEAMS
-from rlrun.bridges.translation.theirs import Theirs
 from rlrun.engine.messages.explain import Location, shown
 
 LOCAL = ("use_local_critic", False)
 """Setting of a policy of MADDPG that holds here."""
 
 
-def put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> None:
+def translate_env(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
     """Translates the env of an experiment, or its world.
 
     Raises:
@@ -25,7 +25,7 @@ def put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -
     config = entry.get("config") or {}
     place: Location = ("env",) if "env" in entry else ("config", "env")
     name = entry.get("env", config.get("env"))
-    if name is None and theirs.algorithm in OFFLINE:
+    if name is None and foreign.algorithm in OFFLINE:
         return  # the spaces are those of the data
     if name is None:
         raise Refusal((), "has no env: RLlib took it from code; `rlrun translate` takes yours by --env")
@@ -36,33 +36,38 @@ def put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -
         raise Refusal(
             place, f"{name} is an env of RLlib's own, which is not here; name one of yours as package.module:Class"
         )
-    theirs.is_atari, theirs.is_continuous = present.is_atari, has_continuous_actions(present.id)
-    theirs.horizon = config.get("horizon") or present.max_episode_steps or present.episode_steps
-    _put_id(result, name, present, place, config, theirs)
+    foreign.is_atari, foreign.is_continuous = present.is_atari, has_continuous_actions(present.id)
+    foreign.horizon = config.get("horizon") or present.max_episode_steps or present.episode_steps
+    _translate_env_id(result, name, present, place, config, foreign)
     if present.difference:
         result.tell(place, "env", f"{name} is {present.id} here: {present.difference}")
-    _put_arguments(result, present, place, config)
-    _put_limit(result, present, place, config)
+    _translate_env_arguments(result, present, place, config)
+    _translate_limit(result, present, place, config)
 
 
-def _put_id(
-    result: TranslatedEntry, name: str, present: PresentEnv, place: Location, config: Mapping[str, Any], theirs: Theirs
+def _translate_env_id(
+    result: TranslatedEntry,
+    name: str,
+    present: PresentEnv,
+    place: Location,
+    config: Mapping[str, Any],
+    foreign: ForeignSettings,
 ) -> None:
     """Translates the name of an env, a class or a world."""
     module, _, made = name.rpartition(".")
     found = f"{module}:{made}" if present.id == name and module and ":" not in name else present.id
     is_unknown = present.id == name and ":" not in name and not module
-    if theirs.algorithm == "AlphaZero":
+    if foreign.algorithm == "AlphaZero":
         result.put("env.world", "rlrun.plugin:SearchedEnv", place)
         result.put("env.kwargs.env", found, place)
         result.tell(place, "env", "the env needs get_state, set_state and state_of here (docs/algorithms/alphazero.md)")
-    elif present.is_world or "multiagent" in config or theirs.algorithm in TEAMS:
+    elif present.is_world or "multiagent" in config or foreign.algorithm in TEAMS:
         if is_unknown:
             raise Refusal(place, f"{name!r} has one agent or was registered by code; name the world as module:factory")
         result.put("env.world", found, place)
         if not present.is_world:
             result.tell(place, "env", "the class must be a World or of PettingZoo here (docs/multi_agent.md)")
-        _put_policies(result, config, theirs)
+        _translate_policies(result, config, foreign)
     elif is_unknown and "-v" not in name:
         raise Refusal(
             place,
@@ -72,7 +77,9 @@ def _put_id(
         result.put("env.id", found, place)
 
 
-def _put_arguments(result: TranslatedEntry, present: PresentEnv, place: Location, config: Mapping[str, Any]) -> None:
+def _translate_env_arguments(
+    result: TranslatedEntry, present: PresentEnv, place: Location, config: Mapping[str, Any]
+) -> None:
     """Translates the arguments of an env.
 
     Those of RLlib's own classes are in a dict of their own, and have other names here.
@@ -85,7 +92,7 @@ def _put_arguments(result: TranslatedEntry, present: PresentEnv, place: Location
     if present.argument_names is not None:
         kwargs = dict(next((own for own in kwargs.values() if isinstance(own, Mapping)), kwargs))
         for key in kwargs.keys() - present.argument_names.keys():
-            result.tell(of_config, f"env_config.{key}", "the env has no such argument here", Harm.SLIGHT)
+            result.tell(of_config, f"env_config.{key}", "the env has no such argument here", Impact.SLIGHT)
         names = {key: own for key, own in present.argument_names.items() if own and key in kwargs}
         kwargs = {own: kwargs[key] for key, own in names.items()}
     for key, value in {**present.kwargs, **kwargs}.items():
@@ -94,7 +101,7 @@ def _put_arguments(result: TranslatedEntry, present: PresentEnv, place: Location
         result.put("env.wrappers", list(present.wrappers), place)
 
 
-def _put_limit(result: TranslatedEntry, present: PresentEnv, place: Location, config: Mapping[str, Any]) -> None:
+def _translate_limit(result: TranslatedEntry, present: PresentEnv, place: Location, config: Mapping[str, Any]) -> None:
     """Translates the step limit of episodes."""
     limit = config.get("horizon")
     if limit is not None:
@@ -108,24 +115,24 @@ def _put_limit(result: TranslatedEntry, present: PresentEnv, place: Location, co
         if key in config:
             is_soft = key == "soft_horizon" and config[key]
             text = "episodes are reset at their limit here" if is_soft else "episodes are cut off at their limit here"
-            result.tell(("config", key), key, text, Harm.SLIGHT if is_soft else Harm.NONE)
+            result.tell(("config", key), key, text, Impact.SLIGHT if is_soft else Impact.NONE)
 
 
-def _put_policies(result: TranslatedEntry, config: Mapping[str, Any], theirs: Theirs) -> None:
+def _translate_policies(result: TranslatedEntry, config: Mapping[str, Any], foreign: ForeignSettings) -> None:
     """Translates the policies of a world; a team has one for all of its agents."""
     many, place = config.get("multiagent") or {}, ("config", "multiagent")
     policies = many.get("policies", many.get("policy_graphs")) or {}
     written = {str(policy): None for policy in policies} if isinstance(policies, list) else policies
-    is_team = theirs.algorithm in TEAMS
+    is_team = foreign.algorithm in TEAMS
     for policy, own in written.items():
         if _changes(own, is_team=is_team):
             text = "settings of one policy are not translated"
-            result.tell(place, f"multiagent.policies.{policy}", text, Harm.LEARNING)
+            result.tell(place, f"multiagent.policies.{policy}", text, Impact.LEARNING)
     if not is_team:
         result.policies += map(str, written)
-        _put_mapping(result, many, place)
+        _translate_mapping(result, many, place)
     elif written:
-        result.tell(place, "multiagent.policies", "one policy acts for all agents of a team here", Harm.NONE)
+        result.tell(place, "multiagent.policies", "one policy acts for all agents of a team here", Impact.NONE)
 
 
 def _changes(own: Any, *, is_team: bool) -> dict[str, Any]:
@@ -136,7 +143,7 @@ def _changes(own: Any, *, is_team: bool) -> dict[str, Any]:
     return changes or {}
 
 
-def _put_mapping(result: TranslatedEntry, many: Mapping[str, Any], place: Location) -> None:
+def _translate_mapping(result: TranslatedEntry, many: Mapping[str, Any], place: Location) -> None:
     """Translates which policy acts for an agent, and which ones learn."""
     mapping = many.get("policy_mapping_fn")
     function = mapping.get("type") if isinstance(mapping, Mapping) else mapping
@@ -147,4 +154,4 @@ def _put_mapping(result: TranslatedEntry, many: Mapping[str, Any], place: Locati
     if many.get("policies_to_train"):
         result.put("train", many["policies_to_train"], place, "policies_to_train")
     for key in sorted(many.keys() - {"policies", "policy_graphs", "policy_mapping_fn", "policies_to_train"}):
-        result.tell(place, f"multiagent.{key}", "there is nothing like it here", Harm.SLIGHT)
+        result.tell(place, f"multiagent.{key}", "there is nothing like it here", Impact.SLIGHT)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlrun.bridges.translation.entry import RUN, Refusal, TranslatedEntry
-from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.foreign_settings import ForeignSettings
+from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.rllib_settings.units import (
     OFFLINE,
     rows_per_sgd_step,
     seconds_of_iteration,
     steps_of_update,
 )
-from rlrun.bridges.translation.theirs import Theirs
 from rlrun.engine.messages.explain import Location, shown
 from rlrun.engine.messages.foreign_names import other_metric
 
@@ -29,20 +29,20 @@ METRICS = {
 """Metrics of RLlib that are not in the table of foreign names."""
 
 
-def stop(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> None:
+def stop(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
     """Translates stop criteria; iterations become env steps or seconds, which RLlib counts them by."""
     for key, value in (entry.get("stop") or {}).items():
         place: Location = ("stop", key)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise Refusal(place, f"must be a number, not {shown(value)}")
         if key == "training_iteration":
-            _stop_after_iterations(result, theirs, value)
-        elif theirs.algorithm in OFFLINE and _metric(key) in ("env_steps", "episode_return_mean"):
-            _stop_without_env(result, theirs, key, value)
+            _stop_after_iterations(result, foreign, value)
+        elif foreign.algorithm in OFFLINE and _metric(key) in ("env_steps", "episode_return_mean"):
+            _stop_without_env(result, foreign, key, value)
         elif metric := _metric(key):
             result.put(f"stop.{metric}", value, place)
         else:
-            result.tell(place, f"stop.{key}", "no such metric is reported", Harm.LEARNING)
+            result.tell(place, f"stop.{key}", "no such metric is reported", Impact.LEARNING)
 
 
 def _metric(key: str) -> str:
@@ -55,21 +55,21 @@ def _metric(key: str) -> str:
     return f"{prefix}policies/{policy}/{name}" if is_of_policy else prefix + name
 
 
-def _stop_after_iterations(result: TranslatedEntry, theirs: Theirs, count: float) -> None:
+def _stop_after_iterations(result: TranslatedEntry, foreign: ForeignSettings, count: float) -> None:
     """Iterations are updates of PPO and the like, else a minimum of env steps, or of seconds."""
     place: Location = ("stop", "training_iteration")
     keys = ("min_sample_timesteps_per_reporting", "min_sample_timesteps_per_iteration", "timesteps_per_iteration")
-    steps = theirs.first(*keys) or 0
-    seconds = seconds_of_iteration(theirs)
-    if theirs.algorithm in OFFLINE and not seconds:
-        each = theirs.ours["config.sgd_steps_per_iteration"].value
+    steps = foreign.first(*keys) or 0
+    seconds = seconds_of_iteration(foreign)
+    if foreign.algorithm in OFFLINE and not seconds:
+        each = foreign.ours["config.sgd_steps_per_iteration"].value
         path, limit, text = "stop.sgd_steps", count * each, f"{count:g} iterations of {each:,} SGD steps"
     elif steps:
         path, limit, text = "stop.env_steps", count * steps, f"{count:g} iterations of at least {steps:,} env steps"
     elif seconds:
         path, limit, text = "stop.time_total_s", count * seconds, f"{count:g} iterations of at least {seconds:g} s"
     else:
-        each = steps_of_update(theirs)
+        each = steps_of_update(foreign)
         path, limit, text = "stop.env_steps", count * each, f"{count:g} iterations of one batch, {each:,} env steps"
     is_lower = path not in result.values or limit < result.values[path]
     if is_lower:
@@ -77,11 +77,11 @@ def _stop_after_iterations(result: TranslatedEntry, theirs: Theirs, count: float
     result.tell(place, "stop.training_iteration", text)
 
 
-def _stop_without_env(result: TranslatedEntry, theirs: Theirs, key: str, value: float) -> None:
+def _stop_without_env(result: TranslatedEntry, foreign: ForeignSettings, key: str, value: float) -> None:
     """SGD steps and returns of evaluations, as the stop criteria of data alone."""
     place: Location = ("stop", key)
     if _metric(key) == "env_steps":
-        each = rows_per_sgd_step(theirs)
+        each = rows_per_sgd_step(foreign)
         result.put("stop.sgd_steps", max(-(-int(value) // each), 1), place)
         result.tell(place, f"stop.{key}", f"counted in SGD steps here, one for {each:,} rows there")
     else:
@@ -89,7 +89,7 @@ def _stop_without_env(result: TranslatedEntry, theirs: Theirs, key: str, value: 
         result.tell(place, f"stop.{key}", "that of evaluations: no env is stepped")
 
 
-def seeds(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> None:
+def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
     """Translates `seed` and `num_samples`, which repeats whole experiments where nothing is drawn at random."""
     seed, place = (entry.get("config") or {}).get("seed"), ("config", "seed")
     count = entry.get("num_samples", entry.get("repeat", 1))
@@ -100,7 +100,7 @@ def seeds(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> 
             result.put("seeds", count, ("num_samples",))
             result.tell(("num_samples",), "num_samples", f"{count} seeds: nothing is drawn at random but they")
         result.tell(
-            ("run",), "seed (RLlib's default)", "none there, so that each run is another one; 0 here", Harm.NONE
+            ("run",), "seed (RLlib's default)", "none there, so that each run is another one; 0 here", Impact.NONE
         )
         return
     if not isinstance(seed, int) or seed < 0:
@@ -110,25 +110,25 @@ def seeds(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> 
         result.tell(("num_samples",), "num_samples", "seeds one after the other; there all had the same one")
 
 
-def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> None:
+def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
     """Translates evaluations, whose actions are those of training unless `explore` is false."""
     config = entry.get("config") or {}
     every = config.get("evaluation_interval")
-    own = {**(theirs.defaults.get("evaluation_config") or {}), **(config.get("evaluation_config") or {})}
+    own = {**(foreign.defaults.get("evaluation_config") or {}), **(config.get("evaluation_config") or {})}
     if not every:
         for key in [key for key in config if key.startswith("evaluation_")]:
             result.remarks = [remark for remark in result.remarks if remark.key != key]
-            result.tell(("config", key), key, "there are no evaluations without evaluation_interval", Harm.NONE)
+            result.tell(("config", key), key, "there are no evaluations without evaluation_interval", Impact.NONE)
         return
     result.put("evaluation.every", every, ("config", "evaluation_interval"))
     key = "evaluation_duration" if "evaluation_duration" in config else "evaluation_num_episodes"
     episodes, unit = config.get(key, 10), config.get("evaluation_duration_unit", "episodes")
     place: Location = ("config", key) if key in config else RUN
     if unit != "episodes" or episodes == "auto":
-        result.tell(place, key, "evaluations count episodes: 10", Harm.SLIGHT)
+        result.tell(place, key, "evaluations count episodes: 10", Impact.SLIGHT)
         episodes = 10
     elif "evaluation_duration_unit" in config:
-        result.tell(("config", "evaluation_duration_unit"), "evaluation_duration_unit", "", Harm.NONE)
+        result.tell(("config", "evaluation_duration_unit"), "evaluation_duration_unit", "", Impact.NONE)
     result.put("evaluation.episodes", episodes, place, key)
     place = ("config", "evaluation_config") if config.get("evaluation_config") else RUN
     if own.pop("explore", True):
@@ -136,5 +136,5 @@ def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs
     for key, value in (own.pop("env_config", None) or {}).items():
         result.put(f"env.evaluation_kwargs.{key}", value, place)
     for key in own.keys() - {"num_envs_per_worker", "observation_filter"}:
-        harm = Harm.NONE if key == "input" and own[key] == "sampler" else Harm.SLIGHT
-        result.tell(place, f"evaluation_config.{key}", "evaluations have the settings of training here", harm)
+        impact = Impact.NONE if key == "input" and own[key] == "sampler" else Impact.SLIGHT
+        result.tell(place, f"evaluation_config.{key}", "evaluations have the settings of training here", impact)

@@ -26,7 +26,7 @@ _ENCODER_PARTS = {
 _EXTRACTORS = ("FlattenExtractor", "NatureCNN")
 
 
-class Named(NamedTuple):
+class NamedParameter(NamedTuple):
     """A parameter with its names in SB3, for messages."""
 
     array: NDArray[np.float32]
@@ -55,8 +55,8 @@ class Sb3Network:
     def layers(self) -> Iterator[tuple[tuple[str, ...], str]]:
         """Yields the layers: names in SB3 and the name here."""
         if self.encoder:
-            for theirs, ours in _ENCODER_PARTS.items():
-                yield (f"{self.encoder}.{theirs}",), f"{self.prefix}{ours}"
+            for foreign, ours in _ENCODER_PARTS.items():
+                yield (f"{self.encoder}.{foreign}",), f"{self.prefix}{ours}"
         for i, layer in enumerate(self.trunk):
             yield (layer,), f"{self.prefix}trunk.{2 * i}"
         yield self.outputs, self.head
@@ -82,20 +82,20 @@ class Sb3Network:
             for part in ("weight", "bias")
         )
 
-    def named(self, file: Sb3Zip) -> dict[str, Named]:
+    def named(self, file: Sb3Zip) -> dict[str, NamedParameter]:
         """Parameters by their names here.
 
         Raises:
             UsageError: A layer has other dimensions than the one next to it.
         """
         found = {}
-        for theirs, ours in self.layers:
+        for foreign, ours in self.layers:
             for part in ("weight", "bias"):
-                names = " and ".join(f"{name}.{part}" for name in theirs)
-                arrays = [file.tensor(f"{name}.{part}") for name in theirs]
+                names = " and ".join(f"{name}.{part}" for name in foreign)
+                arrays = [file.tensor(f"{name}.{part}") for name in foreign]
                 if not arrays[0].ndim or len({array.shape[1:] for array in arrays}) > 1:
                     raise UsageError(f"{file.path}: its {names} have shapes {[array.shape for array in arrays]}")
-                found[f"{ours}.{part}"] = Named(np.concatenate(arrays), names)
+                found[f"{ours}.{part}"] = NamedParameter(np.concatenate(arrays), names)
         return found
 
 
@@ -114,8 +114,8 @@ class Sb3Policy:
     algorithm: str
     settings: dict[str, Any]
     sees_image: bool
-    online: dict[str, Named]
-    target: dict[str, Named]
+    online: dict[str, NamedParameter]
+    target: dict[str, NamedParameter]
 
 
 def sb3_policy(file: Sb3Zip, algorithm: str | None = None) -> Sb3Policy:
@@ -145,11 +145,11 @@ def sb3_policy(file: Sb3Zip, algorithm: str | None = None) -> Sb3Policy:
         settings["num_critics"] = len(online) - 1
     parameters = _merged(file, online)
     if "log_std" in file.tensors:
-        parameters["log_stds"] = Named(file.tensor("log_std"), "log_std")
+        parameters["log_stds"] = NamedParameter(file.tensor("log_std"), "log_std")
     return Sb3Policy(found, settings, bool(online[0].encoder), parameters, _merged(file, target))
 
 
-def _merged(file: Sb3Zip, networks: Iterable[Sb3Network]) -> dict[str, Named]:
+def _merged(file: Sb3Zip, networks: Iterable[Sb3Network]) -> dict[str, NamedParameter]:
     return {name: part for network in networks for name, part in network.named(file).items()}
 
 
@@ -170,7 +170,7 @@ def _refuse_others(file: Sb3Zip) -> None:
 
 def _refuse_unknown(file: Sb3Zip, networks: Iterable[Sb3Network]) -> None:
     """Refuses parameters outside of the networks, other than further names of a shared image encoder."""
-    used = {name for network in networks for theirs, _ in network.layers for name in theirs}
+    used = {name for network in networks for foreign, _ in network.layers for name in foreign}
     for name in file.tensors:
         layer = name.rpartition(".")[0]
         alias = re.fullmatch(r"(?:pi_|vf_)?features_extractor\.(.*)", layer)
@@ -203,10 +203,10 @@ def _networks(file: Sb3Zip, algorithm: str) -> tuple[list[Sb3Network], list[Sb3N
                 f"{ours}_",
                 f"{ours}_head",
                 _encoder(file, f"{short}_{extractor}") or _encoder(file, extractor),
-                (*shared, *_dense(file, f"mlp_extractor.{theirs}_net.")),
+                (*shared, *_dense(file, f"mlp_extractor.{foreign}_net.")),
                 (output,),
             )
-            for ours, short, theirs, output in (
+            for ours, short, foreign, output in (
                 ("policy", "pi", "policy", "action_net"),
                 ("value", "vf", "value", "value_net"),
             )

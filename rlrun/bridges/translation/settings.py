@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rlrun.bridges.translation.foreign_settings import OMIT, ForeignSettings
 from rlrun.bridges.translation.meanings import known_settings, meaning_of
-from rlrun.bridges.translation.remarks import Harm
-from rlrun.bridges.translation.theirs import OMIT, Theirs
+from rlrun.bridges.translation.remarks import Impact
 from rlrun.engine.messages.errors import did_you_mean
 
-Conversion = Callable[[Theirs, str, Any], Any]
+Conversion = Callable[[ForeignSettings, str, Any], Any]
 """Type of a conversion: from the settings, a key and its value to rlrun's value, or `OMIT`."""
 
 
@@ -23,50 +23,50 @@ class Conversions(dict[str, Conversion]):
         return function
 
 
-def translate_settings(theirs: Theirs, conversions: Mapping[str, Conversion]) -> None:
+def translate_settings(foreign: ForeignSettings, conversions: Mapping[str, Conversion]) -> None:
     """Translates all settings of an experiment, those of the file and the library's defaults.
 
     Args:
-        theirs: The settings; results and remarks are added to it.
+        foreign: The settings; results and remarks are added to it.
         conversions: Conversions by the names in the table.
     """
-    for key in dict.fromkeys([*theirs.written, *theirs.defaults]):
-        _translate(theirs, key, conversions)
+    for key in dict.fromkeys([*foreign.written, *foreign.defaults]):
+        _translate(foreign, key, conversions)
 
 
-def _translate(theirs: Theirs, key: str, conversions: Mapping[str, Conversion]) -> None:
-    value = theirs.get(key)
+def _translate(foreign: ForeignSettings, key: str, conversions: Mapping[str, Conversion]) -> None:
+    value = foreign.get(key)
     names = (key, key.rpartition(".")[2])
-    meaning = next(filter(None, (meaning_of(name, theirs.source, theirs.has) for name in names)), None)
+    meaning = next(filter(None, (meaning_of(name, foreign.source, foreign.has) for name in names)), None)
     if meaning is not None and meaning.by:
-        value = conversions[meaning.by](theirs, key, value)
+        value = conversions[meaning.by](foreign, key, value)
         if value is not OMIT and meaning.path:
-            theirs.put(meaning.path, value, key)
+            foreign.put(meaning.path, value, key)
     elif meaning is not None and meaning.path and not meaning.text:
-        theirs.put(meaning.path, value, key)
-    elif key not in theirs.written:
+        foreign.put(meaning.path, value, key)
+    elif key not in foreign.written:
         return
     elif meaning is None:
-        near = did_you_mean(names[1], {*known_settings(), *theirs.defaults})
-        theirs.tell(key, f"unknown{near}", Harm.LEARNING)
+        near = did_you_mean(names[1], {*known_settings(), *foreign.defaults})
+        foreign.tell(key, f"unknown{near}", Impact.LEARNING)
     elif meaning.path:
-        theirs.tell(key, f"`{meaning.path}` here: {meaning.text}", Harm.LEARNING)
+        foreign.tell(key, f"`{meaning.path}` here: {meaning.text}", Impact.LEARNING)
     else:
-        theirs.tell(key, meaning.text, meaning.harm)
+        foreign.tell(key, meaning.text, meaning.impact)
 
 
-def only(allowed: tuple[Any, ...], text: str, harm: Harm) -> Conversion:
+def only(allowed: tuple[Any, ...], text: str, impact: Impact) -> Conversion:
     """Creates a conversion of a setting whose other values have no counterpart.
 
     Args:
         allowed: Values that hold here without a setting.
         text: Remark on other values.
-        harm: Harm of the remark.
+        impact: Harm of the remark.
     """
 
-    def check(theirs: Theirs, key: str, value: Any) -> Any:
+    def check(foreign: ForeignSettings, key: str, value: Any) -> Any:
         if value not in allowed:
-            theirs.tell(key, text, harm)
+            foreign.tell(key, text, impact)
         return OMIT
 
     return check

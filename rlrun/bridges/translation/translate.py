@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlrun.bridges.translation.entry import RUN, Origin, Refusal, TranslatedEntry, nested
-from rlrun.bridges.translation.remarks import HEADINGS, Harm, Remark, in_order
+from rlrun.bridges.translation.remarks import HEADINGS, Impact, Remark, in_order
 from rlrun.bridges.translation.rllib import translate_entry
 from rlrun.bridges.translation.zoo import translate_zoo_entry, zoo_entry
 from rlrun.engine.algorithm_config import SAMPLING
@@ -61,9 +61,9 @@ class Translation:
         }
 
     def remarks(self) -> list[Remark]:
-        """Remarks on all entries, in order of harm; the same remark on several places is one."""
+        """Remarks on all entries, by impact; the same remark on several places counts once."""
         found = [
-            Remark((name, *remark.location), remark.key, remark.text, remark.harm)
+            Remark((name, *remark.location), remark.key, remark.text, remark.impact)
             for name, entry in self.entries.items()
             for remark in entry.remarks
         ]
@@ -71,11 +71,11 @@ class Translation:
 
     def changing_remarks(self) -> list[Remark]:
         """Remarks on keys that were left out although they change what is learned."""
-        return [remark for remark in self.remarks() if remark.harm is Harm.LEARNING]
+        return [remark for remark in self.remarks() if remark.impact is Impact.LEARNING]
 
     def data_remarks(self) -> list[Remark]:
         """Remarks on how data sets are made of recorded experience."""
-        return [remark for remark in self.remarks() if remark.key == "input" and remark.harm is Harm.SLIGHT]
+        return [remark for remark in self.remarks() if remark.key == "input" and remark.impact is Impact.SLIGHT]
 
     def read_as(self) -> str:
         """Library and versions that the file was read as."""
@@ -84,7 +84,7 @@ class Translation:
 
     def summary(self) -> str:
         """One line on the translation: what it was read as, and how many keys are not quite as they were."""
-        count = len({remark.key for remark in self.remarks() if remark.harm is Harm.SLIGHT})
+        count = len({remark.key for remark in self.remarks() if remark.impact is Impact.SLIGHT})
         changes = f"{count} setting{'s are' if count > 1 else ' is'} not quite as there" if count else "nothing differs"
         return f"read as {self.read_as()}, {changes}"
 
@@ -164,15 +164,15 @@ def text_of(translation: Translation, file: str, line_of: LineOf) -> str:
 
 
 def _remark_lines(translation: Translation, line_of: LineOf) -> Iterator[str]:
-    """Yields the remarks, each once with all its lines, under a heading for each harm."""
-    lines: dict[tuple[Harm, str, str], list[int]] = {}
+    """Yields the remarks, each once with all its lines, under a heading for each impact."""
+    lines: dict[tuple[Impact, str, str], list[int]] = {}
     for remark in translation.remarks():
-        lines.setdefault((remark.harm, remark.key, remark.text), []).append(line_of(remark.location))
-    harm: Harm | None = None
+        lines.setdefault((remark.impact, remark.key, remark.text), []).append(line_of(remark.location))
+    impact: Impact | None = None
     for (now, key, text), found in lines.items():
-        if now is not harm:
+        if now is not impact:
             yield f"# {HEADINGS[now]}"
-            harm = now
+            impact = now
         places = ", ".join(map(str, sorted(set(found))))
         yield f"#   line{'s' * (len(set(found)) > 1)} {places}: {key}" + (f": {text}" if text else "")
 

@@ -7,15 +7,15 @@ from difflib import get_close_matches
 from typing import Any
 
 from rlrun.bridges.translation.entry import MISFITS, Refusal, TranslatedEntry
+from rlrun.bridges.translation.foreign_settings import ForeignSettings, default_table, defaults_of
 from rlrun.bridges.translation.meanings import Source
 from rlrun.bridges.translation.old_envs import present_env
-from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.sb3_settings import CONVERSIONS
 from rlrun.bridges.translation.settings import translate_settings
-from rlrun.bridges.translation.theirs import Theirs, default_table, defaults_of
 from rlrun.engine.messages.explain import shown, unknown_name
 from rlrun.engine.messages.foreign_names import other_algorithm
-from rlrun.engine.settings.registry import algorithm_class, algorithm_names, meant_algorithm
+from rlrun.engine.settings.registry import algorithm_class, algorithm_names, corresponding_algorithm
 
 VERSION = (2, 8)
 """Version of Stable-Baselines3 whose defaults are taken."""
@@ -52,7 +52,7 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
     """
     if algorithm == "her":  # hindsight was an algorithm of its own, with another one inside
         algorithm = str(entry.get("model_class", algorithm))
-    ours = algorithm if algorithm in algorithm_names() else meant_algorithm(algorithm)
+    ours = algorithm if algorithm in algorithm_names() else corresponding_algorithm(algorithm)
     if not ours or algorithm not in default_table()["sb3"]["2.8"]:
         other = other_algorithm(algorithm.replace("_", ""))
         why = f": {other.advice}" if other else ""
@@ -68,20 +68,20 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
         result.tell((), "env", f"the settings of {key!r}, as there are none of {env}")
     if present.difference:
         result.tell((), "env", f"{env} is {present.id} here: {present.difference}")
-    theirs = Theirs(source, model.has_setting, entry, defaults_of(source), is_atari=present.is_atari)
+    foreign = ForeignSettings(source, model.has_setting, entry, defaults_of(source), is_atari=present.is_atari)
     try:
-        translate_settings(theirs, CONVERSIONS)
+        translate_settings(foreign, CONVERSIONS)
     except MISFITS as error:
         raise Refusal((), f"a value is not of rl-zoo3's kind: {error}") from None
-    for path, found in theirs.ours.items():
+    for path, found in foreign.ours.items():
         result.put(path, found.value, (found.key,) if found.key in entry else ("run",), found.key)
-    for key, text, harm in theirs.remarks:
-        result.tell((key,) if key in entry else (), key if key in entry else f"{key} (SB3's default)", text, harm)
+    for key, text, impact in foreign.remarks:
+        result.tell((key,) if key in entry else (), key if key in entry else f"{key} (SB3's default)", text, impact)
     if "n_timesteps" not in entry:
         raise Refusal((), "has no n_timesteps")
     if not isinstance(entry["n_timesteps"], int | float):
         raise Refusal(("n_timesteps",), f"must be a number, not {shown(entry['n_timesteps'])}")
     if "seed" not in entry:
-        result.tell((), "seed (rl-zoo3's default)", "none there, so that each run is another one; 0 here", Harm.NONE)
+        result.tell((), "seed (rl-zoo3's default)", "none there, so that each run is another one; 0 here", Impact.NONE)
     result.leave_out_defaults(model)
     return result

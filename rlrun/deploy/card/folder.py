@@ -11,7 +11,7 @@ from typing import Any
 
 from rlrun.deploy.card.readme import CHECKPOINT, CURVE, FORMAT, README, RESULTS, SPEC
 from rlrun.deploy.card.shareable import refuse_private_texts, without_places
-from rlrun.engine.checkpoint.durable import partial_name, put_directory, write_file
+from rlrun.engine.checkpoint.durable import commit_directory, partial_name, write_file
 from rlrun.engine.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.engine.checkpoint.plain_json import load_json
 from rlrun.engine.messages.errors import UsageError
@@ -44,7 +44,7 @@ def card_folder(output: Path) -> Iterator[Path]:
         output.mkdir(exist_ok=True)
         for path in sorted(partial.iterdir()):
             if path.is_dir():
-                put_directory(path, output / path.name)
+                commit_directory(path, output / path.name)
             else:
                 write_file(output / path.name, path.read_bytes())
     finally:

@@ -70,7 +70,7 @@ def policy_graph(
     Raises:
         Untraceable: The policy does something that no graph can do.
     """
-    seen = privileged.left_out_of(spaces.observation)
+    seen = privileged.actor_space(spaces.observation)
 
     def recorded(rows: int) -> PolicyGraph:
         recording = _Recording(behavior, Graph(rows, FUNCTIONS), privileged)
@@ -81,7 +81,7 @@ def policy_graph(
         return PolicyGraph(recording.graph, tuple(recording.memory), recording.draws.distributions, scores)
 
     of_one = recorded(1)
-    return recorded(_unmistakable_batch(of_one.graph)) if any_batch else of_one
+    return recorded(_distinct_batch_size(of_one.graph)) if any_batch else of_one
 
 
 def leaf_names(root: str, tree: Any) -> list[tuple[str, Any]]:
@@ -254,7 +254,7 @@ class NoiseInputs:
         return given.reshape(*shape)
 
 
-def _unmistakable_batch(of_one: Graph) -> int:
+def _distinct_batch_size(of_one: Graph) -> int:
     """The smallest number of rows that divides no dimension of a graph of one row.
 
     In a graph of so many rows, the dimensions that it divides are exactly those that grow with the batch.

@@ -21,7 +21,7 @@ from rlrun.deploy.serving.serving_metrics import ServingMetrics
 from rlrun.deploy.serving.sessions import Sessions
 from rlrun.engine.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
 from rlrun.engine.envs.json_values import action_batch_from_json, batch_from_json
-from rlrun.engine.envs.spaces import Misfit
+from rlrun.engine.envs.spaces import SpaceMismatch
 from rlrun.engine.envs.step_columns import finite_number
 from rlrun.engine.messages.errors import did_you_mean
 from rlrun.engine.web.app import guarded_app, json_object
@@ -199,7 +199,7 @@ def _json(answer: Answer) -> JSONResponse:
 def _refused_misfits() -> Iterator[None]:
     try:
         yield
-    except Misfit as error:
+    except SpaceMismatch as error:
         raise HTTPException(400, str(error)) from None
 
 

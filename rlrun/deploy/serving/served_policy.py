@@ -83,7 +83,7 @@ class ServedPolicy:
         return cls(
             behavior=acting.behavior(),
             weights=acting.trainee.weights(),
-            spaces=Spaces(acting.privileged.left_out_of(observation), action),
+            spaces=Spaces(acting.privileged.actor_space(observation), action),
             privileged=acting.privileged,
             name=acting.trainee.name,
             policies=tuple(policies),

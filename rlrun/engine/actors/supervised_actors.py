@@ -11,7 +11,7 @@ from typing import Any
 
 from rlrun.engine.actors.actor_place import ActorPlace, Call
 from rlrun.engine.actors.actor_shell import ActorShell, Failure
-from rlrun.engine.actors.told_values import ToldValues
+from rlrun.engine.actors.broadcast_values import BroadcastValues
 from rlrun.engine.messages.errors import TrainingFailed
 
 START_TIMEOUT_S = 300.0
@@ -87,7 +87,7 @@ class SupervisedActors:
         self._without_it = without_it or (allowed if max_restarts else "max_worker_restarts allows no restart")
         self._ended_in = ended_in
         self.restarts = 0
-        self._told = ToldValues()
+        self._told = BroadcastValues()
         self._places = {index: ActorPlace(index) for index in indices}
         self._watched: dict[Any, ActorPlace] = {}  # each actor's start and its first unanswered call, by reference
         self._look_at = math.inf  # no deadline is before this
@@ -151,7 +151,7 @@ class SupervisedActors:
             if place is not None:  # its actor was not restarted meanwhile
                 self._take(place, reference, answer)
         if time.monotonic() >= self._look_at:
-            self._look_for_late()
+            self._restart_late()
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
         """Returns the references to wait for, of which one is enough, and the deadline of that wait."""
@@ -277,7 +277,7 @@ class SupervisedActors:
             place.failures = 0
         self._watch(place)
 
-    def _look_for_late(self) -> None:
+    def _restart_late(self) -> None:
         """Starts actors whose back-off is over, and restarts those that are late."""
         self._look_at = math.inf
         for place in self._places.values():
@@ -291,7 +291,7 @@ class SupervisedActors:
     def _give_up(self, place: ActorPlace) -> None:
         if place.ready is None:
             self._renew(place, f"gave no answer within {place.calls[0].allowed_s:g} s (worker_timeout_s)")
-        elif _is_homeless():
+        elif _awaits_placement():
             raise TrainingFailed(
                 f"{self._what} {place.index}: its machine is gone, and for {self._start_timeout_s:g} s no other had "
                 "room for it; with failure.max_restarts the trial lets go of what it has and waits for its turn"
@@ -321,7 +321,7 @@ class SupervisedActors:
             self._start(place)
 
 
-def _is_homeless() -> bool:
+def _awaits_placement() -> bool:
     """Whether this process's placement group has lost a machine and found no room elsewhere yet."""
     import ray
 

@@ -79,7 +79,7 @@ def append_line(path: Path, line: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def put_directory(partial: Path, directory: Path) -> None:
+def commit_directory(partial: Path, directory: Path) -> None:
     """Syncs a directory with all its files, and renames it to its final path; a directory there is replaced.
 
     Replacing takes two renames: after a kill between them, neither directory is at the final path.

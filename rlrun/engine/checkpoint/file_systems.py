@@ -32,7 +32,7 @@ def file_system(uri: str) -> tuple[Any, str]:
     return files, str(path).rstrip("/")
 
 
-def pieces_of(files: Any, path: str) -> Iterator[bytes]:
+def read_chunks(files: Any, path: str) -> Iterator[bytes]:
     """Yields a file of a file system in pieces.
 
     Raises:

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.engine.checkpoint.durable import explained_full_disk, megabytes, partial_name, put_directory
+from rlrun.engine.checkpoint.durable import commit_directory, explained_full_disk, megabytes, partial_name
 from rlrun.engine.checkpoint.manifest import (
     MANIFEST_FILE,
     FileEntry,
@@ -95,7 +95,7 @@ class StagedCheckpoint:
             CheckpointError: Something else has removed the files.
         """
         with _removing_on_failure(self.partial), explained_full_disk(self.directory, lambda: self.size):
-            put_directory(self.partial, self.directory)
+            commit_directory(self.partial, self.directory)
         return self.directory
 
 
@@ -125,7 +125,7 @@ def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedChec
         CheckpointError: The content cannot be stored, or something that is no checkpoint has the path.
     """
     directory = Path(directory)
-    _refuse_to_replace_other_things(directory)
+    _refuse_foreign_files(directory)
     arrays: list[np.ndarray[Any, Any]] = []
     state = json.dumps(encode(content.state, arrays), allow_nan=False).encode()
     texts = {SPEC_FILE: spec.encode(), STATE_FILE: state}
@@ -202,7 +202,7 @@ def is_checkpoint(directory: Path) -> bool:
     return True
 
 
-def _refuse_to_replace_other_things(directory: Path) -> None:
+def _refuse_foreign_files(directory: Path) -> None:
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
         raise CheckpointError(f"{directory}: is in the way and is no checkpoint")
     if directory.is_dir() and any(directory.iterdir()) and not is_checkpoint(directory):

@@ -34,7 +34,7 @@ def without_digest(text: str) -> str:
     return text.partition("\n")[2] if text.startswith(_YAML_HEAD.decode()) else text
 
 
-def read_unaltered(path: Path) -> bytes:
+def read_verified(path: Path) -> bytes:
     """Loads a text file of a run, after verification of its digest.
 
     Raises:

@@ -119,11 +119,11 @@ class _Numbers:
         elif self._is_bounded:  # in this form, as the difference of bounds may be beyond what their type holds
             values = self.low * (1 - draws) + self.high * draws
         else:
-            values = self._beyond(draws)
+            values = self._sample_unbounded(draws)
         made: Array = values.astype(self.dtype).reshape(len(draws), *self.shape)
         return made
 
-    def _beyond(self, draws: Array) -> Array:
+    def _sample_unbounded(self, draws: Array) -> Array:
         """Samples numbers of which some are half-bounded or unbounded."""
         low, high = np.where(self._is_low, self.low, 0), np.where(self._is_high, self.high, 0)
         inner = draws.clip(np.finfo(draws.dtype).tiny)

@@ -48,7 +48,7 @@ def shown(tree: Any) -> Any:
     return {ACTION_MASK: tree[ACTION_MASK], **observed} if ACTION_MASK in tree else observed
 
 
-def with_shown(tree: Any, observed: Any) -> Any:
+def with_new_observation(tree: Any, observed: Any) -> Any:
     """Copy of a history view with another env observation, in the structure of `shown`."""
     if not is_viewed(tree):
         return observed
@@ -99,7 +99,11 @@ def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[
         batch: The recorded fragment.
     """
     steps = batch[EPISODE_STEPS]
-    columns = {"obs": _seen_part(batch["obs"]), "actions": batch["actions"], "prev_rewards": batch[PREV_REWARDS]}
+    columns = {
+        "obs": _without_action_mask(batch["obs"]),
+        "actions": batch["actions"],
+        "prev_rewards": batch[PREV_REWARDS],
+    }
     kept = {name: len(leaves(tree)[0]) - 1 for name, tree in history.items()}
     # Counted from the closing row, whatever it holds.
     earlier = [rows[-1] for rows in _earlier_rows(steps >= 0, max(kept.values()) + 1)]
@@ -114,7 +118,7 @@ def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[
     return {name: map_tree(last_rows, tree, columns[name]) for name, tree in history.items()}
 
 
-def _seen_part(observed: Any) -> Any:
+def _without_action_mask(observed: Any) -> Any:
     """Observation without the action mask, since past masks are never stacked."""
     return split(observed, VIEW_OBS)[VIEW_OBS]
 

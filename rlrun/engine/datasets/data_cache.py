@@ -22,7 +22,7 @@ from pathlib import Path
 
 from rlrun.engine.checkpoint.durable import explained_full_disk, remove_leftovers, write_pieces
 from rlrun.engine.datasets.manifest import FileEntry
-from rlrun.engine.kernels.cache import alone_with, cache_directory, make_private, who_else_writes
+from rlrun.engine.kernels.cache import alone_with, cache_directory, make_private, writable_by_others
 from rlrun.engine.messages.errors import UsageError
 
 LIMIT_VARIABLE = "RLRUN_CACHE_GB"
@@ -84,7 +84,7 @@ class CachedSet:
         """
         path = self._folder / entry.name
         with alone_with(self._folder):
-            if not _is_sound(path, entry):
+            if not _is_intact(path, entry):
                 path.unlink(missing_ok=True)
                 remove_leftovers(self._folder)
                 self._make_room(entry.size)
@@ -117,7 +117,7 @@ class CachedSet:
                 path.unlink()
 
 
-def _is_sound(path: Path, entry: FileEntry) -> bool:
+def _is_intact(path: Path, entry: FileEntry) -> bool:
     """Whether there is a copy of a file that only this user may write to, and that has the file's size and digest."""
     try:
         status = path.stat()
@@ -125,7 +125,7 @@ def _is_sound(path: Path, entry: FileEntry) -> bool:
         return False
     if _compared.get(path) == _identity(status):
         return True
-    if status.st_size != entry.size or who_else_writes(path):
+    if status.st_size != entry.size or writable_by_others(path):
         return False
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:

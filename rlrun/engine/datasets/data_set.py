@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.layout import Columns, as_tree
 from rlrun.engine.datasets.manifest import Manifest, lengths_of
-from rlrun.engine.datasets.set_folder import SetFolder, whole_folder
+from rlrun.engine.datasets.set_folder import SetFolder, complete_folder
 from rlrun.engine.functional.moments import Moments
 
 Indices = NDArray[np.int64]
@@ -64,7 +64,7 @@ class DataSet:
     """
 
     def __init__(self, folder: Path | SetFolder, manifest: Manifest | None = None) -> None:
-        self.folder = whole_folder(folder) if isinstance(folder, Path) else folder
+        self.folder = complete_folder(folder) if isinstance(folder, Path) else folder
         self.manifest = manifest or self.folder.manifest
         self._file_ends = np.cumsum([entry.rows for entry in self.manifest.files], dtype=np.int64)
         self._read: dict[str, _ReadFile] = {}

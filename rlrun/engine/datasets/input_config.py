@@ -77,7 +77,7 @@ class DataSettings(ConfigModel):
     """Minimum number of env steps per iteration, which ends with a result; 0 for one update per iteration."""
 
     @property
-    def data_alone(self) -> bool:
+    def is_offline(self) -> bool:
         """Whether the data sets give the whole of each minibatch."""
         return self.input is not None and total_share(self.input) == 1
 
@@ -98,7 +98,7 @@ class DataSettings(ConfigModel):
 
     @model_validator(mode="after")
     def _further_columns_are_recorded(self) -> Self:
-        if self.further_columns and not self.data_alone:
+        if self.further_columns and not self.is_offline:
             raise ValueError(
                 f"these settings read {' and '.join(self.further_columns)}, which only data has and no replay buffer: "
                 "set input to data whose shares sum to 1"

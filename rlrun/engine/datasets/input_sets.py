@@ -59,7 +59,7 @@ def identity(data: DataSet) -> dict[str, Any]:
     return {"manifest": data.digest, "files": files}
 
 
-def demand_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]]) -> None:
+def require_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]]) -> None:
     """Checks that data sets are those of a checkpoint, wherever their folders are now.
 
     Raises:

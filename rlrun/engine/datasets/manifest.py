@@ -112,7 +112,7 @@ class Manifest:
         write_file(folder / MANIFEST_FILE, text.encode())
 
 
-def demand_files(folder: Path, entries: Sequence[FileEntry]) -> None:
+def require_files(folder: Path, entries: Sequence[FileEntry]) -> None:
     """Checks that files of a data set are there in their sizes.
 
     Raises:

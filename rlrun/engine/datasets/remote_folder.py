@@ -9,7 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from rlrun.engine.checkpoint.file_systems import file_system, pieces_of
+from rlrun.engine.checkpoint.file_systems import file_system, read_chunks
 from rlrun.engine.datasets.arrow_file import mapped_columns
 from rlrun.engine.datasets.data_cache import CachedSet, limit_bytes
 from rlrun.engine.datasets.layout import Columns
@@ -78,7 +78,7 @@ class RemoteFolder(SetFolder):
         """
         place, digest = f"{self._place}/{entry.name}", hashlib.sha256()
         try:
-            for piece in pieces_of(self._files, f"{self._root}/{entry.name}"):
+            for piece in read_chunks(self._files, f"{self._root}/{entry.name}"):
                 digest.update(piece)
                 yield piece
         except OSError as error:
@@ -97,7 +97,7 @@ def remote_folder(uri: str) -> RemoteFolder | None:
     files, root = file_system(uri)
     place = uri.partition("?")[0].rstrip("/")
     try:
-        manifest = b"".join(pieces_of(files, f"{root}/{MANIFEST_FILE}"))
+        manifest = b"".join(read_chunks(files, f"{root}/{MANIFEST_FILE}"))
     except FileNotFoundError:
         return None
     except OSError as error:

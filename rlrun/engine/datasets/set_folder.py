@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from rlrun.engine.datasets.arrow_file import mapped_columns
 from rlrun.engine.datasets.layout import Columns
-from rlrun.engine.datasets.manifest import FileEntry, Manifest, demand_files, read_manifest
+from rlrun.engine.datasets.manifest import FileEntry, Manifest, read_manifest, require_files
 from rlrun.engine.messages.errors import DataSetError
 
 
@@ -76,7 +76,7 @@ class LocalFolder(SetFolder):
     @override
     def checked_columns(self, entry: FileEntry) -> Columns:
         path = self.path / entry.name
-        demand_files(self.path, [entry])
+        require_files(self.path, [entry])
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
                 raise DataSetError(f"{path} was altered: it has another sha256 than by the manifest")
@@ -91,7 +91,7 @@ class LocalFolder(SetFolder):
         pass
 
 
-def whole_folder(path: Path) -> LocalFolder:
+def complete_folder(path: Path) -> LocalFolder:
     """Folder of a data set on this machine, all of whose files are there.
 
     Raises:
@@ -99,5 +99,5 @@ def whole_folder(path: Path) -> LocalFolder:
             `rlrun dataset check` only.
     """
     found = LocalFolder(path)
-    demand_files(path, found.manifest.files)
+    require_files(path, found.manifest.files)
     return found

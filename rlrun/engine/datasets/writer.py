@@ -26,11 +26,11 @@ from rlrun.engine.datasets.manifest import (
     MANIFEST_FILE,
     FileEntry,
     Manifest,
-    demand_files,
     is_data_set,
     lengths_of,
     moments_of,
     read_manifest,
+    require_files,
 )
 from rlrun.engine.datasets.open_episodes import OpenEpisodes, Rows, WholeEpisode, checked, joined
 from rlrun.engine.functional.saved_numbers import as_count
@@ -43,7 +43,7 @@ BYTES_PER_FILE = 64_000_000
 """Bytes that close a file of large rows, such as images, before it has `ROWS_PER_FILE`."""
 
 
-def erase_set(folder: Path) -> None:
+def remove_data_set(folder: Path) -> None:
     """Removes the files of a data set from its folder, if there is one; other files stay."""
     if is_data_set(folder):
         (folder / MANIFEST_FILE).unlink()
@@ -161,7 +161,7 @@ class SetWriter:
         """Creates the folder with an empty set, once."""
         if self._begun:
             return
-        demand_empty(self.folder)
+        require_empty(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._manifest.save(self.folder)
         self._begun = True
@@ -245,7 +245,7 @@ class SetWriter:
                 name = f"{number:06d}.arrow"
                 raise DataSetError(f"{self.folder / name} is not the file that the checkpoint's run wrote")
         kept = found.files[: len(digests)]
-        demand_files(self.folder, kept)
+        require_files(self.folder, kept)
         self._manifest = replace(self._manifest, agents=tuple(self._agents), files=kept)
         self._manifest.save(self.folder)
         remove_leftovers(self.folder)
@@ -261,7 +261,7 @@ class SetWriter:
             self.close()
 
 
-def demand_empty(folder: Path) -> None:
+def require_empty(folder: Path) -> None:
     """Checks that a new data set may be written to a folder.
 
     Raises:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.data.action_masks import ACTION_MASK, check_action_mask, has_action_mask, masked_choices
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.vector_env import BadReturn, Infos, Tree, VectorEnv
 
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
@@ -136,12 +136,12 @@ class MaskedVectorEnv:
         begun[list(slots)] = True
         return self._checked(self._env.begin(slots, seeds), begun)
 
-    def places(self) -> list[EpisodePlace]:
+    def places(self) -> list[EpisodePosition]:
         """Returns the current place of each env slot: episode number, seed and episode length so far."""
         return self._env.places()
 
     def restore(
-        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+        self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
         """Restores the env slots; validates masks only in slots that were not restored exactly."""
         observations, exact = self._env.restore(places, actions, hashes, max_replay_s)

@@ -50,8 +50,8 @@ class CartPoleMotion:
         self._scratch = tuple(np.zeros((5, num_poles)))
         self._distances = np.zeros((2, num_poles))
         self._limits = np.repeat([[numbers.x_threshold], [numbers.theta_threshold_radians]], num_poles, axis=1)
-        self._beyond = np.zeros((2, num_poles), dtype=bool)
-        self._x_beyond, self._theta_beyond = self._beyond
+        self._sample_unbounded = np.zeros((2, num_poles), dtype=bool)
+        self._x_beyond, self._theta_beyond = self._sample_unbounded
 
     def start(self, pole: int, generator: np.random.Generator) -> None:
         """Samples the initial state of one CartPole's episode."""
@@ -71,7 +71,7 @@ class CartPoleMotion:
             actions: 0 pushes a cart to the left, 1 to the right, [N].
         """
         if len(self._theta) == 1:
-            self._move_alone(int(actions[0]))
+            self._step_single(int(actions[0]))
             return
         polemass_length, total_mass, masspole, length, gravity = self._numbers
         force, cos, sin, temp, other = self._scratch
@@ -104,7 +104,7 @@ class CartPoleMotion:
         self._change *= self._tau
         self.state += self._change
 
-    def _move_alone(self, action: int) -> None:
+    def _step_single(self, action: int) -> None:
         """Advances a single CartPole by the same operations on numbers, which are faster than arrays of one each."""
         polemass_length, total_mass, masspole, length, gravity, four_thirds, tau, push, pushes = self._floats
         x, x_dot, theta, theta_dot = self.state[:, 0].tolist()
@@ -120,5 +120,5 @@ class CartPoleMotion:
     def find_fallen(self, fallen: NDArray[np.bool_]) -> None:
         """Computes the termination mask [N]: the pole has fallen, or the cart has left the track."""
         np.abs(self._positions, self._distances)
-        np.greater(self._distances, self._limits, self._beyond)
+        np.greater(self._distances, self._limits, self._sample_unbounded)
         np.logical_or(self._x_beyond, self._theta_beyond, fallen)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from rlrun.engine.envs.cartpole_motion import CartPoleMotion
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.lockstep_restore import restore_in_lockstep
-from rlrun.engine.envs.spaces import action_misfit
+from rlrun.engine.envs.spaces import action_mismatch
 from rlrun.engine.envs.vector_env import NO_COLUMNS, EnvError, Infos, Tree
 
 
@@ -94,25 +94,25 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         chosen = zip(slots, seeds, strict=True)
         return self.start_at({slot: self._ledger.chosen(slot, seed) for slot, seed in chosen})
 
-    def places(self) -> list[EpisodePlace]:
+    def places(self) -> list[EpisodePosition]:
         """Returns the current place of each env slot: episode number, seed and episode length so far."""
         return self._ledger.places(self._lengths.tolist())
 
     def restore(
-        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+        self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
         """Restores all env slots in lockstep by replaying their actions; see `VectorEnv.restore`."""
         self._unchecked = True
         return restore_in_lockstep(self, places, actions, hashes, max_replay_s)
 
-    def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
+    def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
         """Resets env slots to the first step of the places' episodes; returns the observations of all env slots."""
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
             self._start(slot)
         return self._observe(places)
 
-    def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
+    def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
         """Resets env slots to the episodes that follow saved positions; returns all slots' observations.
 
         Args:
@@ -137,7 +137,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
 
     def _check(self, actions: Tree) -> None:
         """Validates the first batch of actions after a reset; later batches come from the same policy."""
-        reason = action_misfit(self.action_space, actions, self.num_envs)
+        reason = action_mismatch(self.action_space, actions, self.num_envs)
         if reason:
             raise EnvError(f"CartPole cannot be given these actions: {reason}")
         self._unchecked = False

@@ -145,7 +145,7 @@ def check_columns(columns: Sequence[str]) -> None:
             raise ValueError(f"columns: a batch has a column {name!r} already; call the number in the info otherwise")
 
 
-def lacking_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
+def missing_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
     """Error message for a column that the algorithm needs but the env's config lacks; "" if none is missing."""
     if missing := [name for name in learned_from if name not in columns]:
         return f"columns must name {missing[0]!r}, a number in every step's info, which the algorithm learns from"
@@ -233,7 +233,7 @@ class ExternalConfig(ConfigModel):
 
 
 @dataclass(frozen=True)
-class GivenEnv:
+class UserEnv:
     """Env that a user passed as a Python object without an import name; it exists in this process and in no file.
 
     Attributes:
@@ -328,7 +328,7 @@ class EnvConfig(ConfigModel):
     """Time limit in seconds, at a resume, for replaying the actions of one worker's current episodes; 0 to begin new
     ones instead."""
 
-    _given: GivenEnv | None = PrivateAttr(default=None)
+    _given: UserEnv | None = PrivateAttr(default=None)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -360,16 +360,16 @@ class EnvConfig(ConfigModel):
     @override
     def replace(self, **changes: Any) -> Self:
         replaced = self.parse({**{name: value for name, value in self if name not in self._foreign}, **changes})
-        return replaced if self._given is None or replaced.id != self.id else replaced.with_given(self._given)
+        return replaced if self._given is None or replaced.id != self.id else replaced.with_user_env(self._given)
 
-    def with_given(self, given: GivenEnv) -> Self:
+    def with_user_env(self, given: UserEnv) -> Self:
         """Returns a copy whose env is made by a Python object, of which `id` is only a name for messages."""
         copied = self.model_copy()
         copied._given = given
         return copied
 
     @property
-    def given(self) -> GivenEnv | None:
+    def given(self) -> UserEnv | None:
         """The Python object that makes the env; None for an env with an id or an import path."""
         return self._given
 
@@ -407,7 +407,7 @@ class EnvConfig(ConfigModel):
         return self
 
     @model_validator(mode="after")
-    def _backend_has_what_is_asked_for(self) -> Self:
+    def _backend_supports_settings(self) -> Self:
         asked = {
             "wrappers go around single environments": self.wrappers,
             "reset_options are for the reset of single environments": self.reset_options,

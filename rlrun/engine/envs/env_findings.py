@@ -15,7 +15,7 @@ from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.data.tree import named_leaves
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_watch import Watched
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.make import make_env
 from rlrun.engine.envs.random_actions import RandomActions
 from rlrun.engine.envs.spaces import Spaces, first_bad_row
@@ -68,7 +68,7 @@ def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvF
     """Yields findings on raw observations' dtypes that differ from the space's: the loop backend casts them."""
     env, random, own_seed = make_env(config, seed=seed), RandomActions(spaces, ACTION_SEED), EpisodeSeeds(seed, 0)
     found: dict[str, str] = {}
-    place = EpisodePlace(0, own_seed.seed(0, 0), 0)
+    place = EpisodePosition(0, own_seed.seed(0, 0), 0)
     try:
         with Watched(f"env {config.id}: check", lambda: [place]):
             observation, _ = env.reset(seed=place.seed)
@@ -120,8 +120,8 @@ def observation_findings(
     """
     bad = first_bad_row(space, rows)
     if bad is not None:
-        place, misfit = bad
-        found = f"{misfit} ({where(*place)})"
+        place, mismatch = bad
+        found = f"{mismatch} ({where(*place)})"
         yield EnvFinding("observations", "wrong", found, "training stops at the first of them", "mend the env")
         return
     outside = [*_outside(space, rows)]

@@ -20,7 +20,7 @@ MOST_NUMBERS = 20_000_000
 
 
 @runtime_checkable
-class TellsModel(Protocol):
+class ProvidesModel(Protocol):
     """Protocol of an env that exposes its tabular model, as Gymnasium's FrozenLake-v1, CliffWalking-v1 and Taxi-v4 do.
 
     Attributes:
@@ -43,14 +43,14 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
     changed = [name for name in ("wrappers", "reset_options", "tasks", "curriculum") if getattr(config, name)]
     if changed:
         raise UsageError(f"{where}, as {changed[0]} may change its transition probabilities")
-    model, limit = told_model(config, where)
+    model, limit = provided_model(config, where)
     states, actions = int(model.observation_space.n), int(model.action_space.n)
     if states**2 * actions > MOST_NUMBERS:
         raise UsageError(f"{where} of {states:,} states and {actions:,} actions: at most {MOST_NUMBERS:,} numbers")
     return _dense(model, states, actions, limit)
 
 
-def told_model(config: EnvConfig, where: str) -> tuple[Any, int | None]:
+def provided_model(config: EnvConfig, where: str) -> tuple[Any, int | None]:
     """Returns the innermost env, with its tabular model, and the time limit in steps (None for no limit).
 
     Args:
@@ -68,7 +68,7 @@ def told_model(config: EnvConfig, where: str) -> tuple[Any, int | None]:
     states, actions = model.observation_space, model.action_space
     if not (isinstance(states, Discrete) and isinstance(actions, Discrete)):
         raise UsageError(f"{where}, which need Discrete observations and actions; it has {states} and {actions}")
-    if not isinstance(model, TellsModel):
+    if not isinstance(model, ProvidesModel):
         raise UsageError(
             f"{where}, as it does not tell its model: `P[state][action]`, a list of (probability, next state, reward, "
             "terminated), and `initial_state_distrib`"
@@ -76,7 +76,7 @@ def told_model(config: EnvConfig, where: str) -> tuple[Any, int | None]:
     return model, config.max_episode_steps or limit
 
 
-def _dense(model: TellsModel, states: int, actions: int, time_limit: int | None) -> FiniteMDP:
+def _dense(model: ProvidesModel, states: int, actions: int, time_limit: int | None) -> FiniteMDP:
     transitions, rewards = np.zeros((states, actions, states)), np.zeros((states, actions))
     for state in range(states):
         for action in range(actions):

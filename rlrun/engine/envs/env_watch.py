@@ -24,7 +24,7 @@ from rlrun.engine.messages.errors import Interrupted, TrainingFailed
 from rlrun.engine.processes.process_end import end_process
 
 if TYPE_CHECKING:
-    from rlrun.engine.envs.episode_place import EpisodePlace
+    from rlrun.engine.envs.episode_position import EpisodePosition
 
 NOTICE_S = 30.0
 """Seconds without a step after which a message names the env code that is waited for."""
@@ -80,7 +80,7 @@ class Watched:
         places: Returns the places of the stepped env slots; None for a single call, such as `close`.
     """
 
-    def __init__(self, name: str, places: Callable[[], Sequence[EpisodePlace]] | None = None) -> None:
+    def __init__(self, name: str, places: Callable[[], Sequence[EpisodePosition]] | None = None) -> None:
         self._name = name
         self._find_places = places
         self._timeout_s, self._thread, self._can_end = math.inf, 0, False
@@ -93,7 +93,7 @@ class Watched:
             self._thread, self._can_end = thread, threading.current_thread() is threading.main_thread()
         self._timeout_s = _limit_s.get()
         self._begin()
-        _keep_looking()
+        _ensure_watchdog()
         _under_way.setdefault(self._thread, []).append(self)  # last: an interrupt before this line has no effect
 
     def __exit__(
@@ -108,7 +108,7 @@ class Watched:
             del _under_way[self._thread]
 
     def _begin(self) -> None:
-        self._places: Sequence[EpisodePlace] = ()
+        self._places: Sequence[EpisodePosition] = ()
         self._moved, self._wished, self._is_told = time.monotonic(), math.inf, False
 
     def look(self) -> None:
@@ -173,7 +173,7 @@ _tellers: dict[CodeType, Callable[[Mapping[str, Any]], str]] = {}
 """Functions that describe the stepped env from a method's local variables, by the method's code object."""
 
 
-def telling_place(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Method], _Method]:
+def watched_env_call(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Method], _Method]:
     """Decorator that registers a method which calls env code, so that `waits_for` can describe the stepped env.
 
     Args:
@@ -221,17 +221,17 @@ def _end_step(number: int, frame: FrameType | None) -> None:
         _hung.pop().end_step()
 
 
-def _keep_looking() -> None:
+def _ensure_watchdog() -> None:
     """Starts the watchdog thread unless it is running; a forked process has none."""
     if _lookers and _lookers[0].is_alive():
         return
     with _starting:
         if not (_lookers and _lookers[0].is_alive()):
-            _lookers[:] = [threading.Thread(target=_look_again_and_again, daemon=True)]
+            _lookers[:] = [threading.Thread(target=_poll_watches, daemon=True)]
             _lookers[0].start()
 
 
-def _look_again_and_again() -> None:
+def _poll_watches() -> None:
     """Polling loop of the watchdog thread: checks the innermost watch of each thread once a second."""
     while True:
         _look()  # no variable of this function keeps an env alive

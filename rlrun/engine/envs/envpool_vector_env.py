@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.gymnasium_vector_env import GymnasiumVectorEnv
 from rlrun.engine.envs.spaces import check_spaces
 from rlrun.engine.envs.vector_env import Tree

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.seed_hash import generator_of, hash_keys
 
 _BLOCK = 1024
@@ -51,11 +51,11 @@ class EpisodeLedger:
         self._current[slot] = seed
         return seed
 
-    def chosen(self, slot: int, seed: int) -> EpisodePlace:
+    def chosen(self, slot: int, seed: int) -> EpisodePosition:
         """Returns the place of an env slot (next episode number, given seed, length 0) after a reset with the seed."""
-        return EpisodePlace(self._episodes[slot] + 1, seed, 0)
+        return EpisodePosition(self._episodes[slot] + 1, seed, 0)
 
-    def return_to(self, slot: int, place: EpisodePlace) -> None:
+    def return_to(self, slot: int, place: EpisodePosition) -> None:
         """Sets the episode number and seed of an env slot to those of a place."""
         self._episodes[slot] = place.episode
         self._current[slot] = place.seed
@@ -68,13 +68,13 @@ class EpisodeLedger:
             return generator_of(self._words[row, slot])
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self._current[slot])))
 
-    def place(self, slot: int, length: int) -> EpisodePlace:
+    def place(self, slot: int, length: int) -> EpisodePosition:
         """Returns the place of an env slot after `length` actions in its current episode."""
-        return EpisodePlace(self._episodes[slot], self._current[slot], length)
+        return EpisodePosition(self._episodes[slot], self._current[slot], length)
 
-    def places(self, lengths: Iterable[int]) -> list[EpisodePlace]:
+    def places(self, lengths: Iterable[int]) -> list[EpisodePosition]:
         """Returns the place of each env slot after `lengths` actions in its current episode."""
-        return list(map(EpisodePlace, self._episodes, self._current, lengths))
+        return list(map(EpisodePosition, self._episodes, self._current, lengths))
 
     def _hash_ahead(self) -> None:
         """Precomputes the seeds of every env slot's next episodes, and the SeedSequence words that seed PCG64."""

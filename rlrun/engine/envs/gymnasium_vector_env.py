@@ -16,11 +16,11 @@ from rlrun.engine.data.space_kinds import known_kind
 from rlrun.engine.envs.action_masks import with_vector_action_masks
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_ids import check_installed, factory_of, find_spec, is_factory
-from rlrun.engine.envs.env_watch import Watched, telling_place
+from rlrun.engine.envs.env_watch import Watched, watched_env_call
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.single_env import check_call, made_by
-from rlrun.engine.envs.spaces import action_misfit, check_spaces
+from rlrun.engine.envs.spaces import action_mismatch, check_spaces
 from rlrun.engine.envs.step_marks import ALL_SLOTS, StepMarks
 from rlrun.engine.envs.vector_env import (
     NO_COLUMNS,
@@ -28,11 +28,11 @@ from rlrun.engine.envs.vector_env import (
     EnvError,
     Infos,
     Tree,
-    cannot_begin,
+    begin_unsupported,
     close_or_warn,
+    describe_positions,
     env_error,
     first_not_finite,
-    places_in_words,
 )
 from rlrun.engine.messages.errors import EnvironmentUnusable
 
@@ -86,11 +86,11 @@ class GymnasiumVectorEnv:
         """Starts the first episode of every env slot; the vector env is seeded as a whole."""
         return self._start_all(self._ledger.start_over())
 
-    @telling_place(lambda own: own["self"]._where())
+    @watched_env_call(lambda own: own["self"]._where())
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
         """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
         if self._unchecked:
-            reason = action_misfit(self.action_space, actions, self.num_envs)
+            reason = action_mismatch(self.action_space, actions, self.num_envs)
             if reason:
                 raise EnvError(f"env {self._env_id} cannot be given these actions: {reason}")
             self._unchecked = False
@@ -110,7 +110,7 @@ class GymnasiumVectorEnv:
             self._lengths[slot] = 0
             rewards[slot] = 0.0
             terminateds[slot] = truncateds[slot] = False
-        self._marks.begin_at_once({slot: self._ledger.place(slot, 0) for slot in begun})
+        self._marks.begin_together({slot: self._ledger.place(slot, 0) for slot in begun})
         self._marks.rest()
         self._awaiting = terminateds | truncateds
         said: Infos = {}
@@ -126,14 +126,14 @@ class GymnasiumVectorEnv:
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
         """Raises a UsageError, since single env slots cannot be seeded."""
-        raise cannot_begin(self._env_id, f"backend {self.name} seeds all env slots at once; use backend loop")
+        raise begin_unsupported(self._env_id, f"backend {self.name} seeds all env slots at once; use backend loop")
 
-    def places(self) -> list[EpisodePlace]:
+    def places(self) -> list[EpisodePosition]:
         """Returns the current place of each env slot: episode number, seed and episode length so far."""
         return self._ledger.places(self._lengths.tolist())
 
     def restore(
-        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+        self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
         """Starts the next episode of every env slot: without seeds of single env slots, replay is impossible."""
         for slot, place in enumerate(places):
@@ -151,12 +151,12 @@ class GymnasiumVectorEnv:
         """Step marks, created with the first episode, so that an env created only for its spaces writes none."""
         return StepMarks(self._env_id, self._seeds, self.num_envs)
 
-    @telling_place(lambda own: own["self"]._where())
+    @watched_env_call(lambda own: own["self"]._where())
     def _start_all(self, seeds: list[int]) -> Tree:
         self._awaiting = np.zeros(self.num_envs, dtype=bool)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         self._unchecked = True
-        self._marks.begin_at_once(dict(enumerate(self.places())))
+        self._marks.begin_together(dict(enumerate(self.places())))
         try:
             self._env, observations = self._start(seeds)
         except (Exception, SystemExit) as error:
@@ -190,7 +190,7 @@ class GymnasiumVectorEnv:
         raise BadReturn(f"env {self._env_id} returned from {doing} what it may not ({where}): {reason}")
 
     def _where(self) -> str:
-        return f"worker {self._seeds.worker_index}, {places_in_words('env', self.places())}"
+        return f"worker {self._seeds.worker_index}, {describe_positions('env', self.places())}"
 
 
 def make_gymnasium(

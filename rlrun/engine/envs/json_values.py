@@ -11,10 +11,10 @@ from gymnasium.spaces import Dict, Tuple
 
 from rlrun.engine.data.space_kinds import known_kind
 from rlrun.engine.data.tree import leaves, map_tree
-from rlrun.engine.envs.spaces import Misfit, Tree, empty_batch, row_writer
+from rlrun.engine.envs.spaces import SpaceMismatch, Tree, empty_batch, row_writer
 
 _SUBJECT = "the observation"
-"""Subject of the messages of `Misfit`."""
+"""Subject of the messages of `SpaceMismatch`."""
 
 
 def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _SUBJECT) -> Tree:
@@ -37,10 +37,10 @@ def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _
         try:
             with np.errstate(over="raise"):
                 write(row, element)
-        except Misfit as error:
-            raise Misfit(str(error).replace(_SUBJECT, named, 1)) from None
+        except SpaceMismatch as error:
+            raise SpaceMismatch(str(error).replace(_SUBJECT, named, 1)) from None
         except (FloatingPointError, OverflowError):
-            raise Misfit(f"{named} holds a number that is too large for {space}") from None
+            raise SpaceMismatch(f"{named} holds a number that is too large for {space}") from None
     return batch
 
 
@@ -52,7 +52,7 @@ def action_batch_from_json(space: Space[Any], actions: Sequence[Any]) -> Tree:
     """
     batch = batch_from_json(space, actions, "the action")
     if any(_has_flag_as_choice(space, action) for action in actions):
-        raise Misfit(f"the action holds true or false where {space} takes whole numbers")
+        raise SpaceMismatch(f"the action holds true or false where {space} takes whole numbers")
     return batch
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import leaves, map_tree
-from rlrun.engine.envs.episode_place import EpisodePlace
+from rlrun.engine.envs.episode_position import EpisodePosition
 from rlrun.engine.envs.spaces import empty_batch
 from rlrun.engine.envs.vector_env import Infos, Tree, observation_hash
 
@@ -27,11 +27,11 @@ class LockstepEnv(Protocol):
         """Steps all env slots; see `VectorEnv.step`."""
         ...
 
-    def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
+    def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
         """Resets env slots to the first step of the places' episodes; returns the observations of all env slots."""
         ...
 
-    def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
+    def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
         """Resets env slots to the episodes that follow saved positions; returns all slots' observations.
 
         Args:
@@ -42,7 +42,7 @@ class LockstepEnv(Protocol):
 
 def restore_in_lockstep(
     env: LockstepEnv,
-    places: Sequence[EpisodePlace],
+    places: Sequence[EpisodePosition],
     actions: Sequence[Tree],
     hashes: Sequence[str],
     max_replay_s: float,
@@ -80,7 +80,7 @@ def restore_in_lockstep(
     return observations, exact
 
 
-def _padded(env: LockstepEnv, actions: Sequence[Tree], places: Sequence[EpisodePlace], longest: int) -> Tree:
+def _padded(env: LockstepEnv, actions: Sequence[Tree], places: Sequence[EpisodePosition], longest: int) -> Tree:
     """Left-pads the env slots' actions with zeros to a common length; returns leaves [longest, B, ...]."""
     padded = map_tree(
         lambda leaf: np.zeros((longest, *leaf.shape), leaf.dtype), empty_batch(env.action_space, env.num_envs)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import map_tree
-from rlrun.engine.envs.env_watch import telling_place
+from rlrun.engine.envs.env_watch import watched_env_call
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
-from rlrun.engine.envs.spaces import Misfit, action_misfit, empty_batch, misfit, row_splitter, row_writer
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
+from rlrun.engine.envs.spaces import SpaceMismatch, action_mismatch, empty_batch, mismatch, row_splitter, row_writer
 from rlrun.engine.envs.step_columns import reading_columns
 from rlrun.engine.envs.step_marks import NO_SLOT, StepMarks
 from rlrun.engine.envs.vector_env import (
@@ -89,7 +89,7 @@ class LoopVectorEnv:
         self._unchecked = True
         return self._observations
 
-    @telling_place(lambda own: own["self"]._where(own["slot"]))
+    @watched_env_call(lambda own: own["self"]._where(own["slot"]))
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
         """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
         if self._unchecked:
@@ -122,13 +122,13 @@ class LoopVectorEnv:
             mark[0] = NO_SLOT
         except EnvError:
             raise
-        except Misfit as error:
+        except SpaceMismatch as error:
             self._lengths[slot] += 1
             self._refuse("step()", slot, str(error))
         except (Exception, SystemExit) as error:
             if result is not None:  # what was wrong is found by looking closely
                 self._lengths[slot] += 1
-                self._look_closely(slot, result)
+                self._validate_step(slot, result)
             raise env_error(self._env_id, "step()", self._where(slot), error) from error
         if (bad := first_not_finite(self._rewards)) is not None:
             self._refuse("step()", bad[0], f"the reward must be a finite number, not {self._rewards[bad]}")
@@ -142,12 +142,12 @@ class LoopVectorEnv:
         self._marks.rest()
         return self._observations
 
-    def places(self) -> list[EpisodePlace]:
+    def places(self) -> list[EpisodePosition]:
         """Returns the current place of each env slot: episode number, seed and episode length so far."""
         return self._ledger.places(self._lengths)
 
     def restore(
-        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+        self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
         """Returns to the given places, one env slot after another; see `VectorEnv.restore`."""
         deadline = time.monotonic() + max_replay_s
@@ -167,8 +167,8 @@ class LoopVectorEnv:
         for slot, env in enumerate(self._envs):
             close_or_warn(env.close, self._env_id, self._where(slot))
 
-    @telling_place(lambda own: own["self"]._where(own["slot"]))
-    def _replay(self, slot: int, place: EpisodePlace, actions: Tree, saved_hash: str, deadline: float) -> bool:
+    @watched_env_call(lambda own: own["self"]._where(own["slot"]))
+    def _replay(self, slot: int, place: EpisodePosition, actions: Tree, saved_hash: str, deadline: float) -> bool:
         """Replays an env slot's actions after its reset; returns whether the observation equals the recorded one."""
         env_step = self._steps[slot]
         try:
@@ -184,7 +184,7 @@ class LoopVectorEnv:
         row = map_tree(lambda leaf: leaf[slot], self._observations)
         return self._lengths[slot] == place.length and observation_hash(row) == saved_hash
 
-    @telling_place(lambda own: own["self"]._where(own["slot"]))
+    @watched_env_call(lambda own: own["self"]._where(own["slot"]))
     def _reset_slot(self, slot: int, seed: int) -> None:
         """Resets an env slot to the ledger's current episode."""
         self._awaiting[slot] = False
@@ -204,7 +204,7 @@ class LoopVectorEnv:
         self, actions: Tree
     ) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
         """Steps all env slots with full validation of actions and return values."""
-        reason = action_misfit(self.action_space, actions, self.num_envs)
+        reason = action_mismatch(self.action_space, actions, self.num_envs)
         if reason:
             raise EnvError(f"env {self._env_id} cannot be given these actions: {reason}")
         self._unchecked = False
@@ -220,12 +220,12 @@ class LoopVectorEnv:
 
         def step(action: Any) -> Any:
             result = env_step(action)
-            self._look_closely(slot, result)
+            self._validate_step(slot, result)
             return result
 
         return step
 
-    def _look_closely(self, slot: int, result: Any) -> None:
+    def _validate_step(self, slot: int, result: Any) -> None:
         """Validates the return value of a step; raises an error if it is invalid."""
         if not isinstance(result, tuple) or len(result) != 5:
             size = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
@@ -243,7 +243,7 @@ class LoopVectorEnv:
             self._refuse("step()", slot, f"the info must be a dict, not {type(info).__name__}")
 
     def _check_observation(self, doing: str, slot: int, observation: Any) -> None:
-        reason = misfit(self.observation_space, observation)
+        reason = mismatch(self.observation_space, observation)
         if reason:
             self._refuse(doing, slot, reason)
 

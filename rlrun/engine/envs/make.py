@@ -26,7 +26,7 @@ from rlrun.engine.envs.env_ids import (
     register_atari,
 )
 from rlrun.engine.envs.envpool_vector_env import check_envpool, envpool_spaces, make_envpool
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.gymnasium_vector_env import check_gymnasium, make_gymnasium
 from rlrun.engine.envs.loop_vector_env import LoopVectorEnv
 from rlrun.engine.envs.single_env import check_single_env, make_single_env
@@ -41,10 +41,10 @@ __all__ = [
     "check_env",
     "check_num_envs",
     "check_same_spaces",
-    "demand_separate",
     "env_names",
     "make_env",
     "make_vector_env",
+    "require_separate",
     "spaces_of",
 ]
 
@@ -188,7 +188,7 @@ def _unchecked_vector_env(
         )
         for slot in range(num_envs)
     ]
-    demand_separate(config.id, [env.unwrapped for env in envs])
+    require_separate(config.id, [env.unwrapped for env in envs])
     for slot, env in enumerate(envs):
         if (env.observation_space, env.action_space) != (envs[0].observation_space, envs[0].action_space):
             raise EnvironmentUnusable(
@@ -212,7 +212,7 @@ def check_num_envs(config: EnvConfig, num_envs: int) -> None:
         )
 
 
-def demand_separate(env_id: str, made: Sequence[Any]) -> None:
+def require_separate(env_id: str, made: Sequence[Any]) -> None:
     """Validates that each env slot, or each world, has an object of its own.
 
     Raises:

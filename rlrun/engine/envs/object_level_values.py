@@ -59,7 +59,7 @@ class TrialsWithValues(Trials):
 
     @override
     def _shown(self, observation: Any, done: int) -> dict[str, Any]:
-        values, visits = self._estimate.of_present_state()
+        values, visits = self._estimate.current_state_values()
         own = {"value": values.max(keepdims=True), "advantages": values - values.max(), "visits": np.log1p(visits)}
         return {**super()._shown(observation, done), **{name: part.astype(np.float32) for name, part in own.items()}}
 
@@ -109,6 +109,6 @@ class _EstimatedMDP(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
         for _ in range(SWEEPS):
             self._values = rewards + self._gamma * (transitions @ self._values.max(-1))
 
-    def of_present_state(self) -> tuple[Doubles, Doubles]:
+    def current_state_values(self) -> tuple[Doubles, Doubles]:
         """Q values and visits of the actions in the present state, [A] each."""
         return self._values[self._state], self._visits[self._state]

@@ -78,7 +78,7 @@ def _of_one_task(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str
     # Wrappers hand a missing attribute on as an AttributeError, hence the defaults.
     check_spaces(config.id, getattr(env, "observation_space", None), getattr(env, "action_space", None))
     env = with_action_masks(env)
-    return BeginWith(env, config.reset_options) if config.reset_options else env
+    return WithResetOptions(env, config.reset_options) if config.reset_options else env
 
 
 def check_single_env(config: EnvConfig) -> None:
@@ -302,7 +302,7 @@ def _without_model_warnings(spec: EnvSpec) -> Iterator[None]:
         mujoco.set_mju_user_warning(before)
 
 
-class BeginWith(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+class WithResetOptions(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Env wrapper that passes fixed options to every `reset`.
 
     Args:

@@ -64,15 +64,15 @@ def empty_batch(space: Space[Any], num_envs: int) -> Tree:
     return map_tree(zeros, space_tree(space))
 
 
-class Misfit(ValueError):
+class SpaceMismatch(ValueError):
     """Error for an observation outside of its space, or an info without a required number."""
 
 
 def row_writer(space: Space[Any], batch: Tree, path: str = "") -> Callable[[int, Any], None]:
     """Returns a function that writes an env slot's observation into its row of a batch, in the space's dtypes.
 
-    The function raises `Misfit` for missing or superfluous parts, and where NumPy alone would broadcast a wrong shape
-    or truncate a fraction.
+    The function raises `SpaceMismatch` for missing or superfluous parts, and where NumPy alone would broadcast a wrong
+    shape or truncate a fraction.
 
     Args:
         space: The space.
@@ -85,7 +85,7 @@ def row_writer(space: Space[Any], batch: Tree, path: str = "") -> Callable[[int,
 
         def write_dict(slot: int, observation: Any) -> None:
             if not isinstance(observation, dict) or observation.keys() != keys:
-                _raise_misfit(space, observation, path)
+                _raise_mismatch(space, observation, path)
             for key, write in writers:
                 write(slot, observation[key])
 
@@ -96,7 +96,7 @@ def row_writer(space: Space[Any], batch: Tree, path: str = "") -> Callable[[int,
 
         def write_tuple(slot: int, observation: Any) -> None:
             if not isinstance(observation, tuple | list) or len(observation) != len(parts):
-                _raise_misfit(space, observation, path)
+                _raise_mismatch(space, observation, path)
             for write, part in zip(parts, observation, strict=True):
                 write(slot, part)
 
@@ -104,10 +104,10 @@ def row_writer(space: Space[Any], batch: Tree, path: str = "") -> Callable[[int,
     return _leaf_writer(space, batch, path)
 
 
-def _raise_misfit(space: Space[Any], observation: Any, path: str) -> None:
-    """Raises `Misfit` if an observation does not belong to a space."""
-    if reason := misfit(space, observation, path):
-        raise Misfit(reason)
+def _raise_mismatch(space: Space[Any], observation: Any, path: str) -> None:
+    """Raises `SpaceMismatch` if an observation does not belong to a space."""
+    if reason := mismatch(space, observation, path):
+        raise SpaceMismatch(reason)
 
 
 def _leaf_writer(space: Space[Any], rows: NDArray[Any], path: str) -> Callable[[int, Any], None]:
@@ -154,7 +154,7 @@ def row_splitter(space: Space[Any]) -> Callable[[Tree], Iterator[Any]]:
     return lambda actions: iter(np.array(actions))
 
 
-def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:
+def mismatch(space: Space[Any], observation: Any, path: str = "") -> str | None:
     """Reason why an observation is outside of a space, None if it is inside.
 
     A float is accepted for any float dtype, since it is cast; Gymnasium's own `Space.contains` is stricter there and
@@ -162,15 +162,15 @@ def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:
     """
     at = f" at '{path}'" if path else ""
     if isinstance(space, Dict):
-        return _dict_misfit(space, observation, path, at)
+        return _dict_mismatch(space, observation, path, at)
     if isinstance(space, Tuple):
         if not isinstance(observation, tuple | list) or len(observation) != len(space.spaces):
             return f"the observation{at} must be a tuple of {len(space.spaces)}, not {_shown(observation)}"
-        found = (misfit(part, value, _join(path, i)) for i, (part, value) in enumerate(zip(space, observation)))  # noqa: B905
+        found = (mismatch(part, value, _join(path, i)) for i, (part, value) in enumerate(zip(space, observation)))  # noqa: B905
         return next((reason for reason in found if reason), None)
     try:
         _element(space, known_kind(space), observation, at)
-    except Misfit as reason:
+    except SpaceMismatch as reason:
         return str(reason)
     return None
 
@@ -187,12 +187,12 @@ def _element(space: Space[Any], kind: SpaceKind, observation: Any, at: str) -> N
     try:
         array = kind.array(space, observation)
     except ValueError as error:
-        raise Misfit(f"the observation{at} is {error}, and its space is {space}") from None
+        raise SpaceMismatch(f"the observation{at} is {error}, and its space is {space}") from None
     if array.dtype.kind not in "biuf":  # texts, None, ragged lists, complex numbers
         shape, _ = kind.form(space)
-        raise Misfit(f"the observation{at} must be an array of shape {shape}, not {_shown(observation)}")
-    if reason := _form_misfit(space, kind, array, at) or _value_misfit(space, array, at):
-        raise Misfit(reason)
+        raise SpaceMismatch(f"the observation{at} must be an array of shape {shape}, not {_shown(observation)}")
+    if reason := _form_mismatch(space, kind, array, at) or _value_mismatch(space, array, at):
+        raise SpaceMismatch(reason)
     return array
 
 
@@ -207,7 +207,7 @@ def _is_plain(space: Space[Any], observation: Any) -> bool:
     )
 
 
-def _form_misfit(space: Space[Any], kind: SpaceKind, array: NDArray[Any], at: str) -> str | None:
+def _form_mismatch(space: Space[Any], kind: SpaceKind, array: NDArray[Any], at: str) -> str | None:
     """Reason why an observation's shape or dtype differs from a leaf space, None if they match."""
     shape, dtype = kind.form(space)
     if array.shape != shape:
@@ -221,18 +221,18 @@ def _form_misfit(space: Space[Any], kind: SpaceKind, array: NDArray[Any], at: st
     return None
 
 
-def _dict_misfit(space: Dict, observation: Any, path: str, at: str) -> str | None:
+def _dict_mismatch(space: Dict, observation: Any, path: str, at: str) -> str | None:
     if not isinstance(observation, Mapping):
         return f"the observation{at} must be a dict with keys {sorted(space.spaces)}, not {_shown(observation)}"
     if missing := sorted(set(space.spaces) - set(observation)):
         return f"the observation{at} lacks {missing}, which its space has"
     if unknown := sorted(set(observation) - set(space.spaces)):
         return f"the observation{at} has {unknown}, which its space has not"
-    found = (misfit(part, observation[key], _join(path, key)) for key, part in space.items())
+    found = (mismatch(part, observation[key], _join(path, key)) for key, part in space.items())
     return next((reason for reason in found if reason), None)
 
 
-def _value_misfit(space: Space[Any], values: NDArray[Any], at: str) -> str | None:
+def _value_mismatch(space: Space[Any], values: NDArray[Any], at: str) -> str | None:
     """Reason why values [..., *shape] of the right dtype are invalid for learning, such as NaN; None if valid.
 
     Bounds of real numbers are not checked: nothing is computed from them, and many envs exceed their bounds by a
@@ -273,24 +273,24 @@ def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[
         found = (first_bad_row(space[key], rows[key], _join(path, key)) for key in keys)
         return min((bad for bad in found if bad), default=None)
     at = f" at '{path}'" if path else ""
-    if not _value_misfit(space, rows, at):
+    if not _value_mismatch(space, rows, at):
         return None
     for t, slot in np.ndindex(*rows.shape[:2]):
-        if reason := _value_misfit(space, rows[t, slot], at):
+        if reason := _value_mismatch(space, rows[t, slot], at):
             return (t, slot), reason
     return None
 
 
-def action_misfit(space: Space[Any], actions: Tree, num_envs: int) -> str | None:
+def action_mismatch(space: Space[Any], actions: Tree, num_envs: int) -> str | None:
     """Reason why a batch of actions [num_envs, ...] is invalid for an env, None if valid.
 
     Bounds of Box spaces are not checked: the env handles actions outside of them.
     """
     if isinstance(space, Dict):
-        found = (action_misfit(part, actions[key], num_envs) for key, part in space.items())
+        found = (action_mismatch(part, actions[key], num_envs) for key, part in space.items())
         return next((reason for reason in found if reason), None)
     if isinstance(space, Tuple):
-        found = (action_misfit(part, value, num_envs) for part, value in zip(space, actions, strict=True))
+        found = (action_mismatch(part, value, num_envs) for part, value in zip(space, actions, strict=True))
         return next((reason for reason in found if reason), None)
     array, kind = np.asarray(actions), known_kind(space)
     shape = (num_envs, *(space.shape or ()))

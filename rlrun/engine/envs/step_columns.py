@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.envs.spaces import Misfit
+from rlrun.engine.envs.spaces import SpaceMismatch
 
 Step = Callable[[Any], Any]
 """Type of an env's method `step`."""
@@ -47,7 +47,7 @@ def column_number(info: Mapping[str, Any], name: str) -> float:
     number = finite_number(info.get(name))
     if number is None:
         found = repr(info[name]) if name in info else f"there is none; the info has {sorted(map(str, info))}"
-        raise Misfit(f"env.columns names {name!r}, which must be a finite number in every step's info: {found}")
+        raise SpaceMismatch(f"env.columns names {name!r}, which must be a finite number in every step's info: {found}")
     return number
 
 

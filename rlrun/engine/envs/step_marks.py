@@ -19,7 +19,7 @@ from typing_extensions import override
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+    from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 
 _FILES = ".env-steps-{}-{}"
 """File name of a process's step mark, by worker index and seed stream."""
@@ -34,7 +34,7 @@ _kept_in: list[Path] = []
 """Stack of trial directories; the last one is that of the trial of this process."""
 
 
-class MarksPlace(NamedTuple):
+class StepMarkLocation(NamedTuple):
     """Location of the step marks (files that name the env slot being stepped) of a trial's processes.
 
     Attributes:
@@ -50,7 +50,7 @@ MOST_TOLD = 8
 """Limit on the number of env slots named in a message on a lockstep env."""
 
 
-def told_in_part(slots: Sequence[str]) -> str:
+def join_truncated(slots: Sequence[str]) -> str:
     """Joins the descriptions of env slots to one text, truncated after the first `MOST_TOLD`."""
     more = [f"and {len(slots) - MOST_TOLD} more"] if len(slots) > MOST_TOLD else []
     return "; ".join([*slots[:MOST_TOLD], *more])
@@ -90,7 +90,7 @@ class SteppedEnv:
     def __str__(self) -> str:
         what = "" if self.in_training else "an evaluation in "
         told = [f"{self.each} {slot}, episode {episode} with seed {seed}" for slot, episode, seed in self.slots]
-        return f"{what}env {self.env_id} ({told_in_part(told)})"
+        return f"{what}env {self.env_id} ({join_truncated(told)})"
 
 
 class StepMarks:
@@ -117,7 +117,7 @@ class StepMarks:
         self._episodes[2 * slot], self._episodes[2 * slot + 1] = episode, seed
         self.slot[0] = slot
 
-    def begin_at_once(self, places: Mapping[int, EpisodePlace]) -> None:
+    def begin_together(self, places: Mapping[int, EpisodePosition]) -> None:
         """Marks the reset of some env slots of a lockstep env to the episodes of the given places."""
         for slot, place in places.items():
             self._episodes[2 * slot], self._episodes[2 * slot + 1] = place.episode, place.seed
@@ -128,7 +128,7 @@ class StepMarks:
         self.slot[0] = NO_SLOT
 
 
-def begin_marks(directory: Path) -> None:
+def enable_step_marks(directory: Path) -> None:
     """Enables step marks in a trial's directory for envs created afterwards; removes earlier marks."""
     end_marks()
     _remove_marks(directory)
@@ -141,12 +141,12 @@ def end_marks() -> None:
         _remove_marks(_kept_in.pop())
 
 
-def marks_place() -> MarksPlace | None:
+def step_mark_location() -> StepMarkLocation | None:
     """Returns the location of this process's step marks, None if they are disabled."""
-    return MarksPlace(platform.node(), _kept_in[-1]) if _kept_in else None
+    return StepMarkLocation(platform.node(), _kept_in[-1]) if _kept_in else None
 
 
-def keep_marks_at(place: MarksPlace | None) -> None:
+def keep_marks_at(place: StepMarkLocation | None) -> None:
     """Enables step marks in a worker process at its trial's location, if that is on the same machine."""
     if place is not None and place.host == platform.node() and place.directory.is_dir():
         _kept_in[:] = [place.directory]

@@ -69,7 +69,7 @@ class Task:
             raise UsageError(f"env.task_in_observation: observations have a part {TASK!r} already")
         return Dict({**inner.spaces, TASK: own})
 
-    def shown_with(self, observation: Any, inner: gymnasium.Space[Any]) -> dict[str, Any]:
+    def add_to_observation(self, observation: Any, inner: gymnasium.Space[Any]) -> dict[str, Any]:
         """Adds the task to an observation of the space `inner`: the index in the list, or all numbers of the task."""
         own = np.int64(self.index) if self.index is not None else np.array([*self.values.values()], np.float32)
         return {**(observation if isinstance(inner, Dict) else {"observation": observation}), TASK: own}
@@ -266,7 +266,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         if not self._shows_task:
             return observation
         assert self._episodes.task is not None
-        return self._episodes.task.shown_with(observation, self.env.observation_space)
+        return self._episodes.task.add_to_observation(observation, self.env.observation_space)
 
     def _told(self, info: dict[str, Any]) -> dict[str, Any]:
         task = self._episodes.task

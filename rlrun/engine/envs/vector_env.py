@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import map_tree, named_leaves
 from rlrun.engine.envs.env_watch import Watched
-from rlrun.engine.envs.episode_place import EpisodePlace
+from rlrun.engine.envs.episode_position import EpisodePosition
 from rlrun.engine.envs.spaces import first_bad_row
-from rlrun.engine.envs.step_marks import told_in_part
+from rlrun.engine.envs.step_marks import join_truncated
 from rlrun.engine.messages.errors import TrainingFailed, UsageError
 
 Tree = Any
@@ -118,12 +118,12 @@ class VectorEnv(Protocol):
         """
         ...
 
-    def places(self) -> list[EpisodePlace]:
+    def places(self) -> list[EpisodePosition]:
         """Returns the current place of each env slot: episode number, seed and episode length so far."""
         ...
 
     def restore(
-        self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
+        self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
         """Restores the env slots to given places by seeded resets and a replay of their actions.
 
@@ -168,7 +168,7 @@ def first_not_finite(numbers: NDArray[np.float64]) -> tuple[int, ...] | None:
     return tuple(found[0].tolist()) if len(found) else None
 
 
-def cannot_begin(env_id: str, reason: str) -> UsageError:
+def begin_unsupported(env_id: str, reason: str) -> UsageError:
     """Creates the error for a vector env that does not support `VectorEnv.begin`."""
     return UsageError(f"env {env_id}: no chosen episode can be begun in a single env slot: {reason}")
 
@@ -199,14 +199,14 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException, *, star
     return kind(f"env {env_id} raised in {doing} ({where}){_old_interface(error)}:\n{told}")
 
 
-def places_in_words(each: str, places: Sequence[EpisodePlace]) -> str:
+def describe_positions(each: str, places: Sequence[EpisodePosition]) -> str:
     """Describes the places of lockstep env slots for messages, truncated after the first ones.
 
     Args:
         each: Kind of a slot: `env` or `world`.
         places: Places of the env slots.
     """
-    return told_in_part([f"{each} {slot}, {place}" for slot, place in enumerate(places)])
+    return join_truncated([f"{each} {slot}, {place}" for slot, place in enumerate(places)])
 
 
 def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> None:

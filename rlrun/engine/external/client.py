@@ -94,7 +94,7 @@ class Client:
         except BaseException:
             self.close()
             raise
-        threading.Thread(target=self._beat, daemon=True).start()
+        threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
     def start_episode(self) -> str:
         """Begins an episode, as soon as the server has a place for it; returns its id."""
@@ -206,7 +206,7 @@ class Client:
         self.agents = answer["agents"]
         self._beat_s = float(answer["client_timeout_s"]) / 3
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         """Heartbeat of this client to the server."""
         while not self._closed.wait(self._beat_s):
             with contextlib.suppress(Refused, ServerGone):  # the next request finds out

@@ -23,7 +23,7 @@ from rlrun.engine.external.episode import (
     ConnectedClient,
     Episode,
     LoggedAction,
-    News,
+    PendingStep,
     Requests,
     answered,
 )
@@ -186,9 +186,9 @@ class ClientEpisodes:
         observation, reward = observation_of(agent.spaces, message.get("observation")), reward_of(message)
         agent.did = self._logged_action(agent.spaces, name, message) if logs else None
         agent.asking = agent.requests.accept(Future())
-        episode.news.observations[name] = observation
+        episode.pending_step.observations[name] = observation
         _add_reward(episode, name, reward)
-        self._has_news(episode, name)
+        self._note_update(episode, name)
         return agent.asking
 
     def _logged_action(self, spaces: Spaces, name: str, message: Message) -> LoggedAction:
@@ -227,9 +227,9 @@ class ClientEpisodes:
         _check_lives(agent)
         finals, truncated, info = self._finals(message), flag_of(message, "truncated"), info_of(message)
         _add_reward(episode, name, reward_of(message))
-        episode.news.observations |= finals
+        episode.pending_step.observations |= finals
         episode.end(name, terminated=not truncated, info={**info, CLIENT_LOST: 0.0})
-        self._has_news(episode, name)
+        self._note_update(episode, name)
         return agent.requests.accept(answered({}))
 
     def _end_episode(self, message: Message) -> Future[Answer]:
@@ -243,8 +243,8 @@ class ClientEpisodes:
         finals, truncated, info = self._finals(message), flag_of(message, "truncated"), info_of(message)
         if "reward" in message:
             _add_reward(episode, self._agent_named(message), reward_of(message))
-        episode.news.observations |= {name: own for name, own in finals.items() if _lives(episode, name)}
-        self._end_whole(episode, terminated=not truncated, info={**info, CLIENT_LOST: 0.0})
+        episode.pending_step.observations |= {name: own for name, own in finals.items() if _is_living(episode, name)}
+        self._end_all_agents(episode, terminated=not truncated, info={**info, CLIENT_LOST: 0.0})
         return episode.requests.accept(answered({}))
 
     def _finals(self, message: Message) -> dict[str, Any]:
@@ -261,7 +261,7 @@ class ClientEpisodes:
         client = self._clients.get(text_of(message, "client"))
         if client is None:
             raise Refused("client_unknown", "there is no such client, perhaps since the server began again: say hello")
-        client.heard_s = self._clock()
+        client.last_message_s = self._clock()
         return client
 
     def _episode_of(self, message: Message) -> Episode:
@@ -272,7 +272,7 @@ class ClientEpisodes:
                 "there is no such running episode: it has ended, its client was silent for too long, or the server "
                 "began again. Begin a new episode",
             )
-        episode.client.heard_s = self._clock()
+        episode.client.last_message_s = self._clock()
         return episode
 
     def _agent_named(self, message: Message) -> str:
@@ -287,14 +287,14 @@ class ClientEpisodes:
             episode.agents[name] = Agent(self._spaces[name])
         return episode.agents[name]
 
-    def _has_news(self, episode: Episode, name: str) -> None:
+    def _note_update(self, episode: Episode, name: str) -> None:
         """Notes that a world has news, and whether its thread is to wake, as it waits for nothing else."""
         self._awaited.discard((episode.id, ""))
         self._awaited.discard((episode.id, name))
         self._wakes |= not self._with_news or not self._awaited
         self._with_news.add(episode.world)
 
-    def _end_whole(self, episode: Episode, *, terminated: bool, info: dict[str, float]) -> None:
+    def _end_all_agents(self, episode: Episode, *, terminated: bool, info: dict[str, float]) -> None:
         """Ends all agents of an episode; an episode that the world has not seen leaves no trace."""
         for name in episode.agents:
             episode.end(name, terminated=terminated, info=info)
@@ -304,8 +304,8 @@ class ClientEpisodes:
             self._ended.popitem(last=False)
         del episode.client.episodes[episode.id]
         if episode.is_shown:
-            episode.news.ended = True
-            self._has_news(episode, "")
+            episode.pending_step.ended = True
+            self._note_update(episode, "")
             return
         self._awaited.discard((episode.id, ""))
         self._with_news.discard(episode.world)
@@ -325,7 +325,7 @@ class ClientEpisodes:
             episode = Episode(secrets.token_hex(8), client, world)
             self._worlds[world] = self._episodes[episode.id] = client.episodes[episode.id] = episode
             self._awaited.add((episode.id, ""))
-            client.heard_s = self._clock()
+            client.last_message_s = self._clock()
             answer.set_result({"episode": episode.id})
 
     # The world's side.
@@ -359,7 +359,7 @@ class ClientEpisodes:
                 agent.logged_actions += agent.did.version is None or agent.did.version != version
                 agent.asking.set_result({} if version is None else {"version": version})
             agent.asking = None
-            episode.client.heard_s = self._clock()
+            episode.client.last_message_s = self._clock()
             self._awaited.add((episode.id, name))
             return agent.did
 
@@ -382,17 +382,17 @@ class ClientEpisodes:
             self._awaited.clear()
             return True
 
-    def take(self, world: int) -> News:
+    def take(self, world: int) -> PendingStep:
         """Returns a world's news, and forgets them."""
         with self._changed:
             self._with_news.discard(world)
             episode = self._worlds[world]
             if episode is None:
-                return News()
-            news, episode.news = episode.news, News()
-            for name in news.observations:
+                return PendingStep()
+            pending_step, episode.pending_step = episode.pending_step, PendingStep()
+            for name in pending_step.observations:
                 episode.agents[name].is_living = episode.is_shown = True
-            return news
+            return pending_step
 
     def close(self) -> None:
         """Refuses all further messages, and those that wait."""
@@ -411,10 +411,10 @@ class ClientEpisodes:
         self._looked_s = now
         waiting = {client.id for client, _ in self._waiting}
         for client in list(self._clients.values()):
-            if now - client.heard_s > self._timeout_s and client.id not in waiting and not client.waits:
+            if now - client.last_message_s > self._timeout_s and client.id not in waiting and not client.waits:
                 del self._clients[client.id]
                 for episode in list(client.episodes.values()):
-                    self._end_whole(episode, terminated=False, info={CLIENT_LOST: 1.0})
+                    self._end_all_agents(episode, terminated=False, info={CLIENT_LOST: 1.0})
 
 
 def _check_lives(agent: Agent) -> None:
@@ -430,10 +430,10 @@ def _check_is_to_move(agent: Agent) -> None:
 
 def _add_reward(episode: Episode, name: str, reward: float) -> None:
     if reward:
-        episode.news.rewards[name] = episode.news.rewards.get(name, 0.0) + reward
+        episode.pending_step.rewards[name] = episode.pending_step.rewards.get(name, 0.0) + reward
 
 
-def _lives(episode: Episode, name: str) -> bool:
+def _is_living(episode: Episode, name: str) -> bool:
     agent = episode.agents.get(name)
     return agent is not None and agent.is_living and not agent.has_ended
 

@@ -56,13 +56,13 @@ class ConnectedClient:
 
     Attributes:
         id: Its id.
-        heard_s: Time of its last message, or of the last answer to it.
+        last_message_s: Time of its last message, or of the last answer to it.
         requests: Sequence numbers of the episodes that it begins.
         episodes: Its running episodes by id.
     """
 
     id: str
-    heard_s: float
+    last_message_s: float
     requests: Requests = field(default_factory=Requests)
     episodes: dict[str, Episode] = field(default_factory=dict)
 
@@ -108,7 +108,7 @@ class Agent:
 
 
 @dataclass
-class News:
+class PendingStep:
     """Parts of a world's next step, from the messages of its client since the last one."""
 
     observations: dict[str, Any] = field(default_factory=dict)
@@ -138,19 +138,19 @@ class Episode:
     world: int
     agents: dict[str, Agent] = field(default_factory=dict)
     requests: Requests = field(default_factory=Requests)
-    news: News = field(default_factory=News)
+    pending_step: PendingStep = field(default_factory=PendingStep)
     is_shown: bool = False
 
     def end(self, name: str, *, terminated: bool, info: dict[str, float]) -> None:
         """Ends an agent's episode; an agent that the world has not seen leaves no trace."""
-        agent, news = self.agents[name], self.news
+        agent, pending_step = self.agents[name], self.pending_step
         if agent.asking is not None and not agent.asking.done():
             agent.asking.set_result({"error": "episode_ended", "message": "the agent's episode ended meanwhile"})
         agent.asking = None
         if agent.is_living and not agent.has_ended:
-            (news.terminateds if terminated else news.truncateds)[name] = True
-            news.infos[name] = {**info, "logged_actions": float(agent.logged_actions)}
+            (pending_step.terminateds if terminated else pending_step.truncateds)[name] = True
+            pending_step.infos[name] = {**info, "logged_actions": float(agent.logged_actions)}
         elif not agent.is_living:
-            news.observations.pop(name, None)
-            news.rewards.pop(name, None)
+            pending_step.observations.pop(name, None)
+            pending_step.rewards.pop(name, None)
         agent.has_ended = True

@@ -14,7 +14,7 @@ from rlrun.engine.data.action_masks import ACTION_MASK, has_action_mask, masked_
 from rlrun.engine.data.space_kinds import space_tree
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.envs.json_values import action_batch_from_json, batch_from_json
-from rlrun.engine.envs.spaces import Misfit, Spaces
+from rlrun.engine.envs.spaces import SpaceMismatch, Spaces
 from rlrun.engine.envs.step_columns import finite_number
 from rlrun.engine.settings.metric import MOST_NAME_CHARACTERS, is_name
 
@@ -203,7 +203,7 @@ def _element(space: Space[Any], data: Any, what: str) -> Any:
             return array
     try:
         batch = action_batch_from_json(space, [data]) if what == "action" else batch_from_json(space, [data])
-    except (Misfit, OverflowError) as error:
+    except (SpaceMismatch, OverflowError) as error:
         raise Refused(f"bad_{what}", str(error)) from None
     return map_tree(lambda leaf: leaf[0], batch)
 

@@ -27,14 +27,14 @@ def as_count(value: Any) -> int:
     return int(value)
 
 
-def demand_like(saved: Any, own: Any, name: str = "it") -> None:
+def require_matching(saved: Any, own: Any, name: str = "it") -> None:
     """Validates a saved state: finite numbers, with the current state's keys, dtypes and shapes.
 
     Raises:
         ValueError: Keys, dtypes or shapes differ, or a number is not finite; the message names the place.
 
     Examples:
-        >>> demand_like({"mean": np.zeros(3)}, {"mean": np.ones(2)})
+        >>> require_matching({"mean": np.zeros(3)}, {"mean": np.ones(2)})
         Traceback (most recent call last):
         ValueError: it.mean is float64 (3,), not float64 (2,)
     """
@@ -43,7 +43,7 @@ def demand_like(saved: Any, own: Any, name: str = "it") -> None:
             found = ", ".join(map(str, saved)) if isinstance(saved, Mapping) else f"{saved!r:.80}"
             raise ValueError(f"{name} has {found}, not {', '.join(own)}")
         for key, value in own.items():
-            demand_like(saved[key], value, f"{name}.{key}")
+            require_matching(saved[key], value, f"{name}.{key}")
     elif isinstance(own, np.ndarray):
         if not isinstance(saved, np.ndarray) or (saved.dtype, saved.shape) != (own.dtype, own.shape):
             found = f"{saved.dtype} {saved.shape}" if isinstance(saved, np.ndarray) else f"{saved!r:.80}"

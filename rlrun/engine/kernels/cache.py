@@ -18,7 +18,7 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlrun"
 
 
-def who_else_writes(path: Path) -> str:
+def writable_by_others(path: Path) -> str:
     """Reason why a file or directory may hold what others wrote, "" if it is this user's or root's alone.
 
     Raises:
@@ -38,7 +38,7 @@ def make_private(directory: Path) -> str:
     """
     for place in (directory.parent, directory):
         place.mkdir(0o700, parents=True, exist_ok=True)
-    return who_else_writes(directory) or who_else_writes(directory.parent)
+    return writable_by_others(directory) or writable_by_others(directory.parent)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 from threadpoolctl import threadpool_info
 
 from rlrun.engine.checkpoint.durable import write_file
-from rlrun.engine.kernels.cache import alone_with, cache_directory, installed_compiler, make_private, who_else_writes
+from rlrun.engine.kernels.cache import alone_with, cache_directory, installed_compiler, make_private, writable_by_others
 from rlrun.engine.messages.errors import CompilerMissing
 
 SOURCE = Path(__file__).with_name("kernels.c")
@@ -65,7 +65,7 @@ def library() -> ctypes.CDLL:
     """
     function, bits = product()
     path = cache_directory() / "kernels" / f"{key()}.so"
-    demand_safe(path.parent)
+    require_safe(path.parent)
     found = loaded(path)
     if found is None:
         with alone_with(path):
@@ -79,7 +79,7 @@ def library() -> ctypes.CDLL:
     return found
 
 
-def demanded_library(what: str, machine: str) -> ctypes.CDLL:
+def required_library(what: str, machine: str) -> ctypes.CDLL:
     """The kernels, in a run that was begun with them.
 
     Args:
@@ -192,7 +192,7 @@ def compile_to(path: Path) -> None:
 def loaded(path: Path) -> ctypes.CDLL | None:
     """Loads compiled kernels; None if there are none or they are damaged."""
     try:
-        if reason := who_else_writes(path):
+        if reason := writable_by_others(path):
             raise NoLibrary(reason)
         if hashlib.sha256(path.read_bytes()).hexdigest() != path.with_suffix(".sha256").read_text("utf-8"):
             return None
@@ -201,7 +201,7 @@ def loaded(path: Path) -> ctypes.CDLL | None:
         return None
 
 
-def demand_safe(directory: Path) -> None:
+def require_safe(directory: Path) -> None:
     """Creates the cache's directory for this user alone, and checks it and its parents.
 
     Raises:

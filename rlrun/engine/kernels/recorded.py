@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.kernels.library import library
-from rlrun.engine.kernels.steps import Array, NoKernel, StepTable, demand
+from rlrun.engine.kernels.steps import Array, NoKernel, StepTable, require
 
 Call = partial[Any]
 
@@ -76,13 +76,13 @@ class RecordedArray(NDArrayOperatorsMixin):
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **settings: Any
     ) -> RecordedArray:
-        demand(method == "__call__" and not settings and ufunc.nout == 1)
+        require(method == "__call__" and not settings and ufunc.nout == 1)
         arrays = [each for each in map(memory, inputs) if isinstance(each, np.ndarray)]
         operands = [constant(memory(each), arrays) for each in inputs]
         if out is None:
             return self._call(ufunc, *operands, out=ufunc(*operands))
         (target,) = out
-        demand(isinstance(target, RecordedArray))
+        require(isinstance(target, RecordedArray))
         return self._call(ufunc, *operands, out=ufunc(*operands, out=target.array))
 
     def __array_function__(self, function: Callable[..., Any], types: Any, inputs: Any, settings: Any) -> Any:
@@ -101,7 +101,7 @@ class RecordedArray(NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> RecordedArray:
         part = self.array[key]
-        demand(isinstance(part, np.ndarray) and np.may_share_memory(part, self.array))
+        require(isinstance(part, np.ndarray) and np.may_share_memory(part, self.array))
         return RecordedArray(part, self._calls)
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -97,7 +97,7 @@ class StepTable:
         elif function in (move_towards, add_square):
             self._change(name, *arguments)
         else:
-            demand(False)
+            require(False)
 
     # --- Elementwise steps
 
@@ -152,7 +152,7 @@ class StepTable:
         given = [np.broadcast_to(each, out.shape) if each is not out else each for each in given]
         shape, strides = merged(out.shape, [each.strides for each in given])
         operands = [Operand(each, shape, stride) for each, stride in zip(given, strides, strict=True)]
-        demand(out.size > 0 and all(operands[0].is_apart_or_same(each) for each in operands[1:]))
+        require(out.size > 0 and all(operands[0].is_apart_or_same(each) for each in operands[1:]))
         if len(shape) == 2 and shape[1] <= FEW < shape[0] and any(s[0] != shape[1] * s[1] for s in strides):
             shape, strides = shape[::-1], tuple(stride[::-1] for stride in strides)
             self._one(kernel, given, shape, strides)
@@ -167,7 +167,7 @@ class StepTable:
     def _one(self, kernel: str, given: Sequence[Array], shape: Sequence[int], strides: Sequence[Sequence[int]]) -> None:
         """Adds a step that is a group of its own."""
         self._close_group()
-        demand(len(shape) <= 4)
+        require(len(shape) <= 4)
         step = self._step(kernel, given)
         missing = 4 - len(shape)
         step["group"] = 1
@@ -222,7 +222,7 @@ class StepTable:
             self._copy(dense, x)
             x, numbers, over = dense, (int(np.prod(x.shape[len(kept) :])),), ((x.itemsize,),)
             shape, (to, along) = merged(bare.shape, [bare.strides, x.strides[: len(kept)]])
-        demand(len(shape) <= 2 and x.size > 0)
+        require(len(shape) <= 2 and x.size > 0)
         missing = 2 - len(shape)
         n, by = (numbers or (1,))[0], (over[0] or (0,))[0]
         self._whole(
@@ -235,7 +235,7 @@ class StepTable:
     def _argmax(self, x: Array, axis: int, out: Array) -> None:
         x = np.moveaxis(x, axis, -1)
         shape, (to, along) = merged(out.shape, [out.strides, x.strides[:-1]])
-        demand(len(shape) <= 1 and out.dtype == np.int64 and x.size > 0)
+        require(len(shape) <= 1 and out.dtype == np.int64 and x.size > 0)
         self._whole(
             f"argmax_{letters(x.dtype)}", [out, x], (*(shape or (1,)), x.shape[-1]),
             [to or (0,), (*(along or (0,)), x.strides[-1])],
@@ -243,11 +243,11 @@ class StepTable:
 
     def _argsort(self, x: Array, axis: int, out: Array) -> None:
         n = x.shape[-1]
-        demand(axis in (-1, x.ndim - 1) and x.flags.c_contiguous and out.flags.c_contiguous and 0 < n <= FEW_SORTED)
+        require(axis in (-1, x.ndim - 1) and x.flags.c_contiguous and out.flags.c_contiguous and 0 < n <= FEW_SORTED)
         self._whole(f"argsort_{letters(x.dtype)}", [out, x], (x.size // n, n), [])
 
     def _take(self, x: Array, positions: Array, out: Array) -> None:
-        demand(all(each.flags.c_contiguous for each in (x, positions, out)) and positions.dtype == np.int64)
+        require(all(each.flags.c_contiguous for each in (x, positions, out)) and positions.dtype == np.int64)
         self._whole(f"take_{letters(x.dtype)}", [out, x, positions], (out.size, x.size), [])
 
     def _add_at(self, out: Array, positions: Array, source: Array) -> None:
@@ -255,22 +255,22 @@ class StepTable:
         if not source.flags.c_contiguous:
             dense = self._empty(source.shape, source.dtype)
             self._copy(dense, source)
-        demand(out.flags.c_contiguous and positions.flags.c_contiguous)
+        require(out.flags.c_contiguous and positions.flags.c_contiguous)
         self._whole(f"add_at_{letters(out.dtype)}", [out, positions, dense], (source.size, out.size), [])
 
     def _product(self, first: Array, second: Array, out: Array) -> None:
-        demand(first.dtype == second.dtype == out.dtype == np.float32 and out.size > 0 and first.size > 0)
+        require(first.dtype == second.dtype == out.dtype == np.float32 and out.size > 0 and first.size > 0)
         a = first[None] if first.ndim == 1 else first
         b = second[:, None] if second.ndim == 1 else second
         c = out.reshape(*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
-        demand(np.shares_memory(c, out))
+        require(np.shares_memory(c, out))
         a, b = (np.broadcast_to(each, (*c.shape[:-2], *each.shape[-2:])) for each in (a, b))
         if c.strides[-1] != c.itemsize and c.shape[-1] > 1:
             a, b, c = (np.swapaxes(each, -1, -2) for each in (b, a, c))
         if c.shape[-1] == 1 < c.shape[-2] and is_unit(c.strides[-2], c.shape[-2], c):
             a, b, c = (np.swapaxes(each, -1, -2) for each in (b, a, c))
         batch, strides = merged(c.shape[:-2], [each.strides[:-2] for each in (c, a, b)])
-        demand(len(batch) <= 1 and is_unit(c.strides[-1], c.shape[-1], c))
+        require(len(batch) <= 1 and is_unit(c.strides[-1], c.shape[-1], c))
         m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
         if m == 1 and is_unit(b.strides[-1], n, b):
             kernel = "matmul_rows_f32"
@@ -435,7 +435,7 @@ def letters(dtype: np.dtype[Any]) -> str:
     Raises:
         NoKernel: No kernel has the dtype.
     """
-    demand(dtype.name in LETTERS)
+    require(dtype.name in LETTERS)
     return LETTERS[dtype.name]
 
 
@@ -461,7 +461,7 @@ def address(array: Array) -> int:
     return found
 
 
-def demand(is_supported: bool) -> None:
+def require(is_supported: bool) -> None:
     """Raises `NoKernel` for a variant of an operation that the kernel does not support.
 
     Raises:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.action_kind import ActionKind
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.league.league_settings import SeatSettings
 from rlrun.engine.league.ratings import Outcomes
 from rlrun.engine.messages.errors import UsageError

@@ -15,11 +15,11 @@ from rlrun.engine.learner.update import (
     Parameters,
     Precision,
     assigned_values,
-    carried_from,
     gradient_of,
     num_assigned,
+    shared_tensors,
     sum_as_means,
-    with_carried,
+    with_shared_tensors,
 )
 from rlrun.engine.policy.policy import Policy
 
@@ -73,7 +73,7 @@ class GradientSum:
         """
         (objective,) = self.objectives
         gradient, loss = gradient_of(self.policy, objective, parameters, batch, scheduled, self.precision)
-        carried = carried_from(objective, loss)
+        carried = shared_tensors(objective, loss)
         self.statistics, self.carried = tuple(loss.statistics), tuple(carried)
         weight = batch["valid"].sum().float()
         parts = assigned_values(objective, loss)
@@ -144,7 +144,7 @@ class GradientSums:
             gradient_sum = self._sums[objective.name]
             total: Tensor | None = None
             for part, tensors in zip(parts, carried, strict=True):
-                seen = with_carried(part, objective, tensors)
+                seen = with_shared_tensors(part, objective, tensors)
                 addend, *own = self._execution(gradient_sum, parameters, (), seen, scheduled)
                 tensors.update(zip(gradient_sum.carried, own, strict=True))
                 total = addend if total is None else total.add_(addend)

@@ -19,7 +19,7 @@ from rlrun.engine.learner.learner import EvaluatedFunction
 from rlrun.engine.learner.minibatch_updates import NO_PRIORITIES, MinibatchUpdates
 from rlrun.engine.learner.minibatches import Passes, Selection, minibatches
 from rlrun.engine.learner.objective import Objective, check_objectives
-from rlrun.engine.learner.output_functions import demand_named, evaluated, network_outputs
+from rlrun.engine.learner.output_functions import evaluated, network_outputs, require_picklable
 from rlrun.engine.learner.staging import Staging, over_memory
 from rlrun.engine.learner.update import Parameters, Precision
 from rlrun.engine.policy.policy import Policy
@@ -133,11 +133,11 @@ class LocalLearner:
             order = np.concatenate([passes.order(self._generator) for _ in range(together)])
             before = self._updates.totals.total_of(stop[0]) if stop else (0.0, 0)
             if self._updates.takes_rows:
-                selection = Selection(arrays, order.reshape(-1, passes.own_size))
+                selection = Selection(arrays, order.reshape(-1, passes.local_size))
                 self.sgd_steps += selection.number
                 self._updates.step_through(selection, settings, objectives)
             else:
-                for minibatch in minibatches(columns, self._staging.order(order), passes.own_size):
+                for minibatch in minibatches(columns, self._staging.order(order), passes.local_size):
                     self.sgd_steps += 1
                     self._updates.step(minibatch, settings, objectives)
             if stop is not None and self._updates.totals.mean_since(before, stop[0]) > stop[1]:
@@ -235,7 +235,7 @@ class LocalLearner:
         Raises:
             ValueError: Other processes cannot import the function by its module and name.
         """
-        demand_named(function)
+        require_picklable(function)
         return evaluated(self.policy, self._parameters, self._precision, function, self._staging.batch(batch))
 
     def last_statistics(self) -> dict[str, float]:
@@ -244,7 +244,7 @@ class LocalLearner:
         An update is one call of `learn`, `step` or `apply_gradients`. The result is empty between `take_statistics` and
         the next update, as in a run that has just been restored.
         """
-        return self._updates.totals.of_update()
+        return self._updates.totals.update_means()
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the means of all statistics since the last call, and resets them."""

@@ -128,7 +128,7 @@ class MinibatchUpdates:
             if present:
                 update, states = self._update_of(present)
                 together = range(numbers[0], numbers[-1] + 1)
-                priorities = self._execution.of_minibatches(
+                priorities = self._execution.run_minibatches(
                     update, self._parameters, states, selection, together, settings, self.totals
                 )
         return priorities

@@ -44,7 +44,7 @@ class Passes:
         return cls(rows, -(-min(max(minibatch_size // length, 1), rows) // parts) * parts, share)
 
     @property
-    def own_size(self) -> int:
+    def local_size(self) -> int:
         """Number of rows in this learner's share of a minibatch."""
         return self.size // self.share[1]
 
@@ -64,7 +64,7 @@ class Passes:
         if self.spare:
             order = np.concatenate([order, np.full(self.spare, self.rows)])
         part, parts = self.share
-        return order if parts == 1 else order.reshape(-1, parts, self.own_size)[:, part].ravel()
+        return order if parts == 1 else order.reshape(-1, parts, self.local_size)[:, part].ravel()
 
 
 class Selection:

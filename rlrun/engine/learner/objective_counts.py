@@ -35,7 +35,7 @@ class ObjectiveCounts:
         asked = self._objectives if names is None else [each for each in self._objectives if each.name in names]
         due = [each for each in asked if self._asked[each.name] % each.every == 0]
         if self._some_need_others:
-            _demand_needed(due)
+            _require_needed(due)
         for each in asked:
             self._asked[each.name] += 1
         return due
@@ -49,7 +49,7 @@ class ObjectiveCounts:
         self._asked = {name: as_count(state[name]) for name in self._asked}
 
 
-def _demand_needed(due: Sequence[Objective]) -> None:
+def _require_needed(due: Sequence[Objective]) -> None:
     """Raises a ValueError if an objective that is due needs tensors of one that is not."""
     present = {each.name for each in due}
     for objective in due:

@@ -35,7 +35,7 @@ def evaluated(
     return map_tree(lambda leaf: (leaf.float() if leaf.dtype == torch.bfloat16 else leaf).cpu().numpy().copy(), found)
 
 
-def demand_named(function: EvaluatedFunction) -> None:
+def require_picklable(function: EvaluatedFunction) -> None:
     """Validates that a function can be pickled by reference (module and qualified name).
 
     Raises:

@@ -19,7 +19,7 @@ class StatisticTotals:
         self._before_update: Totals = {}
 
     def begin_update(self) -> None:
-        """Marks the start of an update, for `of_update`."""
+        """Marks the start of an update, for `update_means`."""
         self._before_update = dict(self._totals)  # a shallow copy: sums never change in place
 
     def add(self, names: tuple[str, ...], measured: Tensor) -> None:
@@ -44,7 +44,7 @@ class StatisticTotals:
         total, count = self.total_of(statistic)
         return (total - before[0]) / (count - before[1])
 
-    def of_update(self) -> dict[str, float]:
+    def update_means(self) -> dict[str, float]:
         """Means of all statistics over the last update; empty after `take`."""
         added: Totals = {}
         for names, (total, count) in self._totals.items():

@@ -142,7 +142,7 @@ class Update:
         priorities: list[Tensor] = []
         carried: dict[str, Tensor] = {}
         for objective, state in zip(self.objectives, states, strict=True):
-            seen = with_carried(batch, objective, carried)
+            seen = with_shared_tensors(batch, objective, carried)
             gradient, loss = gradient_of(self.policy, objective, parameters, seen, scheduled, self.precision)
             statistics = dict(loss.statistics)
             if objective.parameters is not None:
@@ -154,7 +154,7 @@ class Update:
                 present = present_values(self.policy, objective, parameters.flat)
                 known = torch.where(batch["valid"].any(), torch.cat(values), present)
                 assign(self.policy, objective, parameters.flat, known)
-            carried |= carried_from(objective, loss)
+            carried |= shared_tensors(objective, loss)
             for name, value in statistics.items():
                 measured[objective.statistic(name, is_alone=not self.names_objectives)] = value.detach()
             priorities += [] if loss.priorities is None else [loss.priorities.detach().float()]
@@ -163,7 +163,7 @@ class Update:
         return [torch.cat([found, *priorities]) if priorities else found]
 
 
-def with_carried(batch: SampleBatch, objective: Objective, carried: Mapping[str, Tensor]) -> SampleBatch:
+def with_shared_tensors(batch: SampleBatch, objective: Objective, carried: Mapping[str, Tensor]) -> SampleBatch:
     """Adds the tensors that an objective needs from earlier objectives to a batch, as `<objective>/<name>`."""
     if not objective.needs:
         return batch
@@ -171,7 +171,7 @@ def with_carried(batch: SampleBatch, objective: Objective, carried: Mapping[str,
     return SampleBatch(batch, **needed)
 
 
-def carried_from(objective: Objective, loss: Loss) -> dict[str, Tensor]:
+def shared_tensors(objective: Objective, loss: Loss) -> dict[str, Tensor]:
     """Detached tensors of a loss for later objectives, keyed by `<objective>/<name>`."""
     return {f"{objective.name}/{name}": tensor.detach() for name, tensor in loss.carry.items()}
 
@@ -256,19 +256,19 @@ def gradient_of(
     assert objective.loss is not None
     if objective.parameters is None:
         views = policy.parameters.views(parameters.flat.detach())
-        return parameters.flat[:0], demand_loss(objective, objective.loss(views, batch, scheduled))
+        return parameters.flat[:0], require_loss(objective, objective.loss(views, batch, scheduled))
     start, size = objective.range_in(policy.parameters)
     # Only these require gradients: an actor's loss computes none for the parameters of the critics that it uses.
     leaf = parameters.flat[start : start + size].detach().requires_grad_()
     with computed_in(precision, leaf.device):
         views = policy.parameters.views(parameters.flat.detach(), leaf, start)
         loss = objective.loss(policy.outputs(views, batch, target_views(policy, parameters)), batch, scheduled)
-    demand_loss(objective, loss)
+    require_loss(objective, loss)
     (gradient,) = torch.autograd.grad(loss.total, leaf)
     return gradient, loss
 
 
-def demand_loss(objective: Objective, loss: Any) -> Loss:
+def require_loss(objective: Objective, loss: Any) -> Loss:
     """Validates that an objective's loss function returned a `Loss`.
 
     Raises:

@@ -185,21 +185,21 @@ def _mistakes(errors: list[dict[str, Any]], annotation: Any, location: Location)
     found: list[Mistake] = []
     below: dict[str | int, list[dict[str, Any]]] = {}
     for error in errors:
-        if error["loc"] and not _belongs_here(error):
+        if error["loc"] and not _is_about_container(error):
             below.setdefault(error["loc"][0], []).append({**error, "loc": error["loc"][1:]})
         else:
-            found.append(_own_mistake(error, annotation, expected, location))
+            found.append(_value_mistake(error, annotation, expected, location))
     for step, group in below.items():
         found += _mistakes(group, _annotation_of(annotation, step), (*location, step))
     return found
 
 
-def _belongs_here(error: dict[str, Any]) -> bool:
+def _is_about_container(error: dict[str, Any]) -> bool:
     """Whether an error at a key is about the enclosing container: an unknown or a missing key."""
     return len(error["loc"]) == 1 and error["type"] in ("missing", "extra_forbidden", "invalid_key")
 
 
-def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location: Location) -> Mistake:
+def _value_mistake(error: dict[str, Any], annotation: Any, expected: str, location: Location) -> Mistake:
     """Converts a pydantic error about a value itself, or about one of its keys, to a mistake."""
     kind, value, below = error["type"], error["input"], error["loc"]
     if kind == "extra_forbidden":
@@ -277,7 +277,7 @@ def _bare(annotation: Any, constraints: Sequence[Any]) -> tuple[Any, list[Any]]:
     return annotation, found
 
 
-def whole_annotation(field: FieldInfo) -> Any:
+def full_annotation(field: FieldInfo) -> Any:
     """Type annotation of a field, including the constraints that pydantic stores separately."""
     annotation: Any = field.annotation
     for constraint in field.metadata:
@@ -290,7 +290,7 @@ def _annotation_of(annotation: Any, step: str | int) -> Any:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if is_model(annotation):
         if step in annotation.model_fields:
-            return whole_annotation(annotation.model_fields[step])
+            return full_annotation(annotation.model_fields[step])
         extra = get_type_hints(annotation).get("__pydantic_extra__")
         return get_args(extra)[1] if get_origin(extra) is dict else Any
     if origin in (tuple, list) and isinstance(step, int):

@@ -27,7 +27,7 @@ _IN_EVERY_CONFIG = ("torch_threads", "num_envs_per_worker")
 
 
 @dataclass(frozen=True)
-class Ours:
+class Counterpart:
     """Counterpart in rlrun of another library's setting.
 
     Attributes:
@@ -79,7 +79,7 @@ def table() -> Mapping[str, Any]:
 
 
 @cache
-def settings() -> Mapping[str, tuple[Ours | Absent, ...]]:
+def settings() -> Mapping[str, tuple[Counterpart | Absent, ...]]:
     """Counterparts of other libraries' settings in rlrun; the first counterpart that a config has is used."""
     return {
         name: tuple(map(_meaning, written if isinstance(written, list) else [written]))
@@ -87,7 +87,7 @@ def settings() -> Mapping[str, tuple[Ours | Absent, ...]]:
     }
 
 
-def ours_for(name: str, configs: Sequence[Has], known: Iterable[str], path: str = "") -> str:
+def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str], path: str = "") -> str:
     """Message with rlrun's counterpart of another library's setting, even a misspelt one; "" if unknown.
 
     Args:
@@ -106,7 +106,7 @@ def ours_for(name: str, configs: Sequence[Has], known: Iterable[str], path: str 
     return f"unknown key {name!r}; {_answer(near[0], configs, path)}"
 
 
-def setting_for(name: str, has: Has) -> Ours | None:
+def setting_for(name: str, has: Has) -> Counterpart | None:
     """Counterpart of another library's setting in a config or its experiment, None without one.
 
     Args:
@@ -128,7 +128,7 @@ def entry_key_for(name: str) -> str:
     Args:
         name: Name of the setting in the other library.
     """
-    found = (ours for ours in settings().get(name, ()) if isinstance(ours, Ours) and ours.of_experiment)
+    found = (ours for ours in settings().get(name, ()) if isinstance(ours, Counterpart) and ours.of_experiment)
     return next((ours.name for ours in found if not ours.conversion), "")
 
 
@@ -206,13 +206,13 @@ def env_package(env_id: str) -> str:
     return next((package for beginning, package in packages if env_id.startswith(beginning)), "")
 
 
-def _meaning(written: str | Mapping[str, str]) -> Ours | Absent:
+def _meaning(written: str | Mapping[str, str]) -> Counterpart | Absent:
     if isinstance(written, str):
-        return Ours(written)
+        return Counterpart(written)
     if "none" in written:
         return Absent(written["none"], written.get("needs", ""))
     name = written.get("experiment") or written["name"]
-    return Ours(name, written.get("conversion", ""), "experiment" in written, written.get("needs", ""))
+    return Counterpart(name, written.get("conversion", ""), "experiment" in written, written.get("needs", ""))
 
 
 def _answer(name: str, configs: Sequence[Has], path: str) -> str:
@@ -233,7 +233,7 @@ def _is_met(needs: str, has: Has) -> bool:
     return not needs or has(needs)
 
 
-def _placed(ours: Ours, path: str) -> str:
+def _placed(ours: Counterpart, path: str) -> str:
     if ours.of_experiment:
         return f"`{ours.name}`, next to config,"
     return f"`{path}.{ours.name}`" if path else f"'{ours.name}'"

@@ -40,10 +40,10 @@ def load_custom_network(
     samples = batched(observation_space, observation_space.sample(), observation_space.sample())
     pair = map_tree(torch.as_tensor, samples)
     path = str(model.module)
-    return tried_module(path, "network", lambda make: make(observation_space, num_outputs, model), pair, seed)
+    return validated_module(path, "network", lambda make: make(observation_space, num_outputs, model), pair, seed)
 
 
-def tried_module(path: str, what: str, make: Callable[[Any], Any], inputs: Any, seed: int) -> tuple[nn.Module, Any]:
+def validated_module(path: str, what: str, make: Callable[[Any], Any], inputs: Any, seed: int) -> tuple[nn.Module, Any]:
     """Instantiates a custom module and validates two forward passes.
 
     Args:

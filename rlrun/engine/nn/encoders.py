@@ -12,11 +12,11 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from rlrun.engine.data.tree import leaves, map_tree
+from rlrun.engine.nn.custom_encoders import CustomEncoderModule
 from rlrun.engine.nn.dense_net import NORMALIZATION_EPSILON
 from rlrun.engine.nn.model_config import Activation, Normalization
 from rlrun.engine.nn.observation_leaf import EMBEDDING_FEATURES, ENTITY_FEATURES, MASKS, ObservationLeaf
 from rlrun.engine.nn.observation_leaves import entity_mask_places
-from rlrun.engine.nn.own_encoders import OwnModule
 
 ACTIVATIONS: dict[Activation, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU}
 
@@ -250,13 +250,13 @@ def impala_layers(channels: int) -> nn.Sequential:
     return nn.Sequential(*layers, nn.ReLU())
 
 
-Encoder = DenseEncoder | EmbeddingEncoder | EntityEncoder | ImageEncoder | OwnModule
+Encoder = DenseEncoder | EmbeddingEncoder | EntityEncoder | ImageEncoder | CustomEncoderModule
 
 
 def encoder(leaf: ObservationLeaf) -> Encoder:
     """Creates the encoder of one observation leaf."""
     if leaf.own is not None:
-        return OwnModule(leaf.own)
+        return CustomEncoderModule(leaf.own)
     match leaf.kind:
         case "image":
             form = leaf.channels_height_width
@@ -302,7 +302,7 @@ def initialize_orthogonally(module: nn.Module, gain: float, generator: torch.Gen
 
     Custom encoders keep their initialization.
     """
-    foreign = {part for own in module.modules() if isinstance(own, OwnModule) for part in own.modules()}
+    foreign = {part for own in module.modules() if isinstance(own, CustomEncoderModule) for part in own.modules()}
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Conv2d) and part not in foreign:
             nn.init.orthogonal_(part.weight, gain, generator=generator)

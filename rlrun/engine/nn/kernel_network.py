@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.engine.data.tree import leaves
-from rlrun.engine.kernels.library import demanded_library
+from rlrun.engine.kernels.library import required_library
 from rlrun.engine.kernels.recorded import KernelFunction
 from rlrun.engine.kernels.steps import NoKernel
 from rlrun.engine.nn.acting import ActingNetwork, Heads, WrappedNetwork
@@ -60,7 +60,7 @@ class KernelNetwork(WrappedNetwork):
             own_state = None if state is None else others[0]
             return self.network(inputs, own_state, None, None if noise is None else others[-1])
 
-        demanded_library("the policy of this run acts", "acts")
+        required_library("the policy of this run acts", "acts")
         try:
             return KernelFunction(forward, inputs, *given)
         except (NoKernel, AttributeError, TypeError):  # recorded arrays know few methods

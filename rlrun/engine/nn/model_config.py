@@ -159,7 +159,7 @@ class ModelConfig(ConfigModel):
         return (64, 64) if self.hiddens is None else self.hiddens
 
     @property
-    def widths_behind_images(self) -> tuple[int, ...]:
+    def widths_after_images(self) -> tuple[int, ...]:
         """Widths of the dense layers for image-only observations: `hiddens`, or none if `hiddens` is null."""
         return self.hiddens or ()
 
@@ -183,7 +183,7 @@ class ModelConfig(ConfigModel):
         return self
 
     @model_validator(mode="after")
-    def _core_behind_own_layers(self) -> ModelConfig:
+    def _check_core(self) -> ModelConfig:
         if self.core is not None and self.module is not None:
             raise ValueError("recurrent networks are built by rlrun; leave out core, or module")
         return self

@@ -140,7 +140,7 @@ class NetworkModule(nn.Module):
             for name in self.spec.core_layers(tower) if self.spec.core is not None else ():
                 initialize_orthogonally(self._part(name), 1.0, generator)
 
-    def remember_at_first(self) -> None:
+    def initialize_forget_gates(self) -> None:
         """Initializes the forget-gate biases of LSTMs to 1.
 
         Source:
@@ -186,7 +186,7 @@ def initialize(networks: Sequence[NetworkModule], root: nn.Module, *, orthogonal
             for layer, gain in network.output_layers():
                 initialize_orthogonally(layer, gain, generator)
     for network in networks:
-        network.remember_at_first()
+        network.initialize_forget_gates()
 
 
 @contextmanager

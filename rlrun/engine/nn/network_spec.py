@@ -252,7 +252,7 @@ def hidden_widths(model: ModelConfig, leaves_of: ObservationTree) -> tuple[int, 
         leaves_of: Tree of `ObservationLeaf`.
     """
     only_images = all(leaf.kind == "image" for leaf in _seen(leaves_of))
-    return model.widths_behind_images if only_images else model.dense_widths
+    return model.widths_after_images if only_images else model.dense_widths
 
 
 def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:

@@ -30,7 +30,7 @@ APART = ("mask", "actions")
 
 
 @dataclass(frozen=True)
-class OwnEncoder:
+class CustomEncoder:
     """Custom encoder of a part of an observation, by import path.
 
     Attributes:
@@ -77,7 +77,7 @@ class ObservationLeaf:
     conv: Conv | None = None
     pooling: Pooling | None = None
     mask: str = ""
-    own: OwnEncoder | None = None
+    own: CustomEncoder | None = None
 
     @property
     def width(self) -> int:

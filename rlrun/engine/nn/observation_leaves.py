@@ -18,7 +18,7 @@ from rlrun.engine.data.space_kinds import choice_ranges, kind_of, kinds_in_words
 from rlrun.engine.data.tree import leaves, map_tree, named_leaves
 from rlrun.engine.messages.errors import UsageError, did_you_mean
 from rlrun.engine.nn.model_config import Conv, Encoding, ModelConfig, ObservationConfig
-from rlrun.engine.nn.observation_leaf import APART, MASKS, ObservationLeaf, OwnEncoder
+from rlrun.engine.nn.observation_leaf import APART, MASKS, CustomEncoder, ObservationLeaf
 
 IMAGE_MIN_PIXELS = 20
 """Minimum side length of a Box that is encoded as an image: a smaller Box is more likely a grid or a table."""
@@ -156,7 +156,7 @@ class _Reading:
             return ObservationLeaf("vector", shape, is_normalized=self.normalize)
         least, most = own.bounds(space)
         low, high = setting.bounds or (float(np.min(least)), float(np.max(most)))
-        kind = setting.encode_as or _likely_encoding(shape, dtype, high - low)
+        kind = setting.encode_as or _default_encoding(shape, dtype, high - low)
         match kind:
             case "one_hot" | "embedding":
                 if is_float or high - low >= MOST_SCALED_VALUES or not (low.is_integer() and high.is_integer()):
@@ -200,10 +200,10 @@ class _Reading:
 
 def _own_leaf(space: gymnasium.Space[Any], encoder: str, path: str) -> ObservationLeaf:
     # Only custom encoders need torch.
-    from rlrun.engine.nn.own_encoders import tried_width
+    from rlrun.engine.nn.custom_encoders import tried_width
 
     shape, _ = known_kind(space).form(space)
-    return ObservationLeaf("own", shape, own=OwnEncoder(encoder, space, tried_width(encoder, space, path)))
+    return ObservationLeaf("own", shape, own=CustomEncoder(encoder, space, tried_width(encoder, space, path)))
 
 
 def _within(path: str, key: object) -> str:
@@ -214,7 +214,7 @@ def _is_bounded(low: float, high: float, is_float: bool) -> bool:
     return math.isfinite(high - low) and (is_float or high - low < MOST_SCALED_VALUES)
 
 
-def _likely_encoding(shape: tuple[int, ...], dtype: np.dtype[Any], extent: float) -> Encoding:
+def _default_encoding(shape: tuple[int, ...], dtype: np.dtype[Any], extent: float) -> Encoding:
     """Default encoding of a numeric space, by shape, dtype and range."""
     is_large = len(shape) > 1 and sorted(shape[-3:])[-2] >= IMAGE_MIN_PIXELS
     if is_large and (len(shape) in (3, 4) or (len(shape) == 2 and dtype == np.uint8)):

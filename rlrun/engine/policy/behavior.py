@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlrun.engine.data.action_masks import mask_of
 from rlrun.engine.data.sample_batch import HISTORY, TAKEN_LOGP, SampleBatch
 from rlrun.engine.data.tree import leaves, map_tree
-from rlrun.engine.data.views import is_viewed, shown, viewed, with_shown
+from rlrun.engine.data.views import is_viewed, shown, viewed, with_new_observation
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.acting import ActingNetwork, Heads
@@ -450,7 +450,7 @@ class BehaviorPolicy:
             return observations
         if self.views is None:
             return self.filter(observations)
-        return with_shown(observations, self.filter(shown(observations)))
+        return with_new_observation(observations, self.filter(shown(observations)))
 
     def filter_fragment(self, batch: SampleBatch) -> None:
         """Normalises the observations of a fragment and of its history, in place."""

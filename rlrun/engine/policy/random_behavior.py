@@ -58,7 +58,7 @@ class RandomExploration(Exploration):
         return self.actions.from_env(self._sampler(self.noise(generator, 1, len(heads["outputs"]))[0], mask))
 
 
-class NoNetwork:
+class ZeroNetwork:
     """Placeholder network whose outputs [B, K] are zeros.
 
     Args:
@@ -99,7 +99,7 @@ class RandomBehavior(BehaviorPolicy):
         actions = make_action_space(spaces.action)
         leaves = policy_leaves(*spaces, ModelConfig(), normalize_observations=False)
         exploration = RandomExploration(spaces.action, actions)
-        super().__init__(NoNetwork(actions.num_outputs), actions, exploration, leaves, normalize_observations=False)
+        super().__init__(ZeroNetwork(actions.num_outputs), actions, exploration, leaves, normalize_observations=False)
         self._spaces = spaces
         self._random = RandomActions(spaces, 0)
 

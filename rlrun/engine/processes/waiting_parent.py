@@ -60,7 +60,7 @@ def go_on_in_child() -> Callable[[int], object]:
     if child:
         os.close(to_parent)
         _wait_for(child, own, to_own, from_child, mask)
-    _die_with(parent)
+    _die_with_parent(parent)
     for descriptor in (from_child, own, to_own):
         os.close(descriptor)
     signal.signal(signal.SIGCHLD, of_children)
@@ -174,7 +174,7 @@ def _end_as(status: int, announced: int | None) -> NoReturn:
     os._exit(announced or code)
 
 
-def _die_with(parent: int) -> None:
+def _die_with_parent(parent: int) -> None:
     """Makes the kernel kill this process when the parent dies."""
     import ctypes  # in the child alone, which imports it anyway
 

@@ -207,7 +207,7 @@ class EpisodePlaces:
         first_row = indices // (ring.rows * ring.num_slots) * ring.rows
         ends = (first_row + episode[indices] % ring.rows) * ring.num_slots + indices % ring.num_slots
         own = position[indices].astype(np.int64)
-        return np.minimum(own, streams.rows_behind(indices)), lengths[ends].astype(np.int64) - own
+        return np.minimum(own, streams.rows_before(indices)), lengths[ends].astype(np.int64) - own
 
     def _allocate(self) -> None:
         if not self._columns:

@@ -142,7 +142,7 @@ class Streams:
         ahead[ahead > most] = -1
         return ahead
 
-    def rows_behind(self, indices: Indices) -> Indices:
+    def rows_before(self, indices: Indices) -> Indices:
         """Number of readable rows written before the entries at indices [...] in their env slots."""
         ahead, most = self._ahead_and_most(indices)
         behind: Indices = most - ahead

@@ -15,15 +15,15 @@ from rlrun.engine.data.space_kinds import batched
 from rlrun.engine.data.tree import map_tree, named_leaves
 from rlrun.engine.datasets.layout import LOGP, LOGP_FORM
 from rlrun.engine.datasets.notes import env_note
-from rlrun.engine.datasets.writer import SetWriter, demand_empty
+from rlrun.engine.datasets.writer import SetWriter, require_empty
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_watch import Watched
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.make import make_env
 from rlrun.engine.envs.spaces import first_bad_row
 from rlrun.engine.envs.vector_env import EnvError, close_or_warn
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.rollout.endless_episodes import AwaitedEpisodes
+from rlrun.engine.rollout.endless_episodes import EpisodeWatchdog
 
 Acts = Callable[[Any, bool, float], tuple[Any, float | None]]
 """Policy as a function from an observation, whether an episode starts, and the last reward, to an action and its
@@ -125,7 +125,7 @@ def demonstrate_to_set(folder: Path, acts: Acts, env: EnvConfig, episodes: int, 
         UsageError: The folder has other contents.
         EnvError: An observation holds NaN or infinite numbers, or an episode does not end.
     """
-    demand_empty(folder)  # before a demonstrator's time is taken
+    require_empty(folder)  # before a demonstrator's time is taken
     world = make_env(env, seed=seed)
     spaces = world.observation_space, world.action_space
     writer: SetWriter | None = None
@@ -164,13 +164,13 @@ def _episodes(
     """Yields a policy's episodes in sequence, and closes the env at the end."""
     space = world.observation_space
     seeds = EpisodeSeeds(run_seed=seed, worker_index=0, stream=_DEMONSTRATION_STREAM)
-    place = EpisodePlace(0, seeds.seed(0, 0), 0)
+    place = EpisodePosition(0, seeds.seed(0, 0), 0)
     name = f"env {env.id}: demonstration"
-    awaited = AwaitedEpisodes(name, env.max_episode_steps)
+    awaited = EpisodeWatchdog(name, env.max_episode_steps)
     try:
         with Watched(name, lambda: [place]):
             for episode in range(episodes):
-                place = EpisodePlace(episode, seeds.seed(0, episode), 0)
+                place = EpisodePosition(episode, seeds.seed(0, episode), 0)
                 observation, _ = world.reset(seed=place.seed)
                 _refuse_bad(env.id, space, observation, place)
                 shown = DemonstratedEpisode(place.seed, [observation])
@@ -190,7 +190,7 @@ def _episodes(
         close_or_warn(world.close, env.id, "after all episodes")
 
 
-def _refuse_bad(env_id: str, space: gymnasium.Space[Any], observation: Any, place: EpisodePlace) -> None:
+def _refuse_bad(env_id: str, space: gymnasium.Space[Any], observation: Any, place: EpisodePosition) -> None:
     """Validates that an observation is finite and within its space."""
     if bad := first_bad_row(space, map_tree(lambda leaf: leaf[None], batched(space, observation))):
         raise EnvError(f"env {env_id}: {place}: {bad[1]}")

@@ -86,7 +86,7 @@ class EndlessEpisodes:
             )
 
 
-class AwaitedEpisodes:
+class EpisodeWatchdog:
     """Watchdog over episodes that must end (as in evaluations): a warning for long ones, an error for endless ones.
 
     Args:

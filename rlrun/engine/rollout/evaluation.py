@@ -17,13 +17,13 @@ from rlrun.engine.data.results import data_frame
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_watch import INTERRUPT_S, Watched
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import first_bad_row
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.functional.binomial import exact_interval
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.rollout.endless_episodes import AwaitedEpisodes
+from rlrun.engine.rollout.endless_episodes import EpisodeWatchdog
 from rlrun.engine.worlds.make import make_vector_world
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.engine.worlds.vector_world import SlotRows, VectorWorld, place_of
@@ -251,7 +251,7 @@ def evaluate(
     }
     try:
         with Watched(name, worlds.places):
-            awaited = AwaitedEpisodes(name, env.max_episode_steps, INTERRUPT_S)
+            awaited = EpisodeWatchdog(name, env.max_episode_steps, INTERRUPT_S)
             return _run(behaviors, worlds, lives, name, episodes, draws, draw, awaited)
     finally:
         worlds.close()
@@ -285,7 +285,7 @@ def _run(
     episodes: int,
     draws: np.random.Generator | None,
     draw: Callable[[NDArray[Any] | None], None] | None,
-    awaited: AwaitedEpisodes,
+    awaited: EpisodeWatchdog,
 ) -> EvaluationResult:
     """Steps all worlds until each has finished its assigned episodes; further episodes are ignored."""
     number = worlds.num_worlds

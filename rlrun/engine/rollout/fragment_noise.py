@@ -70,11 +70,11 @@ class FragmentNoise:
         numbers = np.arange(first, first + self._block_length) // every
         moved = own[np.maximum(numbers - begins, 0) * every]
         if numbers[0] < begins:
-            moved[numbers < begins] = self._begun_before(int(numbers[0]), every)
+            moved[numbers < begins] = self._noise_in_effect(int(numbers[0]), every)
         own[:] = moved
         self._held = int(numbers[-1]), moved[-1]
 
-    def _begun_before(self, number: int, every: int) -> Floats:
+    def _noise_in_effect(self, number: int, every: int) -> Floats:
         """Returns the gSDE noise [B, ...] still in effect from an earlier block of fragments."""
         if self._held is None or self._held[0] != number:
             block = number * every // self._block_length

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import map_tree
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
-from rlrun.engine.envs.spaces import action_misfit, first_bad_row
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
+from rlrun.engine.envs.spaces import action_mismatch, first_bad_row
 from rlrun.engine.envs.vector_env import EnvError, VectorEnv, observation_hash
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.rollout.action_log import ActionLog
@@ -128,7 +128,7 @@ class LockstepRecorder:
         valid[0], valid[1:] = ~self._just_ended, ~ends[:-1]
         if bad := first_bad_row(self._env.observation_space, recorded):
             (t, slot), reason = bad
-            place = self._seeds.place_after(slot, began[slot], ~valid[:t, slot])
+            place = self._seeds.position_after(slot, began[slot], ~valid[:t, slot])
             raise EnvError(f"{self._env_name}, env {slot}, {place}: {reason}")
         self._observations = map_tree(lambda leaf: leaf[-1].copy(), recorded)
         self._starts = starts
@@ -171,7 +171,7 @@ class LockstepRecorder:
         places = self._env.places()
         return self._slots(places, self._actions.tails([place.length for place in places]))
 
-    def _slots(self, places: Sequence[EpisodePlace], actions: Sequence[Any]) -> list[dict[str, Any]]:
+    def _slots(self, places: Sequence[EpisodePosition], actions: Sequence[Any]) -> list[dict[str, Any]]:
         return [
             {
                 "episode": place.episode,
@@ -205,10 +205,11 @@ class LockstepRecorder:
         actions = [np.asarray(slot["actions"]) for slot in slots]
         env_actions = [self._behavior.env_actions(own) for own in actions]
         for taken, own in zip(actions, env_actions, strict=True):
-            if reason := action_misfit(self._env.action_space, own, len(taken)):
+            if reason := action_mismatch(self._env.action_space, own, len(taken)):
                 raise ValueError(reason)
         places = [
-            EpisodePlace(as_count(slot["episode"]), as_count(slot["seed"]), as_count(slot["length"])) for slot in slots
+            EpisodePosition(as_count(slot["episode"]), as_count(slot["seed"]), as_count(slot["length"]))
+            for slot in slots
         ]
         observations, exact = self._env.restore(
             places,

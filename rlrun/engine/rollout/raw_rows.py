@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlrun.engine.data.sample_batch import TAKEN_LOGP, SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.datasets.layout import LOGP
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.rollout.worker_behavior import WorkerBehavior
 
 Flags = NDArray[np.bool_]
@@ -125,7 +125,7 @@ def record_log_probs(behavior: WorkerBehavior) -> None:
             behavior.record_log_probs(log_probs)
 
 
-def episode_seeds(seeds: EpisodeSeeds, began: Sequence[EpisodePlace], valid: Flags) -> NDArray[np.int64]:
+def episode_seeds(seeds: EpisodeSeeds, began: Sequence[EpisodePosition], valid: Flags) -> NDArray[np.int64]:
     """Seed of the episode of each row of single-agent envs, [T, B].
 
     Args:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.sample_batch import CLOSING_COLUMNS, SampleBatch
 from rlrun.engine.data.tree import leaves
-from rlrun.engine.envs.episode_place import EpisodePlace
+from rlrun.engine.envs.episode_position import EpisodePosition
 from rlrun.engine.rollout.raw_rows import AgentRows
 from rlrun.engine.rollout.rollout import Episode
 
@@ -50,7 +50,7 @@ class Recorded:
     closing: Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
     missing_finals: int = 0
     dropped_rewards: int = 0
-    began: Sequence[EpisodePlace] = ()
+    began: Sequence[EpisodePosition] = ()
     begins: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     agent_rows: Mapping[str, Sequence[AgentRows]] = field(default_factory=dict)
     closes: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.actors.supervised_actors import SupervisedActors
-from rlrun.engine.envs.step_marks import MarksPlace, stepped_env
+from rlrun.engine.envs.step_marks import StepMarkLocation, stepped_env
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.rollout.action_log import with_logs_joined
 from rlrun.engine.rollout.rollout import Rollout
@@ -51,7 +51,7 @@ class RemoteWorkers:
         *,
         due: Mapping[int, int],
         tell_places: bool,
-        marks: MarksPlace | None,
+        marks: StepMarkLocation | None,
         num_cpus: float,
         timeout_s: float,
         max_restarts: int,

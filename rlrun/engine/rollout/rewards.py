@@ -85,6 +85,6 @@ class RewardTransform:
             raise ValueError(f"the running returns have shape {returns.shape}, not {self._returns.shape}")
         self._returns = returns
 
-    def begin_anew(self, slots: NDArray[np.bool_]) -> None:
+    def reset_slots(self, slots: NDArray[np.bool_]) -> None:
         """Resets the running returns of slots [B] whose episode was dropped."""
         self._returns[slots] = 0.0

@@ -16,7 +16,7 @@ import numpy as np
 from rlrun.engine.data.sample_batch import WORLD_STATE
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.env_watch import Watched
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env
 from rlrun.engine.envs.tasks import Lessons
 from rlrun.engine.functional.moments import Moments
@@ -213,7 +213,7 @@ class RolloutWorker:
         with self._watched:
             began_anew = self._recorder.load_state(state["slots"])
         for policy, slots in began_anew.items():
-            self._rewards[policy].begin_anew(slots)
+            self._rewards[policy].reset_slots(slots)
         return sum(int(slots.sum()) for slots in began_anew.values())
 
     def close(self) -> None:

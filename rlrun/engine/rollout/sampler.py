@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rlrun.engine.envs.step_marks import MarksPlace, keep_marks_at
+from rlrun.engine.envs.step_marks import StepMarkLocation, keep_marks_at
 
 if TYPE_CHECKING:
     from rlrun.engine.data.sample_batch import SampleBatch
@@ -84,7 +84,7 @@ class Sampler:
         *,
         due: int = 0,
         tells_place: bool = False,
-        marks: MarksPlace | None = None,
+        marks: StepMarkLocation | None = None,
         state: Any = None,
     ) -> None:
         keep_marks_at(marks)

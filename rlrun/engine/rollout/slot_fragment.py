@@ -38,7 +38,7 @@ NO_ROW = -1
 
 
 @dataclass(frozen=True)
-class CarriedSteps:
+class PendingSteps:
     """Open steps at a fragment's end: actions whose reward and next observation are still pending.
 
     Attributes:
@@ -50,7 +50,7 @@ class CarriedSteps:
     columns: dict[str, Any]
 
     @classmethod
-    def none(cls, slots: int) -> CarriedSteps:
+    def none(cls, slots: int) -> PendingSteps:
         """Creates the empty set of open steps for B slots."""
         return cls(np.zeros(slots, np.bool_), {})
 
@@ -74,7 +74,7 @@ class SlotFragment(ABC):
         inference_s: Seconds in calls of the behavior policy.
     """
 
-    def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: CarriedSteps) -> None:
+    def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: PendingSteps) -> None:
         shape = form.length, form.slots
         self.owners = owners
         self.acted, self._terminateds, self._truncateds = np.zeros((3, *shape), np.bool_)
@@ -226,7 +226,7 @@ class DecisionFragment(SlotFragment):
     row 0.
     """
 
-    def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: CarriedSteps) -> None:
+    def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: PendingSteps) -> None:
         super().__init__(form, owners, states, carried)
         slots, shape = form.slots, (form.length, form.slots)
         self._next = np.zeros(slots, np.int64)
@@ -239,7 +239,7 @@ class DecisionFragment(SlotFragment):
         if carried.slots.any():
             self._put(carried)
 
-    def _put(self, carried: CarriedSteps) -> None:
+    def _put(self, carried: PendingSteps) -> None:
         """Writes the open steps of the previous fragment into row 0 of their slots."""
         slots = carried.slots.nonzero()[0]
         self._next[slots], self._open[slots] = 1, 0
@@ -336,12 +336,12 @@ class DecisionFragment(SlotFragment):
         """Moves open steps out of the fragment; their observations become the closing row of their slots."""
         carries = (self._open != NO_ROW) & ~self.owners.just_ended & ~acts
         slots = carries.nonzero()[0]
-        self.carried = CarriedSteps.none(self._form.slots)
+        self.carried = PendingSteps.none(self._form.slots)
         if not len(slots):
             return
         own, batch, columns = self._open[slots], self._buffers.batch, self._recorded()
         kept = {name: map_tree(lambda leaf: leaf[own, slots], column) for name, column in columns.items()}
-        self.carried = CarriedSteps(carries, kept)
+        self.carried = PendingSteps(carries, kept)
         self._valid[own, slots] = self._buffers.filled[own, slots] = False
         for name in CLOSING_COLUMNS:
             if name in columns:

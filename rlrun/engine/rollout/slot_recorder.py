@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
-from rlrun.engine.envs.spaces import action_misfit, first_bad_row
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
+from rlrun.engine.envs.spaces import action_mismatch, first_bad_row
 from rlrun.engine.envs.vector_env import EnvError, first_not_finite
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.rollout.action_log import ActionLog
@@ -24,7 +24,7 @@ from rlrun.engine.rollout.episode_sums import EpisodeSums
 from rlrun.engine.rollout.raw_rows import AgentRows
 from rlrun.engine.rollout.recorder import Recorded
 from rlrun.engine.rollout.rollout import Episode
-from rlrun.engine.rollout.slot_fragment import CarriedSteps, DecisionFragment, SlotFragment, StepFragment
+from rlrun.engine.rollout.slot_fragment import DecisionFragment, PendingSteps, SlotFragment, StepFragment
 from rlrun.engine.rollout.slot_owners import SlotOwners
 from rlrun.engine.rollout.slot_rows import RowForm
 from rlrun.engine.rollout.worker_behavior import WorkerBehavior
@@ -160,7 +160,7 @@ class SlotRecorder:
         batch: SampleBatch,
         filled: Flags,
         stepped: Flags,
-        began: Sequence[EpisodePlace],
+        began: Sequence[EpisodePosition],
     ) -> Iterator[AgentRows]:
         """Yields the rows of each agent's episode in each slot; its final observation is the last one."""
         owners, width = self._worlds.owners(policy), self.slots[policy] // self._worlds.num_worlds
@@ -171,7 +171,7 @@ class SlotRecorder:
                 if len(part):
                     t, world = own.step_of(int(part[0]), slot), slot // width
                     agent = own.owners.agent_in(slot, max(t - (not own.acted[t, slot]), 0))
-                    place = self._seeds.place_after(world, began[world], ~stepped[:t, world])
+                    place = self._seeds.position_after(world, began[world], ~stepped[:t, world])
                     yield AgentRows(slot, part, owners[slot] if agent is None else agent, place.seed)
 
     def _check(
@@ -181,7 +181,7 @@ class SlotRecorder:
         batch: SampleBatch,
         filled: Flags,
         stepped: Flags,
-        began: Sequence[EpisodePlace],
+        began: Sequence[EpisodePosition],
     ) -> None:
         """Validates observations and rewards of filled rows: finite, and observations within their space.
 
@@ -211,11 +211,11 @@ class SlotRecorder:
         self._refuse(policy, slot, own.owners.agent_in(slot, t - is_final), stepped[:t], began, reason)
 
     def _refuse(
-        self, policy: str, slot: int, agent: str | None, stepped: Flags, began: Sequence[EpisodePlace], reason: str
+        self, policy: str, slot: int, agent: str | None, stepped: Flags, began: Sequence[EpisodePosition], reason: str
     ) -> NoReturn:
         """Raises an EnvError for an invalid observation or reward, with the world, agent and step."""
         world = slot // (self.slots[policy] // self._worlds.num_worlds)
-        place = self._seeds.place_after(world, began[world], ~stepped[:, world])
+        place = self._seeds.position_after(world, began[world], ~stepped[:, world])
         who = self._worlds.owners(policy)[slot] if agent is None else agent
         raise EnvError(f"{self._name}, world {world}, {place}, agent {who!r} of policy {policy}: {reason}")
 
@@ -259,7 +259,7 @@ class SlotRecorder:
         if len(saved) != num_worlds:
             raise ValueError(f"there are {num_worlds} worlds, not {len(saved)}")
         places = [
-            EpisodePlace(as_count(own["episode"]), as_count(own["seed"]), as_count(own["length"])) for own in saved
+            EpisodePosition(as_count(own["episode"]), as_count(own["seed"]), as_count(own["length"])) for own in saved
         ]
         taken: list[dict[str, Any]] = [{} for _ in places]
         for policy, own in self._policies.items():
@@ -305,7 +305,7 @@ class PolicySlots:
             behavior, worlds.spaces[policy].observation, length, worlds.slots[policy], worlds.columns, marks_logged
         )
         self._fragment = StepFragment if worlds.clock == "parallel" else DecisionFragment
-        self._carried = CarriedSteps.none(self._form.slots)
+        self._carried = PendingSteps.none(self._form.slots)
         self._log = ActionLog() if worlds.replays else None
 
     def begin(self, states: NDArray[Any] | None) -> SlotFragment:
@@ -337,7 +337,7 @@ class PolicySlots:
             state |= {"carries": carries.copy(), "carried": self._carried.columns if carries.any() else {}}
         return state
 
-    def joint_actions(self, state: Mapping[str, Any], places: Sequence[EpisodePlace], space: Any) -> list[Any]:
+    def joint_actions(self, state: Mapping[str, Any], places: Sequence[EpisodePosition], space: Any) -> list[Any]:
         """Returns the policy's actions since each world's reset, leaves [length, K, ...], in the world's action space.
 
         Raises:
@@ -354,7 +354,7 @@ class PolicySlots:
             if len(own) != place.length:
                 raise ValueError(f"of world {world} {len(own)} actions were saved, not {place.length}")
             actions = self.behavior.env_actions(own.reshape(place.length * width, *own.shape[2:]))
-            if reason := action_misfit(space, actions, place.length * width):
+            if reason := action_mismatch(space, actions, place.length * width):
                 raise ValueError(reason)
             joint.append(map_tree(lambda leaf, n=place.length: leaf.reshape(n, width, *leaf.shape[1:]), actions))
         return joint
@@ -373,4 +373,4 @@ class PolicySlots:
             carries = np.array(state["carries"], np.bool_)
             still = kept[carries]
             columns = map_tree(lambda leaf: np.asarray(leaf)[still], state["carried"])
-            self._carried = CarriedSteps(carries & kept, columns)
+            self._carried = PendingSteps(carries & kept, columns)

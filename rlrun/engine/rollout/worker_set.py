@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlrun.engine.actors import private_ray
-from rlrun.engine.envs.step_marks import marks_place
+from rlrun.engine.envs.step_marks import step_mark_location
 from rlrun.engine.messages.errors import CheckpointError
 from rlrun.engine.rollout.aggregated_workers import AggregatedWorkers
 from rlrun.engine.rollout.aggregator import Aggregation
@@ -268,7 +268,7 @@ class WorkerSet:
             self.config,
             self._operators,
             tell_places=self._keeps_states,
-            marks=marks_place(),
+            marks=step_mark_location(),
             num_cpus=self._num_cpus,
             timeout_s=self._timeout_s,
             max_restarts=self._max_restarts,

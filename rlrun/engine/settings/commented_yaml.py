@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from rlrun.engine.messages.explain import describe, is_model, whole_annotation
+from rlrun.engine.messages.explain import describe, full_annotation, is_model
 from rlrun.engine.settings.config import ConfigModel
 
 _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
@@ -69,7 +69,7 @@ def _written(value: Any) -> Any:
 
 
 def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
-    kind = describe(whole_annotation(field))
+    kind = describe(full_annotation(field))
     summary = textwrap.fill(" ".join((field.description or "").split()), 100 - len(indent))
     for line in summary.splitlines():
         yield f"{indent}# {line}"

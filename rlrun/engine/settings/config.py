@@ -30,7 +30,7 @@ from typing_extensions import override
 
 from rlrun.engine.messages.errors import SpecError
 from rlrun.engine.messages.explain import Mistake, annotation_at, mistakes_of, problems_of, shown
-from rlrun.engine.messages.foreign_names import ours_for, unknown_key
+from rlrun.engine.messages.foreign_names import counterpart_message, unknown_key
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -172,7 +172,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         """Reason why a name cannot be set: fixed here, or another library's name; "" if unknown."""
         if name in cls.refused:
             return f"{shown(name)} cannot be set here: {cls.refused[name]}"
-        return "" if name in cls.model_fields else ours_for(name, [cls.has_setting], cls.model_fields)
+        return "" if name in cls.model_fields else counterpart_message(name, [cls.has_setting], cls.model_fields)
 
     @classmethod
     def has_setting(cls, name: str) -> bool:

@@ -208,11 +208,11 @@ def known_algorithm(name: str) -> str:
     return {_plain(known): known for known in algorithm_names()}.get(_plain(name), name)
 
 
-def meant_algorithm(name: str) -> str:
+def corresponding_algorithm(name: str) -> str:
     """Installed algorithm that corresponds to another library's algorithm, "" if none does.
 
     Examples:
-        >>> meant_algorithm("Rainbow"), meant_algorithm("ACKTR")
+        >>> corresponding_algorithm("Rainbow"), corresponding_algorithm("ACKTR")
         ('dqn', '')
     """
     other = other_algorithm(_plain(name))

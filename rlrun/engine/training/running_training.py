@@ -138,7 +138,7 @@ class RunningTraining:
         Raises:
             UsageError: The training was restored for acting only.
         """
-        self.demand_whole()
+        self.require_complete()
         result = self._iterate(min_steps, since_last_s)
         if self.curriculum is not None and self.curriculum.advance(result):
             self.workers.order(Orders(env_kwargs=self.curriculum.kwargs))
@@ -186,7 +186,7 @@ class RunningTraining:
         if self.league is not None:
             self.league.begin()
 
-    def demand_whole(self) -> None:
+    def require_complete(self) -> None:
         """Checks that the training was fully restored: policies, workers and dataflow.
 
         Raises:

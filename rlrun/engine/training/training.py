@@ -32,7 +32,7 @@ from rlrun.engine.training.save.checkpointing import (
     update_executor_of,
 )
 from rlrun.engine.training.save.saved_opponents import SavedOpponent, copied_opponents
-from rlrun.engine.worlds.given_env import EnvLike
+from rlrun.engine.worlds.user_env import EnvLike
 
 if TYPE_CHECKING:
     from rlrun.engine.learner.executors.update_executor import UpdateExecutor
@@ -125,7 +125,7 @@ class Training:
             with described.hangs_fail():
                 self._running = described.assembled(self._announce, self.update_executor, self._copied_opponents)
                 if for_training:
-                    described.demand_one_process()
+                    described.require_one_process()
                     self._running.broadcast()
             for told in described.without_effect(self._running.spaces()):
                 self._announce(told)

@@ -66,7 +66,7 @@ class Connections:
         """Adds a connection that was accepted; others may be displaced."""
         connection = Connection(accepted, self, self._header_s)
         self._anonymous[connection] = None
-        self._displace()
+        self._close_oldest()
         return connection
 
     def admit(self, connection: Connection) -> bool:
@@ -79,22 +79,22 @@ class Connections:
             return False
         self._anonymous.pop(connection, None)
         self._admitted.add(connection)
-        self._displace()
+        self._close_oldest()
         return True
 
-    def displace_one(self) -> None:
+    def close_oldest_anonymous(self) -> None:
         """Shuts down the oldest anonymous connection, if there is any."""
         if self._anonymous:
             oldest = next(iter(self._anonymous))
             del self._anonymous[oldest]
             oldest.shut_down()
 
-    def _displace(self) -> None:
+    def _close_oldest(self) -> None:
         """Shuts down the oldest anonymous connections beyond their share."""
         if len(self._anonymous) > self._share:
             self._forget_closed()
         while len(self._anonymous) > self._share:
-            self.displace_one()
+            self.close_oldest_anonymous()
 
     @property
     def _share(self) -> int:

@@ -51,7 +51,7 @@ class Guard:
         if not self._rates.take(scope["client"][0], time.monotonic()):
             return 429, f"more than {most.most_requests_per_s:g} requests a second come from this address"
         if most.token is None:
-            if not _is_from_here(headers):
+            if not _is_local_request(headers):
                 return 403, (
                     "without a token this server answers programs on its own machine and its own page alone: the "
                     "headers `Host` and `Origin` must name this machine, as in http://127.0.0.1"
@@ -108,7 +108,7 @@ class Rates:
         return is_taken
 
 
-def _is_from_here(headers: _Headers) -> bool:
+def _is_local_request(headers: _Headers) -> bool:
     """Whether a request names this machine as its host, and comes from no other site's web page."""
     host = headers.get(b"host", b"").decode("latin-1")
     origin = headers.get(b"origin")

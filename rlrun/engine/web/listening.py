@@ -80,7 +80,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def demand_web_packages() -> None:
+def require_web_packages() -> None:
     """Raises an error where the packages of HTTP servers are missing.
 
     Raises:

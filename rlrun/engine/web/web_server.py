@@ -130,7 +130,7 @@ class _Server(uvicorn.Server):
             try:
                 accepted, _ = await loop.sock_accept(listening)
             except OSError:  # no file descriptor is free, or the client has left already
-                self._connections.displace_one()
+                self._connections.close_oldest_anonymous()
                 await asyncio.sleep(_PAUSE_S)
                 continue
             opening = loop.create_task(self._open(accepted, self._connections.add(accepted)))

@@ -15,13 +15,20 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import map_tree, named_leaves
 from rlrun.engine.envs.env_config import WorldClock
-from rlrun.engine.envs.env_watch import telling_place
+from rlrun.engine.envs.env_watch import watched_env_call
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.lockstep_restore import restore_in_lockstep
 from rlrun.engine.envs.spaces import Spaces, empty_batch
 from rlrun.engine.envs.step_marks import ALL_SLOTS, StepMarks
-from rlrun.engine.envs.vector_env import BadReturn, Infos, close_or_warn, env_error, observation_hash, places_in_words
+from rlrun.engine.envs.vector_env import (
+    BadReturn,
+    Infos,
+    close_or_warn,
+    describe_positions,
+    env_error,
+    observation_hash,
+)
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.worlds.vector_world import SlotRows, WorldRows
 
@@ -171,7 +178,7 @@ class ArrayVectorWorld:
         seeds = self._ledger.start_over()
         return self._begin(range(self.num_worlds), seeds)
 
-    @telling_place(lambda own: own["self"]._where())
+    @watched_env_call(lambda own: own["self"]._where())
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
         """Steps all worlds; a world whose episode ended is reset instead (NEXT_STEP autoreset)."""
         chosen = {group.name: map_tree(group.by_world, actions[policy]) for policy, group in self._groups.items()}
@@ -183,7 +190,7 @@ class ArrayVectorWorld:
         self._lengths += 1
         self._stepped.fill(True)
         for group in self._groups.values():
-            group.forget_starts()
+            group.clear_starts()
         awaiting = self._awaiting
         if awaiting:
             shown = self._reset(awaiting, [self._ledger.begin_next(world) for world in awaiting])
@@ -196,13 +203,13 @@ class ArrayVectorWorld:
         """Returns the constant agent id of each slot, [B]."""
         return self._groups[policy].owners
 
-    def places(self) -> list[EpisodePlace]:
+    def places(self) -> list[EpisodePosition]:
         """Places of the worlds: episode, seed and step."""
         return self._ledger.places(self._lengths.tolist())
 
     def restore(
         self,
-        places: Sequence[EpisodePlace],
+        places: Sequence[EpisodePosition],
         actions: Sequence[Mapping[str, Tree]],
         hashes: Sequence[str],
         max_replay_s: float,
@@ -225,14 +232,14 @@ class ArrayVectorWorld:
         """Closes the worlds."""
         close_or_warn(self._world.close, self._id, f"{self.num_worlds} worlds at once")
 
-    def start_at(self, places: Mapping[int, EpisodePlace]) -> None:
+    def start_at(self, places: Mapping[int, EpisodePosition]) -> None:
         """Resets worlds to the start of the places' episodes."""
         for world, place in places.items():
             self._ledger.return_to(world, place)
         if places:
             self._begin(list(places), [place.seed for place in places.values()])
 
-    def start_after(self, places: Mapping[int, EpisodePlace]) -> None:
+    def start_after(self, places: Mapping[int, EpisodePosition]) -> None:
         """Resets worlds to the start of the episodes after the given places."""
         for world, place in places.items():
             self._ledger.return_to(world, place)
@@ -250,10 +257,10 @@ class ArrayVectorWorld:
         self._awaiting = [world for world in self._awaiting if world not in worlds]
         return self._rows()
 
-    @telling_place(lambda own: own["self"]._where_reset(own["worlds"], own["seeds"]))
+    @watched_env_call(lambda own: own["self"]._where_reset(own["worlds"], own["seeds"]))
     def _reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
         """Resets some worlds after freeing their slots."""
-        self._marks.begin_at_once({world: self._ledger.place(world, 0) for world in worlds})
+        self._marks.begin_together({world: self._ledger.place(world, 0) for world in worlds})
         try:
             shown = self._world.reset(worlds, seeds)
         except (Exception, SystemExit) as error:
@@ -281,7 +288,7 @@ class ArrayVectorWorld:
         if not isinstance(shown, ArrayStep) or not names <= shown.groups.keys():
             self._refuse(doing, f"it must be an ArrayStep with the groups {', '.join(sorted(names))}")
         for group in self._groups.values():
-            if reason := group.misfit(shown.groups[group.name]):
+            if reason := group.mismatch(shown.groups[group.name]):
                 self._refuse(doing, f"group {group.name}: {reason}")
             group.show(shown.groups[group.name])
         if not isinstance(shown.ended, np.ndarray) or shown.ended.shape != self._ended.shape:
@@ -303,7 +310,7 @@ class ArrayVectorWorld:
         )
 
     def _where(self) -> str:
-        return f"worker {self._seeds.worker_index}, {places_in_words('world', self.places())}"
+        return f"worker {self._seeds.worker_index}, {describe_positions('world', self.places())}"
 
     def _where_reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> str:
         return f"worker {self._seeds.worker_index}, worlds {list(worlds)} with seeds {list(seeds)}"
@@ -342,7 +349,7 @@ class _GroupSlots:
         """Reshapes a leaf [B, ...] of slots to worlds and agents, [W, K, ...]."""
         return leaf.reshape(*self._shape, *leaf.shape[1:])
 
-    def misfit(self, shown: GroupRows) -> str | None:
+    def mismatch(self, shown: GroupRows) -> str | None:
         """Reason why a step's or reset's result violates the group's spaces, None if valid."""
         flags = {"terminateds": shown.terminateds, "truncateds": shown.truncateds, "acts": shown.acts}
         for name, array in {"rewards": shown.rewards, **flags}.items():
@@ -366,18 +373,18 @@ class _GroupSlots:
         self._starts.reshape(self._shape)[worlds] = False
         self._dead.reshape(self._shape)[worlds] = False
 
-    def forget_starts(self) -> None:
+    def clear_starts(self) -> None:
         """Clears the flags of first observations before the next step."""
         self._starts.fill(False)
 
     def show(self, shown: GroupRows) -> None:
-        """Copies a step's or reset's result to the slots; marks agents that began since `forget_starts`."""
+        """Copies a step's or reset's result to the slots; marks agents that began since `clear_starts`."""
         acts, terminateds = shown.acts.reshape(-1), shown.terminateds.reshape(-1)
         truncateds = shown.truncateds.reshape(-1)
         self._starts |= acts > self._living
         np.logical_or(self._living, acts, self._living)
         np.logical_or(terminateds, truncateds, self._ends)
-        rewards = self._earned(shown.rewards.reshape(-1), acts)
+        rewards = self._credit_rewards(shown.rewards.reshape(-1), acts)
         self._dead |= self._ends & self._living
         np.greater(self._living, self._ends, self._living)
         self.rows = SlotRows(
@@ -390,7 +397,7 @@ class _GroupSlots:
             living=self._living,
         )
 
-    def _earned(self, rewards: NDArray[Any], acts: Flags) -> NDArray[Any]:
+    def _credit_rewards(self, rewards: NDArray[Any], acts: Flags) -> NDArray[Any]:
         """Returns the rewards [B] of living agents; counts the discarded rewards of agents that have ended."""
         self._dead &= ~acts
         dropped = self._dead & (rewards != 0)
@@ -435,12 +442,12 @@ class _Lockstep:
         rows = self._worlds.step(by_slot)
         return self._worlds.shown(), np.zeros(self.num_envs), rows.ended, self._never, {}
 
-    def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
+    def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
         """Resets worlds to the start of the places' episodes."""
         self._worlds.start_at(places)
         return self._worlds.shown()
 
-    def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
+    def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
         """Resets worlds to the start of the episodes after the given places."""
         self._worlds.start_after(places)
         return self._worlds.shown()

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from rlrun.engine.envs.env_config import WorldClock
 from rlrun.engine.envs.env_watch import INTERRUPT_S, NOTICE_S, POLL_S, Waiting, interrupt_wanted
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import Tree
 from rlrun.engine.external.client_episodes import ClientEpisodes
@@ -61,8 +61,15 @@ class ClientWorld(World):
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Returns the news of the client's episode; `ClientWorlds` has sent it the actions."""
         assert self._episodes is not None
-        news = self._episodes.take(self._number)
-        return WorldStep(news.observations, news.rewards, news.terminateds, news.truncateds, news.infos, news.ended)
+        pending_step = self._episodes.take(self._number)
+        return WorldStep(
+            pending_step.observations,
+            pending_step.rewards,
+            pending_step.terminateds,
+            pending_step.truncateds,
+            pending_step.infos,
+            pending_step.ended,
+        )
 
 
 class ClientWorlds(LoopWorlds):
@@ -112,7 +119,7 @@ class ClientWorlds(LoopWorlds):
                 did = self._episodes.answer(world, slots.owners[slot], rows[slot])
                 if did is not None:
                     taken.setdefault(policy, {})[slot] = did
-        self._await_news()
+        self._await_updates()
         shown = super().step(actions)
         shown.stepped, shown.taken = stepped, taken
         return shown
@@ -134,7 +141,7 @@ class ClientWorlds(LoopWorlds):
         self._server.stop()
         super().close()
 
-    def _await_news(self) -> None:
+    def _await_updates(self) -> None:
         """Waits for news of clients; an ended world is reset without a wait.
 
         Raises:

@@ -23,11 +23,11 @@ from rlrun.engine.envs.env_findings import (
     type_findings,
 )
 from rlrun.engine.envs.env_watch import Watched
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import backend_of
 from rlrun.engine.envs.spaces import empty_batch
 from rlrun.engine.envs.vector_env import EnvError
-from rlrun.engine.worlds.life_book import LifeBook
+from rlrun.engine.worlds.agent_lifecycle import AgentLifecycle
 from rlrun.engine.worlds.make import make_vector_world, steps_all_at_once
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.engine.worlds.random_play import SLOTS, RandomRollout, ShownToPolicy, digest, play
@@ -108,7 +108,7 @@ def _told_by_one(
         if backend_of(config) == "loop":
             yield from type_findings(config, spaces, seed)
     elif not steps_all_at_once(config):
-        yield from LifeBook(config, worlds.spaces, mapping).findings(steps, seed)
+        yield from AgentLifecycle(config, worlds.spaces, mapping).findings(steps, seed)
 
 
 def _of_policy(policy: str, worlds: VectorWorld, shown: ShownToPolicy) -> Iterator[EnvFinding]:

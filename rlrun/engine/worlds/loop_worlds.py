@@ -15,8 +15,8 @@ from rlrun.engine.data.action_masks import ACTION_MASK, has_action_mask, masked_
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.envs.env_config import WorldClock
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
-from rlrun.engine.envs.spaces import Spaces, action_misfit, row_splitter
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
+from rlrun.engine.envs.spaces import Spaces, action_mismatch, row_splitter
 from rlrun.engine.envs.step_marks import NO_SLOT, StepMarks
 from rlrun.engine.envs.vector_env import EnvError, Tree, first_not_finite
 from rlrun.engine.worlds.mapping import PolicyMapping
@@ -75,7 +75,7 @@ class LoopWorlds:
         self.slots: Mapping[str, int] = {policy: self.num_worlds * slots[policy] for policy in spaces}
         self._id = world_id
         self._seeds = seeds
-        homes = _homes(self.possible_agents, mapping)
+        homes = _home_slots(self.possible_agents, mapping)
         self._policies = {
             policy: PolicySlots(
                 policy, agent, of_policy, self.num_worlds, slots[policy], homes.get(policy, {}), columns
@@ -144,13 +144,13 @@ class LoopWorlds:
         """Returns the id of each slot's current or latest agent, [B]; "" before the first."""
         return self._policies[policy].owners
 
-    def places(self) -> list[EpisodePlace]:
+    def places(self) -> list[EpisodePosition]:
         """Places of the worlds: episode, seed and step."""
         return [world.place for world in self._worlds]
 
     def restore(
         self,
-        places: Sequence[EpisodePlace],
+        places: Sequence[EpisodePosition],
         actions: Sequence[Mapping[str, Tree]],
         hashes: Sequence[str],
         max_replay_s: float,
@@ -172,7 +172,7 @@ class LoopWorlds:
             self._write_state(number)
         self._marks.rest()
         for slots in self._policies.values():
-            slots.forget_news(slice(None))
+            slots.clear_slots(slice(None))
         self._unchecked = True
         rows = self._shown(stepped=np.zeros(self.num_worlds, np.bool_))
         rows.ended[:], rows.infos, rows.missing_finals, rows.dropped_rewards = False, {}, 0, 0
@@ -196,13 +196,13 @@ class LoopWorlds:
         """Step marks, created with the first episode, so that worlds created only for their spaces write none."""
         return StepMarks(self._id, self._seeds, self.num_worlds, each="world")
 
-    def _begin(self, number: int, place: EpisodePlace) -> None:
+    def _begin(self, number: int, place: EpisodePosition) -> None:
         """Resets a world to the ledger's current episode, given as a place."""
         self._marks.begin(number, place.episode, place.seed)
         self._worlds[number].reset(place)
 
     def _replay(
-        self, number: int, place: EpisodePlace, actions: Mapping[str, Tree], saved_hash: str, deadline: float
+        self, number: int, place: EpisodePosition, actions: Mapping[str, Tree], saved_hash: str, deadline: float
     ) -> bool:
         """Replays a world's actions after its reset; returns whether the state equals the recorded one."""
         world = self._worlds[number]
@@ -227,7 +227,7 @@ class LoopWorlds:
         for policy, slots in self._policies.items():
             acts = slots.rows.acts
             acting = map_tree(lambda leaf, acts=acts: np.asarray(leaf)[acts], actions[policy])
-            if reason := action_misfit(slots.spaces.action, acting, int(acts.sum())):
+            if reason := action_mismatch(slots.spaces.action, acting, int(acts.sum())):
                 raise EnvError(f"env {self._id} cannot be given these actions of policy {policy}: {reason}")
 
     def _check_rewards(self) -> None:
@@ -273,7 +273,7 @@ class LoopWorlds:
         )
 
 
-def _homes(agents: Sequence[str], mapping: PolicyMapping) -> Mapping[str, Mapping[str, int]]:
+def _home_slots(agents: Sequence[str], mapping: PolicyMapping) -> Mapping[str, Mapping[str, int]]:
     """Returns each policy's home slots by agent id; empty if the mapping changes between episodes."""
     seatings = mapping.seatings(agents)
     if len(seatings) > 1:

@@ -14,8 +14,8 @@ from rlrun.engine.data.action_masks import check_action_mask
 from rlrun.engine.envs.env_config import EnvConfig, ExternalConfig, WrapperConfig, kwargs_of_tasks
 from rlrun.engine.envs.env_ids import factory_of
 from rlrun.engine.envs.env_watch import Watched
-from rlrun.engine.envs.episode_place import EpisodeSeeds
-from rlrun.engine.envs.make import check_env, check_num_envs, demand_separate, make_vector_env, spaces_of
+from rlrun.engine.envs.episode_position import EpisodeSeeds
+from rlrun.engine.envs.make import check_env, check_num_envs, make_vector_env, require_separate, spaces_of
 from rlrun.engine.envs.single_env import check_call
 from rlrun.engine.envs.spaces import Spaces, check_spaces
 from rlrun.engine.envs.tasks import EpisodeTasks, Lessons, check_functions
@@ -205,7 +205,7 @@ def make_vector_world(
         return _array_world(config, num_worlds, seeds, mapping, slots, first_episodes)
     check_num_envs(config, num_worlds)
     worlds = [make_world(config, lessons=lessons, number=number) for number in range(num_worlds)]
-    demand_separate(config.id, [world.unwrapped for world in worlds])
+    require_separate(config.id, [world.unwrapped for world in worlds])
     spaces = _spaces_by_policy(config, worlds[0], mapping)
     return LoopWorlds(
         config.id,

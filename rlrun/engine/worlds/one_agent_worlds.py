@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.env_config import WorldClock
-from rlrun.engine.envs.episode_place import EpisodePlace
+from rlrun.engine.envs.episode_position import EpisodePosition
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import VectorEnv, observation_hash
 from rlrun.engine.worlds.vector_world import ONLY_AGENT, SlotRows, Tree, WorldRows
@@ -70,13 +70,13 @@ class OneAgentWorlds:
         """Returns the id of each env's only agent, [B]."""
         return (ONLY_AGENT,) * self.num_worlds
 
-    def places(self) -> list[EpisodePlace]:
+    def places(self) -> list[EpisodePosition]:
         """Returns the place of each env: its episode, seed and length."""
         return self._env.places()
 
     def restore(
         self,
-        places: Sequence[EpisodePlace],
+        places: Sequence[EpisodePosition],
         actions: Sequence[Mapping[str, Tree]],
         hashes: Sequence[str],
         max_replay_s: float,

@@ -82,7 +82,7 @@ class PolicySlots:
         )
         self.owners = [""] * size
         self._policy = policy
-        self._homes = homes
+        self._home_slots = homes
         self._free = [list(range(per_world)) for _ in range(num_worlds)]
         self._write = row_writer(spaces.observation, self.rows.observations)
         # Single numbers are written into a memoryview in half the time that they take through the array.
@@ -98,7 +98,7 @@ class PolicySlots:
         free = self._free[world]
         if not free:
             return None
-        index = self._homes.get(agent, free[0])
+        index = self._home_slots.get(agent, free[0])
         if index == free[0] or index not in free:
             index = heappop(free)
         else:
@@ -130,9 +130,9 @@ class PolicySlots:
         rows = self.rows
         rows.acts[slots] = False
         rows.starts[slots] = False
-        self.forget_news(slots)
+        self.clear_slots(slots)
 
-    def forget_news(self, slots: slice) -> None:
+    def clear_slots(self, slots: slice) -> None:
         """Clears rewards, info columns and ends of slots."""
         rows = self.rows
         rows.rewards[slots] = 0.0

@@ -12,7 +12,7 @@ import numpy as np
 from rlrun.engine.data.action_masks import ACTION_MASK, has_action_mask
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.env_findings import ACTION_SEED
-from rlrun.engine.envs.episode_place import EpisodePlace
+from rlrun.engine.envs.episode_position import EpisodePosition
 from rlrun.engine.envs.random_actions import RandomActions
 from rlrun.engine.envs.vector_env import BadReturn
 from rlrun.engine.worlds.vector_world import ONLY_AGENT, VectorWorld, WorldRows
@@ -77,7 +77,7 @@ class RandomRollout:
     actions: list[dict[str, Any]]
     digests: list[Any]
     last: list[str]
-    places: list[EpisodePlace]
+    places: list[EpisodePosition]
     lengths: list[int]
     missing_finals: int
     seconds: float

@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 from numpy.typing import NDArray
 
 from rlrun.engine.envs.env_config import WorldClock
-from rlrun.engine.envs.env_watch import telling_place
-from rlrun.engine.envs.episode_place import EpisodePlace
-from rlrun.engine.envs.spaces import Misfit, Spaces, misfit
+from rlrun.engine.envs.env_watch import watched_env_call
+from rlrun.engine.envs.episode_position import EpisodePosition
+from rlrun.engine.envs.spaces import SpaceMismatch, Spaces, mismatch
 from rlrun.engine.envs.step_columns import column_number
 from rlrun.engine.envs.vector_env import BadReturn, close_or_warn, env_error
 from rlrun.engine.messages.errors import RlrunError
@@ -90,12 +90,12 @@ class RunningWorld:
         self._episode = self._seed = self._length = 0
 
     @property
-    def place(self) -> EpisodePlace:
+    def place(self) -> EpisodePosition:
         """Current place of the world: episode number, seed and length."""
-        return EpisodePlace(self._episode, self._seed, self._length)
+        return EpisodePosition(self._episode, self._seed, self._length)
 
-    @telling_place(lambda own: own["self"]._where())
-    def reset(self, place: EpisodePlace) -> None:
+    @watched_env_call(lambda own: own["self"]._where())
+    def reset(self, place: EpisodePosition) -> None:
         """Resets the world to the episode of a place, with full validation of the return values.
 
         Raises:
@@ -115,7 +115,7 @@ class RunningWorld:
             seat.acts[seat.slot] = True
             self._acting[agent] = seat
 
-    @telling_place(lambda own: own["self"]._where())
+    @watched_env_call(lambda own: own["self"]._where())
     def step(self, actions: Mapping[str, Sequence[Any]], closely: bool) -> None:
         """Steps the world and writes the result to its slots, which must be cleared before.
 
@@ -139,16 +139,16 @@ class RunningWorld:
             raise env_error(self._id, "step()", self._where(), error) from error
         self._length += 1
         if closely:
-            self._look_closely(result)
+            self._validate_step(result)
         try:
             self._show(*result, acted)
         except RlrunError:
             raise
         except Exception as error:  # what was wrong is found by looking closely
-            self._look_closely(result)
+            self._validate_step(result)
             raise env_error(self._id, "step()", self._where(), error) from error
 
-    @telling_place(lambda own: own["self"]._where())
+    @watched_env_call(lambda own: own["self"]._where())
     def state(self) -> NDArray[Any]:
         """Returns the global state, [D].
 
@@ -159,7 +159,7 @@ class RunningWorld:
             state = self._world.state()
         except (Exception, SystemExit) as error:
             raise env_error(self._id, "state()", self._where(), error) from error
-        if reason := misfit(self._state_space, state):
+        if reason := mismatch(self._state_space, state):
             self._refuse("state()", Refusal(reason.replace("the observation", "the state")))
         return state
 
@@ -173,7 +173,7 @@ class RunningWorld:
         """Raises the error for an invalid value of an agent in the last step or reset."""
         self._refuse("step()" if self._length else "reset()", Refusal(reason, agent))
 
-    @telling_place(lambda own: own["self"]._where())
+    @watched_env_call(lambda own: own["self"]._where())
     def render(self) -> NDArray[Any] | None:
         """Renders the world as an RGB image [height, width, 3]; None without rendering.
 
@@ -189,7 +189,7 @@ class RunningWorld:
         """Closes the world."""
         close_or_warn(self._world.close, self._id, self._where())
 
-    def _begin(self, place: EpisodePlace) -> None:
+    def _begin(self, place: EpisodePosition) -> None:
         self._episode, self._seed, self._length = place.episode, place.seed, 0
         self.awaiting = False
         self._seen = set()
@@ -261,8 +261,8 @@ class RunningWorld:
                 if agent in acted or name in info:
                     try:
                         column[seat.slot] = column_number(info, name)
-                    except Misfit as misfit:
-                        self.refuse(agent, str(misfit))
+                    except SpaceMismatch as mismatch:
+                        self.refuse(agent, str(mismatch))
 
     def _end_agents(
         self,
@@ -321,7 +321,7 @@ class RunningWorld:
         seat = self._living.get(agent)
         return self._mapping.policy_of(agent, self._episode) if seat is None else seat.policy
 
-    def _look_closely(self, result: Any) -> None:
+    def _validate_step(self, result: Any) -> None:
         if refusal := step_refusal(result, self._slots_of):
             self._refuse("step()", refusal)
 

@@ -116,7 +116,7 @@ class TaskWorld(World):
         assert task is not None
         for agent in observations.keys() - self._inner.keys():
             self.spaces(agent)
-        return {agent: task.shown_with(seen, self._inner[agent]) for agent, seen in observations.items()}
+        return {agent: task.add_to_observation(seen, self._inner[agent]) for agent, seen in observations.items()}
 
     @override
     def state(self) -> NDArray[Any]:

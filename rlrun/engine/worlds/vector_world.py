@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.envs.env_config import WorldClock
-from rlrun.engine.envs.episode_place import EpisodePlace
+from rlrun.engine.envs.episode_position import EpisodePosition
 from rlrun.engine.envs.spaces import Spaces
 
 Tree = Any
@@ -125,13 +125,13 @@ class VectorWorld(Protocol):
         """Returns the id of each slot's current or latest agent, [B]; "" before the first."""
         ...
 
-    def places(self) -> list[EpisodePlace]:
+    def places(self) -> list[EpisodePosition]:
         """Returns the current place of each world: episode number, seed and episode length so far."""
         ...
 
     def restore(
         self,
-        places: Sequence[EpisodePlace],
+        places: Sequence[EpisodePosition],
         actions: Sequence[Mapping[str, Tree]],
         hashes: Sequence[str],
         max_replay_s: float,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlrun.engine.envs.spaces import Spaces, misfit
+from rlrun.engine.envs.spaces import Spaces, mismatch
 from rlrun.engine.messages.errors import EnvironmentUnusable, did_you_mean
 from rlrun.engine.messages.explain import MANY_NAMES
 from rlrun.engine.worlds.policy_slots import PolicySlots
@@ -40,7 +40,7 @@ def observations_refusal(observations: Any, slots_of: Callable[[str], PolicySlot
     if found := _no_mapping("observations", observations):
         return found
     for agent, observation in observations.items():
-        if reason := misfit(slots_of(agent).spaces.observation, observation):
+        if reason := mismatch(slots_of(agent).spaces.observation, observation):
             return Refusal(reason, agent)
     return None
 

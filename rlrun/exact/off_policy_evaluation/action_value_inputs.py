@@ -22,7 +22,7 @@ from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes
 
 if TYPE_CHECKING:
     from rlrun.engine.envs.spaces import Spaces
-    from rlrun.exact.off_policy_evaluation.judged_policy import JudgedActions
+    from rlrun.exact.off_policy_evaluation.target_policy import TargetActions
 
 RunNetworks = Callable[[Any], Tensor]
 """Runs M networks on inputs, a tree of [B, 1, ...], and returns their outputs [M, B, K]."""
@@ -96,7 +96,7 @@ class DiscreteInputs(ActionValueInputs):
         judged: Actions of the judged policy.
     """
 
-    def __init__(self, spaces: Spaces, model: ModelConfig, episodes: RecordedEpisodes, judged: JudgedActions) -> None:
+    def __init__(self, spaces: Spaces, model: ModelConfig, episodes: RecordedEpisodes, judged: TargetActions) -> None:
         assert judged.probabilities is not None
         leaves = encoded_leaves(policy_leaves(*spaces, model, normalize_observations=True))
         space: Any = spaces.action
@@ -127,7 +127,7 @@ class SampledInputs(ActionValueInputs):
         judged: Actions of the judged policy.
     """
 
-    def __init__(self, spaces: Spaces, model: ModelConfig, episodes: RecordedEpisodes, judged: JudgedActions) -> None:
+    def __init__(self, spaces: Spaces, model: ModelConfig, episodes: RecordedEpisodes, judged: TargetActions) -> None:
         observed = encoded_leaves(policy_leaves(*spaces, model, normalize_observations=True))
         leaves = (observed, observation_leaves(spaces.action, {}, normalize=True))
         self.spec = network_spec(leaves, model, _tower(1))

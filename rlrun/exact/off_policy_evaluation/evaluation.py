@@ -25,8 +25,8 @@ from rlrun.exact.off_policy_evaluation.estimators import (
     with_closing_values,
 )
 from rlrun.exact.off_policy_evaluation.fitted_q import FitSettings, FittedQ
-from rlrun.exact.off_policy_evaluation.judged_policy import JudgedActions, JudgedPolicy
 from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes
+from rlrun.exact.off_policy_evaluation.target_policy import TargetActions, TargetPolicy
 
 if TYPE_CHECKING:
     from rlrun.engine.envs.spaces import Spaces
@@ -53,7 +53,7 @@ LACKS_SUPPORT = (
 
 
 @dataclass(frozen=True)
-class Judgement:
+class PolicyEstimate:
     """Row of an off-policy evaluation.
 
     Attributes:
@@ -84,10 +84,10 @@ class PolicyEvaluation:
     policy: str
     gamma: float
     mean_weight: ValueEstimate | None
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[PolicyEstimate, ...]
     remarks: tuple[str, ...]
 
-    def judged_by(self, estimator: str) -> Judgement | None:
+    def judged_by(self, estimator: str) -> PolicyEstimate | None:
         """The row of an estimator; None if there is none."""
         return next((row for row in self.judgements if row.estimator == estimator), None)
 
@@ -136,15 +136,17 @@ class OffPolicyEvaluator:
         self._settings = settings
         self._seed = seed
 
-    def evaluate(self, policy: JudgedPolicy) -> PolicyEvaluation:
+    def evaluate(self, policy: TargetPolicy) -> PolicyEvaluation:
         """Evaluates a policy by all estimators that its kind of actions allows."""
         judged = policy.on(self._episodes)
         fitted = self._fitted_values(judged)
         memory = ("the Q function does not see the policy's memory",) if policy.has_memory else ()
         direct = direct_method(fitted.v[self._episodes.first_rows])
         rows = [
-            Judgement(DM, direct, None, ("interval without the error of the fit", *memory)),
-            Judgement(FQE, fitted.estimate, None, (f"interval by {REPLICATES} fits to resampled episodes", *memory)),
+            PolicyEstimate(DM, direct, None, ("interval without the error of the fit", *memory)),
+            PolicyEstimate(
+                FQE, fitted.estimate, None, (f"interval by {REPLICATES} fits to resampled episodes", *memory)
+            ),
         ]
         remarks, weight = self._remarks_on_ends(), None
         if judged.log_probs is None:
@@ -167,7 +169,7 @@ class OffPolicyEvaluator:
         estimated = EstimatedBehavior(self._spaces, self._model, episodes, self._seed)
         return estimated.log_probs(), ("behavior estimated by cloning",)
 
-    def _fitted_values(self, judged: JudgedActions) -> FittedValues:
+    def _fitted_values(self, judged: TargetActions) -> FittedValues:
         """Fits Q functions to all episodes, to the complement of each fold, and to resampled episodes."""
         episodes = self._episodes
         is_discrete = judged.probabilities is not None
@@ -192,7 +194,7 @@ class OffPolicyEvaluator:
         bootstrapped = with_closing_values(rewards, episodes.lengths, closing, self._gamma)
         return WeighedEpisodes(bootstrapped, episodes.time_major(ratios), self._gamma)
 
-    def _by_weights(self, weighed: WeighedEpisodes, fitted: FittedValues) -> Iterator[Judgement]:
+    def _by_weights(self, weighed: WeighedEpisodes, fitted: FittedValues) -> Iterator[PolicyEstimate]:
         """Estimates with importance weights: weighted ones are refused below the least effective sample size."""
         q, v = self._episodes.time_major(fitted.q), self._episodes.time_major(fitted.v)
         _, remarks = self._behavior
@@ -208,9 +210,9 @@ class OffPolicyEvaluator:
                 if size is not None and size < LEAST_EFFECTIVE_SIZE:
                     what = "refused" if is_weighted else "not to be relied on"
                     reason = f"{what}: effective sample size below {LEAST_EFFECTIVE_SIZE}"
-                    yield Judgement(title, None if is_weighted else estimate, size, (reason, *remarks))
+                    yield PolicyEstimate(title, None if is_weighted else estimate, size, (reason, *remarks))
                 else:
-                    yield Judgement(title, estimate, size, remarks)
+                    yield PolicyEstimate(title, estimate, size, remarks)
 
     def _remarks_on_ends(self) -> tuple[str, ...]:
         """Remark on the values with which truncated episodes end."""

@@ -12,8 +12,8 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
 from rlrun.exact.off_policy_evaluation.evaluation import FOLDS, OffPolicyEvaluator
 from rlrun.exact.off_policy_evaluation.fitted_q import FitSettings
-from rlrun.exact.off_policy_evaluation.judged_policy import JudgedPolicy
 from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows
+from rlrun.exact.off_policy_evaluation.target_policy import TargetPolicy
 
 if TYPE_CHECKING:
     from rlrun.engine.datasets.data_set import DataSet
@@ -59,7 +59,7 @@ def evaluator(training: Training, data_set: DataSet, *, settings: FitSettings, s
     return OffPolicyEvaluator(episodes, _spaces(data_set), config.model, config.gamma, settings=settings, seed=seed)
 
 
-def judged_policy(training: Training, data_set: DataSet, *, is_greedy: bool, seed: int) -> JudgedPolicy:
+def target_policy(training: Training, data_set: DataSet, *, is_greedy: bool, seed: int) -> TargetPolicy:
     """Creates the judged policy of a training.
 
     Raises:
@@ -69,7 +69,7 @@ def judged_policy(training: Training, data_set: DataSet, *, is_greedy: bool, see
     if env.has_many_agents:
         raise UsageError(f"env {env.id} is a world of many agents; off-policy evaluation is of one agent")
     check_same_spaces(f"data set {data_set.folder}", _spaces(data_set), policy.trainee.spaces)
-    return JudgedPolicy(policy.behavior(), is_greedy=is_greedy, seed=seed)
+    return TargetPolicy(policy.behavior(), is_greedy=is_greedy, seed=seed)
 
 
 def _spaces(data_set: DataSet) -> Spaces:

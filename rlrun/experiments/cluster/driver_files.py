@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlrun.engine.checkpoint.durable import (
+    commit_directory,
     explained_full_disk,
-    put_directory,
     remove_directory,
     remove_leftovers,
     sync,
@@ -300,7 +300,7 @@ def _write_at(path: Path, offset: int, data: bytes) -> None:
 
 def _commit(partial: Path, path: Path) -> None:
     if partial.is_dir():
-        put_directory(partial, path)
+        commit_directory(partial, path)
     else:
         sync(partial)
         partial.replace(path)

@@ -196,7 +196,7 @@ def _join(address: str, code: dict[str, Any]) -> None:
         ) from error
 
 
-def demand_cluster(address: str) -> None:
+def require_cluster(address: str) -> None:
     """Raises an error early for an unreachable cluster address, which Ray itself would retry for a long time.
 
     Raises:

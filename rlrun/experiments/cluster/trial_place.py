@@ -92,7 +92,7 @@ def sees(run: Path, token: str) -> bool:
         return False
 
 
-def open_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace:
+def open_trial_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace:
     """Opens the working directory of a trial: local if the run's directory is accessible, else a mirror.
 
     Args:

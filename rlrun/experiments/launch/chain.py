@@ -25,7 +25,7 @@ def following(run: RunDirectory) -> Iterator[RunDirectory]:
                 yield sibling
 
 
-def begin_after(run: RunDirectory, trials: list[TrialSpec]) -> None:
+def initialize_from_run(run: RunDirectory, trials: list[TrialSpec]) -> None:
     """Gives each trial of a run that begins after another the final checkpoint of its seed there.
 
     Args:

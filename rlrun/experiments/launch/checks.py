@@ -18,7 +18,7 @@ from rlrun.engine.messages.errors import (
 from rlrun.engine.training.assemble.description import Description
 from rlrun.engine.training.assemble.learner_factory import continued_executor
 from rlrun.engine.training.save.checkpointing import update_executor_of
-from rlrun.experiments.cluster.ray_session import belongs_to_ray, cluster_capacity, demand_cluster
+from rlrun.experiments.cluster.ray_session import belongs_to_ray, cluster_capacity, require_cluster
 from rlrun.experiments.cluster.resources import TrialResources, check_fits, machine_capacity
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory
 from rlrun.experiments.search.searchers.make_searcher import check_installed
@@ -129,7 +129,7 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
         raise SpecError([problem for problem, _ in wrong])
 
 
-def check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
+def check_cluster(trials: Sequence[TrialSpec], address: str | None) -> None:
     """Raises an error for an unreachable Ray cluster, and for trials whose resources can never be provided.
 
     Args:
@@ -141,7 +141,7 @@ def check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
             Ray cluster has.
     """
     if address is not None:
-        demand_cluster(address)
+        require_cluster(address)
     elif belongs_to_ray():
         check_fits(trials, cluster_capacity("the running Ray"))
     else:

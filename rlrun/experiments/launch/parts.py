@@ -21,12 +21,12 @@ from rlrun.engine.training.assemble.learner_factory import may_have_kernels
 from rlrun.experiments.cluster.kernels_on_nodes import why_no_kernels_on_nodes
 from rlrun.experiments.cluster.ray_internals import end_processes
 from rlrun.experiments.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_everyone
-from rlrun.experiments.launch.chain import begin_after
+from rlrun.experiments.launch.chain import initialize_from_run
 from rlrun.experiments.runs.active_run import ActiveRun
 from rlrun.experiments.runs.driver_log import DriverLog
 from rlrun.experiments.runs.events import RunFinished, RunStarted, TrialEvent, Watcher
 from rlrun.experiments.runs.interrupts import Interrupts
-from rlrun.experiments.runs.outcome import call_failure, with_way_on
+from rlrun.experiments.runs.outcome import call_failure, with_resume_advice
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory
 from rlrun.experiments.runs.run_upload import copied
 from rlrun.experiments.runs.trial_result import TrialResult
@@ -96,7 +96,7 @@ def run_all(
         except UsageError:  # there is no such cluster, or it is too small: nothing has started, so nothing is kept
             for part in parts:
                 if not part.resumed:
-                    part.directory.discard_if_unbegun()
+                    part.directory.discard_if_empty()
             raise
         except KeyboardInterrupt:  # the second interrupt
             interrupts.received = interrupts.received or "SIGINT"
@@ -110,7 +110,7 @@ def run_all(
     failure = call_failure(found, left, signal=interrupts.received, fault=fault, errors=errors)
     for active in actives:
         if not active.resumed and active.errors and all(isinstance(e, CANNOT_START) for e in active.errors.values()):
-            active.directory.discard_if_unbegun()
+            active.directory.discard_if_empty()
     if failure is not None:
         raise failure
     for active, trials in zip(actives, ends, strict=True):
@@ -136,7 +136,7 @@ def _run_parts(
     )
     with DriverLog() as log, interrupts, ray as session:
         for part in parts:
-            begin_after(part.directory, part.trials)
+            initialize_from_run(part.directory, part.trials)
             active = ActiveRun(
                 part.directory,
                 part.experiment,
@@ -170,8 +170,8 @@ def _end_process(parts: Sequence[LaunchedExperiment], active: ActiveRun, began: 
     trials = tuple(active.directory.results())
     active.tell(RunFinished(active.directory.path, trials, time.monotonic() - began))
     left = [part.directory.path for part in parts if is_left(part, part.directory.results())]
-    failure = with_way_on(end_of_ray("gcs_server"), left)
-    with active.log.speaking():
+    failure = with_resume_advice(end_of_ray("gcs_server"), left)
+    with active.log.printing_to_terminal():
         print(f"Error: {failure}", file=sys.stderr, flush=True)
     end_process(failure)
 
@@ -179,10 +179,10 @@ def _end_process(parts: Sequence[LaunchedExperiment], active: ActiveRun, began: 
 def is_left(part: LaunchedExperiment, trials: Sequence[TrialResult]) -> bool:
     """Whether an experiment has trials that have not ended, or that its searcher has still to suggest."""
     is_done = all(is_over(trial.status) for trial in trials)
-    return not is_done or still_to_suggest(part.experiment, part.directory) > 0
+    return not is_done or remaining_suggestions(part.experiment, part.directory) > 0
 
 
-def still_to_suggest(experiment: Experiment, directory: RunDirectory) -> int:
+def remaining_suggestions(experiment: Experiment, directory: RunDirectory) -> int:
     """Number of trials that an experiment's searcher has still to suggest."""
     if not experiment.searches:
         return 0
@@ -206,11 +206,11 @@ def _run_part(part: LaunchedExperiment, active: ActiveRun, session: RaySession) 
             trials=tuple(part.trials),
             resumed=part.resumed,
             terminal=active.log.terminal,
-            expected=len(part.trials) + still_to_suggest(part.experiment, part.directory),
+            expected=len(part.trials) + remaining_suggestions(part.experiment, part.directory),
         )
     )
     if part.uses_ray:
-        with active.log.speaking():
+        with active.log.printing_to_terminal():
             warn_if_open_to_everyone()
         _start_ray(session, active)
     if active.interrupts.received:
@@ -231,7 +231,7 @@ def _start_ray(session: RaySession, active: ActiveRun) -> None:
     interrupts = active.interrupts
 
     def say(sentence: str) -> None:
-        with active.log.speaking():
+        with active.log.printing_to_terminal():
             warnings.warn(sentence, stacklevel=2)
 
     try:
@@ -253,7 +253,7 @@ def _why_no_kernels(part: LaunchedExperiment, session: RaySession, active: Activ
         return why_no_library()
     why_not = why_no_kernels_on_nodes()
     if why_not:
-        with active.log.speaking():
+        with active.log.printing_to_terminal():
             warnings.warn(f"updates are computed by NumPy, not by kernels in C: {why_not}", stacklevel=2)
     return why_not
 

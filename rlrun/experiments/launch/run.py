@@ -14,29 +14,29 @@ from typing import Any
 
 from rlrun.engine.checkpoint.format import verify_checkpoint
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.trust import refuse_demands_of_run
+from rlrun.engine.trust import refuse_risks_of_run
 from rlrun.experiments.cluster.ray_session import RaySession, belongs_to_ray, cluster_capacity
 from rlrun.experiments.cluster.resources import TrialResources, machine_capacity
 from rlrun.experiments.launch.chain import following
 from rlrun.experiments.launch.checks import (
     check_chains,
+    check_cluster,
     check_compiler,
     check_name,
     check_packages,
-    check_place,
     choose_executor,
 )
-from rlrun.experiments.launch.parts import LaunchedExperiment, run_all, still_to_suggest
+from rlrun.experiments.launch.parts import LaunchedExperiment, remaining_suggestions, run_all
 from rlrun.experiments.launch.rewind import rewind
 from rlrun.experiments.runs.events import RunMeasured, RunMeasuring, Watcher
 from rlrun.experiments.runs.labels import Labels, write_labels
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory, default_runs_dir, follow_import_paths
-from rlrun.experiments.runs.run_upload import copied, is_taken, place_of_copy
+from rlrun.experiments.runs.run_upload import copied, copy_location, is_taken
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.spec.auto_settings import candidates
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
-from rlrun.experiments.trial.loggers.trial_logger import demand_loggers
+from rlrun.experiments.trial.loggers.trial_logger import require_loggers
 
 ExperimentSource = Experiment | Mapping[str, Any] | str | Path
 
@@ -166,8 +166,8 @@ def resume(
             paths = run_directory.table.import_paths
             follow_import_paths([path for path in paths if Path(path).is_dir()])
         else:
-            refuse_demands_of_run(run_directory.path)
-        run_directory.mend_records()
+            refuse_risks_of_run(run_directory.path)
+        run_directory.restore_records()
     if extend:
         with opened.locked():
             opened.extend(extend)
@@ -175,7 +175,7 @@ def resume(
         rewind(opened, from_step, watch)
     parts = []
     for run_directory in runs:
-        part = _left_to_do(run_directory, executor, address, retry_failed=retry_failed, eager=eager)
+        part = _remaining_run(run_directory, executor, address, retry_failed=retry_failed, eager=eager)
         if part is not None:
             parts.append(part)
     if not parts:
@@ -191,24 +191,24 @@ def _plans(
     for experiment in experiments:
         trials = experiment.trials()
         plans.append((experiment, trials, choose_executor(experiment, trials, executor, address)))
-        demand_loggers(experiment.loggers)
-    check_place([trial for experiment, trials, _ in plans for trial in trials or [experiment.first_trial()]], address)
+        require_loggers(experiment.loggers)
+    check_cluster([trial for experiment, trials, _ in plans for trial in trials or [experiment.first_trial()]], address)
     return plans
 
 
-def _left_to_do(
+def _remaining_run(
     opened: RunDirectory, executor: Executor | None, address: str | None, *, retry_failed: bool, eager: bool
 ) -> LaunchedExperiment | None:
     """Remaining part of a run for a resume, checked; None if the run is complete."""
     experiment = opened.experiment()
     trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
-    if not trials and not still_to_suggest(experiment, opened):
+    if not trials and not remaining_suggestions(experiment, opened):
         if opened.table.copy is not None:  # the previous process may have been killed before the copy was complete
             with opened.locked(), copied(opened):
                 pass
         return None
-    demand_loggers(experiment.loggers)
-    check_place(trials or [experiment.first_trial()], address)
+    require_loggers(experiment.loggers)
+    check_cluster(trials or [experiment.first_trial()], address)
     check_packages([experiment])
     if address is None and not eager:
         check_compiler(opened, trials)
@@ -240,7 +240,7 @@ def _new_directory(
         after, start = names[experiment.begins.after], None
     if storage is None:
         return RunDirectory.create(folder, name, experiment, trials, executor, start, after=after)
-    place = partial(place_of_copy, storage)
+    place = partial(copy_location, storage)
     directory = RunDirectory.create(
         folder, name, experiment, trials, executor, start, after=after, is_taken=lambda name: is_taken(place(name))
     )

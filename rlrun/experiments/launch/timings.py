@@ -13,7 +13,7 @@ from statistics import median
 from rlrun.experiments.cluster.ray_session import RaySession, belongs_to_ray
 from rlrun.experiments.runs.driver_log import DriverLog
 from rlrun.experiments.spec.experiment import TrialSpec
-from rlrun.experiments.trial.altered_process import demand_passed
+from rlrun.experiments.trial.altered_process import require_elapsed
 from rlrun.experiments.trial.trial_training import training_of
 from rlrun.experiments.trial.user_code import user_code_explained
 
@@ -122,7 +122,7 @@ def _windows(trial: TrialSpec) -> Iterator[float]:
         for _ in range(WINDOWS):
             start, before = time.perf_counter(), last["env_steps"]
             last, seconds = training.step(), time.perf_counter() - start
-            demand_passed(seconds)
+            require_elapsed(seconds)
             while seconds < WINDOW_S:
                 last, seconds = training.step(), time.perf_counter() - start
             yield (last["env_steps"] - before) / seconds

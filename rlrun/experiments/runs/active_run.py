@@ -51,7 +51,7 @@ class ActiveRun:
         watch_error: Exception raised by the watcher, or None; after one, the trials save and stop as after an
             interrupt.
         fault: Error, such as a full disk, after which all trials save and stop without counting as failed; or None.
-        told_of_size: Whether the user was already notified of large result files.
+        warned_of_size: Whether the user was already notified of large result files.
         can_stop: Whether the watcher has received `RunStarted`, but neither `RunStopping` nor `RunFinished`.
     """
 
@@ -71,7 +71,7 @@ class ActiveRun:
     disk: str = ""
     watch_error: Exception | None = None
     fault: NoFaultOfATrial | None = None
-    told_of_size: bool = False
+    warned_of_size: bool = False
     can_stop: bool = False
     _is_telling: bool = False
     _is_stop_due: bool = False
@@ -84,7 +84,7 @@ class ActiveRun:
             self.can_stop = isinstance(event, RunStarted)
         self._is_telling = True
         try:
-            with self.log.speaking():
+            with self.log.printing_to_terminal():
                 self.watch(event)
         except Exception as error:  # trials neither fail for it nor lose progress
             self.watch_error = error
@@ -104,12 +104,12 @@ class ActiveRun:
     def iterated(self, trial: str, row: Row, *, place: str = "") -> None:
         """Sends a trial's newest result row to the watcher, and once a note if result files have become large."""
         self.tell(TrialEvent(trial, "RUNNING", row, place=place))
-        if self.told_of_size or row["iteration"] % LOOK_EVERY_ITERATIONS:
+        if self.warned_of_size or row["iteration"] % LOOK_EVERY_ITERATIONS:
             return
         folder = self.directory.path / trial
         size = sum(file.stat().st_size for name in RESULT_FILES for file in folder.glob(name))
         if size > LARGE_BYTES:
-            self.told_of_size = True
+            self.warned_of_size = True
             self.note(
                 trial,
                 f"its result files take {size / 1e6:,.0f} MB after {row['iteration']:,} iterations, and grow further: "

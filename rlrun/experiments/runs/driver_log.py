@@ -84,7 +84,7 @@ class DriverLog:
         self._file = None
 
     @contextmanager
-    def speaking(self) -> Iterator[None]:
+    def printing_to_terminal(self) -> Iterator[None]:
         """Context manager in which `print` in this thread writes to the terminal instead of the log, for watchers."""
         if self._file is None:
             yield

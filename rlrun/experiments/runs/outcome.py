@@ -58,7 +58,7 @@ def call_failure(
         errors: Exceptions of trials, by directory.
     """
     if fault is not None:
-        return with_way_on(fault, left)
+        return with_resume_advice(fault, left)
     if not left:
         return None
     commands = _resume_commands(left)
@@ -67,7 +67,7 @@ def call_failure(
     return failure_of(trials, errors) or TrainingFailed(f"the search is not complete; go on with: {commands}")
 
 
-def with_way_on(fault: NoFaultOfATrial, left: Sequence[Path]) -> NoFaultOfATrial:
+def with_resume_advice(fault: NoFaultOfATrial, left: Sequence[Path]) -> NoFaultOfATrial:
     """Adds the resume commands to an error that has stopped all trials.
 
     Args:

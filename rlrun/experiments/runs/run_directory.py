@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from rlrun.engine.checkpoint.durable import explained_full_disk, remove_directory, write_file
-from rlrun.engine.checkpoint.own_digest import json_with_digest, read_unaltered, without_digest, yaml_with_digest
+from rlrun.engine.checkpoint.own_digest import json_with_digest, read_verified, without_digest, yaml_with_digest
 from rlrun.engine.checkpoint.plain_json import first_mistake, load_json
 from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.engine.messages.errors import DiskFull, RunDamaged, SpecError, UsageError, did_you_mean
@@ -160,7 +160,7 @@ class RunDirectory:
         """
         path = Path(path).absolute()
         try:
-            data = load_json(read_unaltered(path / RUN_FILE))
+            data = load_json(read_verified(path / RUN_FILE))
             if data["format"] > FORMAT:
                 raise UsageError(f"{path}: made by a newer rlrun ({data['versions']['rlrun']}); update rlrun")
             table = _TABLE.validate_python(data)
@@ -213,7 +213,7 @@ class RunDirectory:
             RunDamaged: spec.yaml is missing, not valid, or altered.
         """
         with _naming(self.path / SPEC_FILE):
-            text = without_digest(read_unaltered(self.path / SPEC_FILE).decode())
+            text = without_digest(read_verified(self.path / SPEC_FILE).decode())
             data = load_plain_yaml(text)
             entry = data[self.table.experiment]
             if not isinstance(entry, dict):
@@ -281,7 +281,7 @@ class RunDirectory:
             raise RunDamaged(f"{self.path / name}: there is no trial.json")
         return record
 
-    def mend_records(self) -> None:
+    def restore_records(self) -> None:
         """Recreates missing trial.json files; such trials resume from their newest checkpoints.
 
         Raises:
@@ -359,7 +359,7 @@ class RunDirectory:
             directory = self.trial_directory(name)
             directory.write_record(replace(record, status="TERMINATED", stop_reason=reason, pid=None, host=""))
 
-    def discard_if_unbegun(self) -> None:
+    def discard_if_empty(self) -> None:
         """Removes the run's directory if no trial has a result."""
         if all(read_last_row(self.path / name) is None for name in self.table.trials):
             remove_directory(self.path)

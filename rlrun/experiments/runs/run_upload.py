@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rlrun.engine.checkpoint.durable import partial_name
-from rlrun.engine.checkpoint.file_systems import PIECE_BYTES, file_system, is_uri, pieces_of
+from rlrun.engine.checkpoint.file_systems import PIECE_BYTES, file_system, is_uri, read_chunks
 from rlrun.engine.checkpoint.manifest import MANIFEST_FILE
 from rlrun.engine.messages.errors import RlrunError, UsageError
 from rlrun.experiments.runs.file_items import Item, files_of_checkpoint, item_of, items_of
@@ -63,7 +63,7 @@ class RunUpload:
         except (OSError, ValueError) as error:
             raise UsageError(f"storage {uri}: cannot be reached: {error}") from error
 
-    def bring_in_step(self) -> None:
+    def synchronize(self) -> None:
         """Updates the copy: uploads new or changed files, and deletes removed ones.
 
         Raises:
@@ -91,7 +91,7 @@ class RunUpload:
             UsageError: The storage cannot be written.
         """
         try:
-            self.bring_in_step()
+            self.synchronize()
         except (OSError, ValueError) as error:
             raise UsageError(f"storage {self.uri}: cannot be written: {error}") from error
         self._thread.start()
@@ -110,7 +110,7 @@ class RunUpload:
             return
         self._thread.join()
         try:
-            self.bring_in_step()
+            self.synchronize()
         except (OSError, ValueError) as failure:
             if error is not None:
                 _log.warning("storage %s: %s", self.uri, failure)
@@ -125,7 +125,7 @@ class RunUpload:
         while not self._over.wait(pause_s):
             began = time.monotonic()
             try:
-                self.bring_in_step()
+                self.synchronize()
             except (OSError, ValueError) as error:  # repeated later, and at the end
                 _log.warning("storage %s: %s", self.uri, error)
             pause_s = max(COPY_EVERY_S, (time.monotonic() - began) / SHARE)
@@ -231,7 +231,7 @@ def _is_here(uri: str, run: Path) -> bool:
     return files.type_name == "local" and Path(root).resolve() == run.resolve()
 
 
-def place_of_copy(storage: str, name: str) -> str:
+def copy_location(storage: str, name: str) -> str:
     """Path or URI of a run's copy in a storage.
 
     Args:
@@ -239,7 +239,7 @@ def place_of_copy(storage: str, name: str) -> str:
         name: Name of the run's directory.
 
     Examples:
-        >>> place_of_copy("s3://bucket/runs?region=eu-central-1", "cartpole-ppo")
+        >>> copy_location("s3://bucket/runs?region=eu-central-1", "cartpole-ppo")
         's3://bucket/runs/cartpole-ppo?region=eu-central-1'
     """
     if not is_uri(storage):
@@ -287,7 +287,7 @@ def fetch_run(uri: str, runs_dir: Path) -> Path:
         for name in sorted(name for name in names if _is_whole(name, names)):
             (partial / name).parent.mkdir(parents=True, exist_ok=True)
             with (partial / name).open("wb") as file:
-                file.writelines(pieces_of(files, f"{root}/{name}"))
+                file.writelines(read_chunks(files, f"{root}/{name}"))
     except OSError as error:
         raise UsageError(f"storage {uri}: cannot be read: {error}") from error
     partial.rename(run)

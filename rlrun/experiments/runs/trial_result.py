@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.checkpoint.own_digest import read_unaltered
+from rlrun.engine.checkpoint.own_digest import read_verified
 from rlrun.engine.checkpoint.store import CheckpointStore, Scan
 from rlrun.engine.data.results import Results
 from rlrun.engine.envs.step_marks import stepped_env
@@ -143,7 +143,7 @@ class TrialResult:
         return tuple(filter(None, [*self._small_problems, self.columns.problem]))
 
     @property
-    def glaring_problems(self) -> tuple[str, ...]:
+    def obvious_problems(self) -> tuple[str, ...]:
         """Error messages for damage that is found without reading all result rows."""
         return tuple(filter(None, [*self._small_problems, self._missing_rows()]))
 
@@ -351,7 +351,7 @@ def _numbers(path: Path) -> dict[str, Any]:
 
 
 def _spec_text(path: Path) -> str:
-    return read_unaltered(path / SPEC_FILE).decode()
+    return read_verified(path / SPEC_FILE).decode()
 
 
 def _number(value: Any) -> float:

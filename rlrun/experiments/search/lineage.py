@@ -18,9 +18,9 @@ from pydantic import TypeAdapter
 
 from rlrun.engine.checkpoint.durable import (
     append_line,
+    commit_directory,
     explained_full_disk,
     partial_name,
-    put_directory,
     remove_leftovers,
 )
 from rlrun.engine.checkpoint.plain_json import read_lines
@@ -117,7 +117,7 @@ class Lineage:
                     copy.mkdir()
                 else:
                     _link(path, copy)
-            put_directory(partial, kept)
+            commit_directory(partial, kept)
 
     def checkpoint(self, trial: str, generation: int) -> Path:
         """Path of a member's preserved checkpoint at a generation."""

@@ -14,8 +14,8 @@ from rlrun.engine.settings.registry import (
     UserCodeError,
     algorithm_class,
     algorithm_names,
+    corresponding_algorithm,
     load_object,
-    meant_algorithm,
 )
 from rlrun.experiments.spec.search_space import is_search_space
 from rlrun.experiments.spec.section import refusals
@@ -55,7 +55,7 @@ def candidates_for(name: Any) -> tuple[type[Algorithm[Any]], ...]:
     """
     if isinstance(name, str) and ":" in name:
         return ()
-    meant = meant_algorithm(name) if isinstance(name, str) else ""
+    meant = corresponding_algorithm(name) if isinstance(name, str) else ""
     return (installed_algorithms()[meant],) if meant else tuple(installed_algorithms().values())
 
 

@@ -9,20 +9,26 @@ from functools import cached_property, partial
 from typing import Any
 
 from rlrun.engine.algorithm_config import AlgorithmConfig
-from rlrun.engine.envs.env_config import WITHOUT_ENV, EnvConfig, lacking_column, names_world
+from rlrun.engine.envs.env_config import WITHOUT_ENV, EnvConfig, missing_column, names_world
 from rlrun.engine.envs.env_model import finite_mdp
 from rlrun.engine.hook import HOOKS, TRIAL_EVENTS, declared_by, make_hook, worker_hooks
 from rlrun.engine.league.scripted_opponent import ScriptedOpponent
 from rlrun.engine.messages.explain import Location, Mistake, shown
 from rlrun.engine.rollout.worker import ROLLOUT_WORKER
 from rlrun.engine.settings.config import ConfigModel, Plugin
-from rlrun.engine.training.assemble.policies import Policies, from_data_alone
+from rlrun.engine.training.assemble.policies import Policies, learns_offline
 from rlrun.engine.worlds.make import make_game_tree
 from rlrun.experiments.spec.auto_settings import auto_mistakes, without_auto
 from rlrun.experiments.spec.env_checks import check_env, check_env_section, env_mistakes
 from rlrun.experiments.spec.expansion import filled, value_at
 from rlrun.experiments.spec.experiment import MAX_TRIALS, EvaluationConfig, Experiment, RunSettings, judged_by
-from rlrun.experiments.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
+from rlrun.experiments.spec.foreign_keys import (
+    as_written,
+    foreign_entry_keys,
+    foreign_keys,
+    in_one_round,
+    with_rlrun_keys,
+)
 from rlrun.experiments.spec.keys import ENTRY_KEYS, LEARNING_KEYS, unknown_entry_keys
 from rlrun.experiments.spec.learning import CheckedLearning, check_learning
 from rlrun.experiments.spec.loggers import make_logger
@@ -31,7 +37,7 @@ from rlrun.experiments.spec.metric_checks import check_metrics, check_metrics_of
 from rlrun.experiments.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.experiments.spec.search_space import SearchSpace, find_spaces
 from rlrun.experiments.spec.seats import opponent_mistakes
-from rlrun.experiments.spec.section import Section, check_section, concerns, refusals, validate
+from rlrun.experiments.spec.section import Section, check_section, overlaps, refusals, validate
 from rlrun.experiments.spec.tuning import kind_of, kind_settings
 from rlrun.experiments.spec.tuning_checks import check_tuning
 
@@ -71,7 +77,7 @@ def check_entry(
     if not isinstance(data, Mapping):
         return None, [Mistake((), f"must be a mapping with algorithm, env, config and stop, not {shown(data)}")]
     keys = foreign_entry_keys(data, ENTRY_KEYS, NEEDED_KEYS)
-    on = on_machine(in_our_keys(data, keys))
+    on = on_machine(with_rlrun_keys(data, keys))
     found = without_auto(on.entry)
     entry = found.entry
     experiment, mistakes, learning = _check(name, entry, origin, max_trials, makes_envs=makes_envs)
@@ -81,7 +87,7 @@ def check_entry(
         experiment = experiment and experiment.replace(auto=found.auto)
     inside = foreign_keys(entry, {**learning.models, (): RunSettings, ("env",): EnvConfig})
     if inside:
-        ours = in_our_keys(entry, inside)
+        ours = with_rlrun_keys(entry, inside)
         further = _check(name, ours, origin, max_trials, makes_envs=makes_envs)[1]
         mistakes = in_one_round(mistakes, further, inside)
     mistakes = (
@@ -134,7 +140,7 @@ def _parsed(data: Mapping[str, Any], max_trials: int, *, makes_envs: bool) -> _P
     learning = check_learning(data)
     hooks, wrong_hooks = _check_hooks(settings)
     learns = learning.learns
-    may_be_missing = learns is not None and learns.is_alone and learns.data_alone
+    may_be_missing = learns is not None and learns.is_alone and learns.is_offline
     env = check_env(learning.entry, learns if makes_envs else None, may_be_missing=may_be_missing)
     return _ParsedEntry(settings, hooks, learning, env, max_trials, wrong_settings, wrong_hooks)
 
@@ -194,7 +200,7 @@ def _hooks_without_events(entry: _ParsedEntry) -> list[Mistake]:
     if not in_workers or entry.learning.learns is None:
         return []
     for algorithm in entry.learning.learns.algorithms.values():
-        if algorithm.worker_factory != ROLLOUT_WORKER or from_data_alone(algorithm.config):
+        if algorithm.worker_factory != ROLLOUT_WORKER or learns_offline(algorithm.config):
             message = (
                 f"{algorithm.name()} collects no fragments of env steps, which {', '.join(in_workers[0])} needs: "
                 f"use {', '.join(TRIAL_EVENTS)}"
@@ -234,7 +240,7 @@ def _missing_columns(entry: _ParsedEntry) -> list[Mistake]:
     if env.value is None or env.mistakes or learns is None:
         return []
     learned_from = [name for algorithm in learns.algorithms.values() for name in algorithm.config.env_columns]
-    lacks = lacking_column(env.value.columns, learned_from)
+    lacks = missing_column(env.value.columns, learned_from)
     return [Mistake(("env", "columns"), lacks)] if lacks else []
 
 
@@ -318,7 +324,7 @@ def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> 
     unknown = [mistake.location for mistake in mistakes if mistake.at_key]
     spaces = [space for space in spaces if not any(space[: len(key)] == key for key in unknown)]
     message = "a search space is only allowed below config and env, and in the mutations of pbt"
-    return [mistake for mistake in mistakes if not concerns(mistake.location, spaces)] + [
+    return [mistake for mistake in mistakes if not overlaps(mistake.location, spaces)] + [
         Mistake(space, "write [low, high]" if space[: len(BOUNDS)] == BOUNDS else message) for space in spaces
     ]
 

@@ -70,7 +70,7 @@ def planned_members(
     for place, seed in enumerate(seeds):
         for member, values in enumerate(configurations):
             data = fill(template, values)
-            unstated = {location: space for location, space in mutated.items() if not is_stated(data, location)}
+            unstated = {location: space for location, space in mutated.items() if not has_value_at(data, location)}
             starts = {location: draw(space, location, seed, member) for location, space in unstated.items()}
             yield PlannedTrial(place * len(configurations) + member, member, seed, values | starts)
 
@@ -96,7 +96,7 @@ def fill(data: Any, values: Mapping[Location, Any], location: Location = ()) -> 
     return data
 
 
-def is_stated(data: Any, location: Location) -> bool:
+def has_value_at(data: Any, location: Location) -> bool:
     """Whether nested data contains a value at a location."""
     for step in location:
         if not (isinstance(data, Mapping) and step in data):

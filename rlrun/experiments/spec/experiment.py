@@ -292,7 +292,7 @@ class ExpectConfig(ConfigModel):
     the interquartile mean is well below; null for no warning."""
 
     @model_validator(mode="after")
-    def _expects_something(self) -> Self:
+    def _require_target(self) -> Self:
         if not self.metrics:
             raise ValueError("expects nothing; add a metric, for instance episode_return_mean: 450")
         if self.regression_floor is not None and len(self.metrics) > 1:
@@ -301,7 +301,7 @@ class ExpectConfig(ConfigModel):
             raise ValueError(f"passes ({self.passes}) must not exceed seeds ({self.seeds})")
         return self
 
-    def needed_passes(self, seeds: int) -> int:
+    def required_passes(self, seeds: int) -> int:
         """Minimum number of seeds that must reach the expected metrics."""
         return -(-2 * seeds // 3) if self.passes is None else self.passes
 
@@ -368,7 +368,7 @@ class RunSettings(ConfigModel):
         return self.num_samples if self.searches else count(spaces, self.num_samples)
 
     @model_validator(mode="after")
-    def _evaluates_what_it_is_judged_by(self) -> Self:
+    def _check_ranking_metric(self) -> Self:
         if self.expect is None or self.expect.last_evaluations is None:
             return self
         if self.evaluation is None:
@@ -425,7 +425,7 @@ class Learning(ConfigModel):
         if not self.policies:
             return Policies.alone(algorithm_class(self.algorithm)(self.config))
         league = self.league or LeagueSettings()
-        return Policies.of_specs(self.policies, self.config, self.mapping, self.train, self.seats, league)
+        return Policies.from_specs(self.policies, self.config, self.mapping, self.train, self.seats, league)
 
 
 class TrialSpec(Learning):
@@ -517,10 +517,10 @@ class Experiment(RunSettings, Learning):
     """Names of the settings that are measured before the run; until then they have their defaults."""
 
     @model_validator(mode="after")
-    def _collects_what_it_writes(self) -> Self:
+    def _check_output(self) -> Self:
         for algorithm in self.algorithms if self.output is not None else ():
             found = algorithm_class(algorithm)
-            steps_env = found.clock_unit == "env_steps" and not self.learns.data_alone
+            steps_env = found.clock_unit == "env_steps" and not self.learns.is_offline
             if found.worker_factory != ROLLOUT_WORKER or not steps_env:
                 raise ValueError(f"output: {algorithm} collects no env steps that could be recorded; leave it out")
         return self
@@ -528,7 +528,7 @@ class Experiment(RunSettings, Learning):
     @property
     def warnings(self) -> list[str]:
         """Warnings about settings that are valid, and hardly meant."""
-        found = [self._never_learns(), self._judged_before_evaluation()]
+        found = [self._never_learns(), self._early_stop_warning()]
         return [f"{self.name}: {warning}" for warning in found if warning]
 
     def _never_learns(self) -> str:
@@ -544,7 +544,7 @@ class Experiment(RunSettings, Learning):
             f"{starts:,}: set stop.env_steps above config.learning_starts"
         )
 
-    def _judged_before_evaluation(self) -> str:
+    def _early_stop_warning(self) -> str:
         """Warning that the scheduler may stop trials before their first evaluation, "" if it cannot."""
         scheduler = None if self.scheduler is None else self.scheduler.settings
         if self.evaluation is None or not isinstance(scheduler, AshaConfig | HyperBandConfig | MedianConfig):
@@ -567,7 +567,7 @@ class Experiment(RunSettings, Learning):
         learns = self.learns
         if counter == "iteration":
             return 1
-        if learns.data_alone:
+        if learns.is_offline:
             return learns.steps_per_iteration if counter == "sgd_steps" else None
         if counter != "env_steps":
             return None

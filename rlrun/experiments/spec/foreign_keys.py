@@ -14,9 +14,9 @@ from typing import Any
 
 from rlrun.engine.messages.errors import did_you_mean
 from rlrun.engine.messages.explain import Location, Mistake, annotation_at
-from rlrun.engine.messages.foreign_names import Ours, entry_key_for, is_foreign, setting_for
+from rlrun.engine.messages.foreign_names import Counterpart, entry_key_for, is_foreign, setting_for
 from rlrun.engine.settings.config import ConfigModel, config_in
-from rlrun.experiments.spec.expansion import filled, is_stated, value_at
+from rlrun.experiments.spec.expansion import filled, has_value_at, value_at
 from rlrun.experiments.spec.keys import LEARNING_KEYS
 
 
@@ -41,7 +41,7 @@ class ForeignKey:
         return replace(mistake, location=(*self.written, *mistake.location[len(self.ours) :]))
 
 
-def in_our_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping[str, Any]:
+def with_rlrun_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping[str, Any]:
     """Copy of a spec entry with foreign keys renamed to rlrun's, without values that need a conversion."""
     if not keys:
         return entry
@@ -102,7 +102,7 @@ def foreign_keys(entry: Mapping[str, Any], models: Mapping[Location, type[Config
     """
     found: list[ForeignKey] = []
     for location, model in models.items():
-        data = value_at(entry, location) if is_stated(entry, location) else None
+        data = value_at(entry, location) if has_value_at(entry, location) else None
         if not location:
             data = {key: value for key, value in entry.items() if key not in LEARNING_KEYS}
         whole = location or ("config",)
@@ -138,7 +138,7 @@ def _keys_below(
                 break
 
 
-def _key(written: Location, ours: Ours, place: Location) -> ForeignKey:
+def _key(written: Location, ours: Counterpart, place: Location) -> ForeignKey:
     steps = tuple(ours.name.split("."))
     return ForeignKey(written, steps if ours.of_experiment else (*place, *steps), converts=bool(ours.conversion))
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from rlrun.engine.algorithm_config import SAMPLING, AlgorithmConfig
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.messages.explain import Location, Mistake, dotted, is_model
-from rlrun.engine.messages.foreign_names import ours_for, setting_for, unknown_key
+from rlrun.engine.messages.foreign_names import counterpart_message, setting_for, unknown_key
 from rlrun.engine.settings.config import ConfigModel
 from rlrun.engine.training.assemble.policy_spec import PolicySpec
 from rlrun.experiments.spec.algorithm_checks import installed_algorithms
@@ -94,7 +94,9 @@ def in_policies(mistake: Mistake, models: Mapping[str, type[AlgorithmConfig]]) -
     return mistake
 
 
-def with_place(mistake: Mistake, name: str, models: Sequence[type[AlgorithmConfig]], path: str = "config") -> Mistake:
+def with_key_location(
+    mistake: Mistake, name: str, models: Sequence[type[AlgorithmConfig]], path: str = "config"
+) -> Mistake:
     """Adds the algorithm's name, or the correct path of the key, to the message on an unknown key.
 
     Args:
@@ -169,7 +171,7 @@ def paths_of(key: str) -> list[str]:
 
 
 def _foreign(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
-    return ours_for(key, [model.has_setting for model in models], {*ENTRY_KEYS, *_names(models)}, path)
+    return counterpart_message(key, [model.has_setting for model in models], {*ENTRY_KEYS, *_names(models)}, path)
 
 
 def _first_holder(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:

@@ -21,13 +21,13 @@ from rlrun.engine.settings.config import ConfigModel, fixed, is_config
 from rlrun.engine.settings.registry import (
     known_algorithm,
 )
+from rlrun.engine.training.assemble.custom_operators import custom_operator_class
 from rlrun.engine.training.assemble.env_of_data import check_input
-from rlrun.engine.training.assemble.own_operators import own_operator_class
 from rlrun.engine.training.assemble.policies import Policies, clock_unit_of
 from rlrun.engine.training.assemble.policy_spec import PolicySpec
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.experiments.spec.algorithm_checks import candidates_for, check_algorithm
-from rlrun.experiments.spec.keys import SHARED, in_policies, unknown_policy_keys, with_place
+from rlrun.experiments.spec.keys import SHARED, in_policies, unknown_policy_keys, with_key_location
 from rlrun.experiments.spec.run_length import with_run_length
 from rlrun.experiments.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.experiments.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
@@ -105,7 +105,7 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
         return CheckedLearning(entry, mistakes, candidates=candidates)
     name, model = known_algorithm(entry["algorithm"]), algorithm.Config
     written = _stated(entry, "config")
-    wrong = _varies_too_much(entry.get("env"), written)
+    wrong = _unsupported_search_spaces(entry.get("env"), written)
     mistakes += wrong
     if not wrong:
         with_env, written = with_preset(entry.get("env"), written, model)
@@ -113,7 +113,7 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
     written, wrong = with_run_length(written, entry.get("stop"), _clock_unit(algorithm, written))
     mistakes += wrong
     config = _with_operators(check_section(model, written, ("config",), algorithm=name))
-    mistakes += [with_place(mistake, name, [model]) for mistake in config.mistakes]
+    mistakes += [with_key_location(mistake, name, [model]) for mistake in config.mistakes]
     learns = Policies.alone(algorithm(config.value or model()))
     in_place_of_env, wrong = _check_input(config.value, entry)
     mistakes += wrong
@@ -127,7 +127,7 @@ def _with_operators(config: Section[AlgorithmConfig]) -> Section[AlgorithmConfig
     for number, operator in enumerate(() if config.value is None else config.value.before_learning):
         for path, settings in operator.items():
             where: Location = (*config.location, "before_learning", number)
-            mistakes += refusals(where, partial(own_operator_class, path, settings))
+            mistakes += refusals(where, partial(custom_operator_class, path, settings))
     return replace(config, value=None, mistakes=[*config.mistakes, *mistakes]) if mistakes else config
 
 
@@ -159,7 +159,7 @@ def _check_input(
     return ({} if spaces is None else {"env": without_env(spaces).to_data()}), []
 
 
-def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
+def _unsupported_search_spaces(env: Any, config: Any) -> list[Mistake]:
     """Mistakes for search spaces whose values are presets, or whole sections in which a preset sets keys."""
     spaces = find_spaces({"env": env, "config": config})[0]
     mistakes = []
@@ -193,7 +193,7 @@ def _check_without_algorithm(
         if not is_setting or below[-1] in shared.refused:
             found.append(mistake)
         elif models and not any(model.has_setting(dotted(below)) for model in models):
-            found.append(with_place(mistake, "", models, dotted(where)))
+            found.append(with_key_location(mistake, "", models, dotted(where)))
     return found
 
 
@@ -230,7 +230,7 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
     title = " + ".join(dict.fromkeys(spec.algorithm for spec in specs.values()))
     learns = None
     if len(specs) == len(checked):
-        learns = Policies.of_specs(specs, WorldSamplingSettings(), None, (), seats.seats, seats.league)
+        learns = Policies.from_specs(specs, WorldSamplingSettings(), None, (), seats.seats, seats.league)
         mistakes += refusals(("policies",), learns.check_input)
     return CheckedLearning(entry, mistakes, title, (sampling, *parts), specs, seats, learns)
 
@@ -278,7 +278,7 @@ def _check_policy(name: Any, policy: Any, entry: Mapping[str, Any], num_trained:
     model = _without_sampling(algorithm.Config)
     called = known_algorithm(policy["algorithm"])
     config = _with_operators(check_section(model, written, where, algorithm=called))
-    mistakes += [with_place(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
+    mistakes += [with_key_location(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
     mistakes += _check_input(config.value, entry, where)[1]
     settings = algorithm.Config() if config.value is None else algorithm.Config.parse(config.value.to_data())
     slots = policy.get("slots") if not _slots_mistakes(policy) else None

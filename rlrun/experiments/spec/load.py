@@ -16,7 +16,7 @@ from rlrun.engine.messages.errors import EnvironmentUnusable, Problem, SpecError
 from rlrun.engine.messages.explain import Mistake, dotted, shown
 from rlrun.engine.settings.config import ConfigModel
 from rlrun.engine.settings.registry import UserCodeError, known_algorithm, load_internal
-from rlrun.engine.worlds.given_env import import_name
+from rlrun.engine.worlds.user_env import import_name
 from rlrun.experiments.spec.entry import check_entry
 from rlrun.experiments.spec.experiment import MAX_TRIALS, Experiment
 from rlrun.experiments.spec.foreign_keys import names_runs
@@ -27,7 +27,7 @@ from rlrun.experiments.spec.section import UnusableEnv
 from rlrun.experiments.spec.stages import stages_of
 from rlrun.experiments.spec.yaml_source import Document, read_document
 
-TRANSLATION = "rlrun.bridges.files_of_others:in_our_keys"
+TRANSLATION = "rlrun.bridges.files_of_others:with_rlrun_keys"
 """Import path of the translation of spec files of other libraries."""
 
 DEFAULT_ENV_STEPS = 100_000

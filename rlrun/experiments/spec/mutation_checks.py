@@ -25,7 +25,7 @@ from rlrun.engine.messages.explain import (
     unknown_name,
 )
 from rlrun.engine.settings.config import is_config
-from rlrun.experiments.spec.expansion import filled, is_stated, value_at
+from rlrun.experiments.spec.expansion import filled, has_value_at, value_at
 from rlrun.experiments.spec.experiment import setting_location
 from rlrun.experiments.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.experiments.spec.section import Section, check_section
@@ -56,10 +56,10 @@ def check_mutations(entry: Mapping[str, Any], parts: Sequence[Part]) -> list[Mis
     if not all(isinstance(part.data, Mapping) for part in parts):
         return mistakes
     for below in (MUTATIONS, BOUNDS):
-        written = value_at(entry, below) if is_stated(entry, below) else None
+        written = value_at(entry, below) if has_value_at(entry, below) else None
         if not isinstance(written, Mapping):
             continue
-        logs = value_at(entry, (*below[:-1], "log_scale")) if is_stated(entry, (*below[:-1], "log_scale")) else []
+        logs = value_at(entry, (*below[:-1], "log_scale")) if has_value_at(entry, (*below[:-1], "log_scale")) else []
         logs = logs if isinstance(logs, list) else []
         mistakes += _log_scale_mistakes(logs, written, below)
         sound: dict[str, SearchSpace] = {}
@@ -243,7 +243,7 @@ def _start_mistakes(location: Location, space: SearchSpace, where: Location, con
     starts = []
     if location in config.spaces:
         starts = [value for _, value in config.spaces[location].probes()]
-    elif is_stated(config.data, inner):
+    elif has_value_at(config.data, inner):
         starts = [value_at(config.data, inner)]
     outside = [start for start in starts if not space.holds(start)]
     if not outside:

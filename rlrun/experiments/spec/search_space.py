@@ -244,13 +244,13 @@ def _read(data: Mapping[str, Any], location: Location) -> tuple[SearchSpace | No
 
 
 def _inner_spaces(arguments: Sequence[Any]) -> Iterator[int]:
-    return (index for index, value in enumerate(arguments) if any(map(is_search_space, _everything_in(value))))
+    return (index for index, value in enumerate(arguments) if any(map(is_search_space, _nested_values(value))))
 
 
-def _everything_in(value: Any) -> Iterator[Any]:
+def _nested_values(value: Any) -> Iterator[Any]:
     yield value
     for _, below in _items(value):
-        yield from _everything_in(below)
+        yield from _nested_values(below)
 
 
 def _items(value: Any) -> Iterator[tuple[str | int, Any]]:

@@ -85,16 +85,16 @@ def check_section(
         value, wrong = validate(model, filled)
         wrong = wrong if value is None else further(value)
         wrong = [replace(mistake, location=(*location, *mistake.location)) for mistake in wrong]
-        return value, [mistake for mistake in wrong if not concerns(mistake.location, misread)]
+        return value, [mistake for mistake in wrong if not overlaps(mistake.location, misread)]
 
     value, wrong = check(firsts)
-    mistakes += [_at_its_probe(mistake, firsts) for mistake in wrong]
+    mistakes += [_locate_in_search_space(mistake, firsts) for mistake in wrong]
     known = set(wrong)
     for where, space in spaces.items():
         for probe in probes[where][1:]:
             new = [mistake for mistake in check({**firsts, where: probe})[1] if mistake not in known]
             if probe[0]:
-                mistakes += [_at_its_probe(mistake, {where: probe}) for mistake in new]
+                mistakes += [_locate_in_search_space(mistake, {where: probe}) for mistake in new]
             elif not any(mistake.location[: len(where)] == where for mistake in mistakes):
                 mistakes += [_between_the_ends(mistake, where, space, probe[1]) for mistake in new]
     return Section(location, model, data, value, spaces, list(dict.fromkeys(mistakes)), algorithm)
@@ -119,12 +119,12 @@ def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]
         return None, model.mistakes(error)
 
 
-def concerns(location: Location, others: Sequence[Location]) -> bool:
+def overlaps(location: Location, others: Sequence[Location]) -> bool:
     """Whether a location is a prefix of another location, or the reverse."""
     return any(location == other[: len(location)] or other == location[: len(other)] for other in others)
 
 
-def _at_its_probe(mistake: Mistake, chosen: Mapping[Location, tuple[Location, Any]]) -> Mistake:
+def _locate_in_search_space(mistake: Mistake, chosen: Mapping[Location, tuple[Location, Any]]) -> Mistake:
     """Relocates a mistake in a sampled value to this value within the search space: ``lr.1`` to ``lr.uniform.0.1``."""
     for where, (inside, _) in chosen.items():
         if mistake.at_key and mistake.location == where:  # at the space's key, independent of its values

@@ -37,7 +37,7 @@ class StopConfig(ConfigModel):
     """Plateau of a metric at which the trial stops; null for none."""
 
     @model_validator(mode="after")
-    def _stops_at_all(self) -> Self:
+    def _require_criterion(self) -> Self:
         if not self.bounds and self.plateau is None:
             raise ValueError("needs at least one metric; add for instance env_steps: 100_000")
         return self

@@ -78,7 +78,7 @@ Bounds = Annotated[dict[str, Annotated[tuple[float, float], AfterValidator(_asce
 """Type of PB2's bounds: ranges `[low, high]` of the mutated hyperparameters, by path below `config`."""
 
 
-class _Judging(ConfigModel):
+class _RankingSettings(ConfigModel):
     """Settings of a scheduler or searcher: the metric that ranks trials, and its direction."""
 
     metric: str = "episode_return_mean"
@@ -94,7 +94,7 @@ class _Timed(ConfigModel):
     """Result column that measures the training progress of a trial, in which all times of the scheduler are given."""
 
 
-class _Limited(_Timed, _Judging):
+class _Limited(_Timed, _RankingSettings):
     """Settings of an early-stopping scheduler with a maximum training time."""
 
     max_t: PositiveFloat | None = None
@@ -146,7 +146,7 @@ class BohbConfig(HyperBandConfig):
     """HyperBand as the scheduler of BOHB: passes the scores of trials at each rung to the searcher bohb."""
 
 
-class MedianConfig(_Timed, _Judging):
+class MedianConfig(_Timed, _RankingSettings):
     """Median stopping rule: stops a trial whose best score is below the median of other trials' running means."""
 
     grace_period: PositiveFloat | None = None
@@ -164,7 +164,7 @@ class MedianConfig(_Timed, _Judging):
         return stop[self.time_attr] / 10 if self.grace_period is None else self.grace_period
 
 
-class _Population(_Judging):
+class _Population(_RankingSettings):
     """Settings of population-based schedulers: the worst trials copy the best, and change their hyperparameters."""
 
     interval_env_steps: PositiveInt | None = None
@@ -269,7 +269,7 @@ class SchedulerConfig(OneOf):
         return self.pbt or self.pb2
 
 
-class ModelSearchConfig(_Judging):
+class ModelSearchConfig(_RankingSettings):
     """Settings of a model-based searcher, which suggests configurations by a model of the scores so far."""
 
     max_concurrent: PositiveInt | None = None

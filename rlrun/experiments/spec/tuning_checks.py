@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from rlrun.engine.algorithm_config import AlgorithmConfig
 from rlrun.engine.messages.explain import Location, Mistake, dotted
-from rlrun.engine.training.assemble.policies import from_data_alone, steps_per_iteration
+from rlrun.engine.training.assemble.policies import learns_offline, steps_per_iteration
 from rlrun.experiments.spec.expansion import Spaces, count
 from rlrun.experiments.spec.experiment import RunSettings, judged_by
 from rlrun.experiments.spec.search_space import SearchSpace
@@ -33,7 +33,7 @@ def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConf
         Mistakes, with locations in the entry.
     """
     mistakes = [*_searcher_mistakes(settings, spaces), *_partner_mistakes(settings)]
-    if any(map(from_data_alone, configs.values())):
+    if any(map(learns_offline, configs.values())):
         mistakes += _data_mistakes(settings)
     if settings.scheduler is None:
         return mistakes
@@ -161,20 +161,20 @@ def _interval_mistakes(
     spaces: Spaces,
 ) -> Iterator[Mistake]:
     """Yields mistakes in the interval between a population's generations, which the clock of its trials counts."""
-    data_alone = any(map(from_data_alone, configs.values()))
+    is_offline = any(map(learns_offline, configs.values()))
     unit, interval = population.time_attr, population.interval
     written: Location = (*where, f"interval_{unit}")
-    if data_alone != (unit == "sgd_steps"):
+    if is_offline != (unit == "sgd_steps"):
         message = (
             "no env is stepped: write interval_sgd_steps"
-            if data_alone
+            if is_offline
             else "the trials step an env, and env steps are counted there: write interval_env_steps"
         )
         yield Mistake(written, message)
         return
-    if data_alone:
+    if is_offline:
         between, field = "SGD steps of an iteration", "sgd_steps_per_iteration"
-        least = max(map(steps_per_iteration, filter(from_data_alone, configs.values())))
+        least = max(map(steps_per_iteration, filter(learns_offline, configs.values())))
     else:
         between, field = "env steps between two updates", "train_batch_size"
         least = configs["config",].env_steps_per_update
@@ -185,7 +185,7 @@ def _interval_mistakes(
     elif (ends := settings.stop.bounds.get(unit)) is not None and interval >= ends:
         message = f"must be below stop.{unit} ({_number(ends)}), or no generation ever comes, not {interval:,}"
         yield Mistake(written, message)
-    elif data_alone and population.metric.startswith("evaluation/") and every > largest and interval % every:
+    elif is_offline and population.metric.startswith("evaluation/") and every > largest and interval % every:
         message = f"must be a multiple of the SGD steps between two evaluations ({every:,}), not {interval:,}"
         yield Mistake(written, message)
 

@@ -31,7 +31,7 @@ def failure_of_altered_process(error: Exception, directory: Path | None = None) 
     )
 
 
-def demand_passed(seconds: float) -> None:
+def require_elapsed(seconds: float) -> None:
     """Checks that an iteration that is timed took any time at all.
 
     Args:

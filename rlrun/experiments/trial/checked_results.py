@@ -183,7 +183,7 @@ def truncate_results(
     checked = check_results(directory, after_iteration, known=known, record=record, metrics=())
     rows_cut = sum(row["iteration"] > after_iteration for row in checked.rows)
     if checked.damage:
-        return Truncation(rows_cut, _mend(directory, after_iteration, known, record))
+        return Truncation(rows_cut, _repair(directory, after_iteration, known, record))
     if file.exists():
         if file.stat().st_size > checked.size:
             with file.open("rb") as whole:
@@ -192,7 +192,7 @@ def truncate_results(
     return Truncation(rows_cut)
 
 
-def _mend(
+def _repair(
     directory: Path,
     after_iteration: int,
     known: Mapping[int, Mapping[str, Any]] | None,

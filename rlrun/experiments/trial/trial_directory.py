@@ -26,7 +26,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from rlrun.engine.checkpoint.durable import remove_leftovers, write_file
-from rlrun.engine.checkpoint.own_digest import json_with_digest, read_unaltered
+from rlrun.engine.checkpoint.own_digest import json_with_digest, read_verified
 from rlrun.engine.checkpoint.plain_json import first_mistake, load_json
 from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.engine.messages.errors import RunDamaged, UsageError
@@ -138,7 +138,7 @@ class TrialDirectory:
         """
         path = self.path / TRIAL_FILE
         try:
-            return _RECORD.validate_python(load_json(read_unaltered(path)))
+            return _RECORD.validate_python(load_json(read_verified(path)))
         except FileNotFoundError:
             return None
         except ValidationError as error:
@@ -159,7 +159,7 @@ class TrialDirectory:
         """
         path = self.path / SPEC_FILE
         try:
-            spec = load_plain_yaml(read_unaltered(path).decode())
+            spec = load_plain_yaml(read_verified(path).decode())
         except FileNotFoundError:
             raise RunDamaged(f"{path}: does not exist") from None
         except ValueError as error:

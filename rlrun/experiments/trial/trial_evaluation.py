@@ -34,7 +34,7 @@ EVALUATION = "evaluation/"
 """Prefix of the names of evaluation metrics."""
 
 
-def evaluated_and_shown(
+def evaluate_and_record(
     training: Training, trial: TrialSpec, files: TrialDirectory, *, is_last: bool
 ) -> dict[str, Any]:
     """Evaluates as `evaluated` does; after an evaluation, calls the hooks and writes pictures and episodes.
@@ -57,7 +57,7 @@ def evaluated_and_shown(
         result |= hooks.on_evaluation(training.iteration, found)
     for policy, picture in pictures(training).items():
         files.write_picture(policy, picture)
-    if texts := episodes_shown(training, trial):
+    if texts := shown_episodes(training, trial):
         files.write_episodes(texts)
     return result
 
@@ -77,7 +77,7 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     if evaluation is None:
         return {}
     other = training.acting.other_kind(env=evaluation.env)
-    policies = training.description.policies.told_apart(evaluation.env or training.description.env)
+    policies = training.description.policies.reported_policies(evaluation.env or training.description.env)
     if training.iteration % evaluation.every and not is_last:
         keys = _names(policies, (evaluation.env or training.description.env).columns)
         names = [f"{EVALUATION}{name}" for name in keys]
@@ -131,7 +131,7 @@ def pictures(training: Training) -> dict[str, str]:
     return {name: picture for name, picture in drawn.items() if picture is not None}
 
 
-def episodes_shown(training: Training, trial: TrialSpec) -> list[str]:
+def shown_episodes(training: Training, trial: TrialSpec) -> list[str]:
     """Texts of the episodes that `evaluation.show` keeps, the first ones of each evaluation."""
     evaluation = trial.evaluation
     if evaluation is None or not evaluation.show:

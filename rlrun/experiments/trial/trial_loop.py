@@ -25,7 +25,7 @@ from rlrun.experiments.trial.resumption import Resumption
 from rlrun.experiments.trial.stop_criteria import StopCriteria
 from rlrun.experiments.trial.trial_checkpoints import TrialCheckpoints
 from rlrun.experiments.trial.trial_directory import TrialDirectory
-from rlrun.experiments.trial.trial_evaluation import evaluated_and_shown
+from rlrun.experiments.trial.trial_evaluation import evaluate_and_record
 from rlrun.experiments.trial.trial_journal import TrialJournal
 from rlrun.experiments.trial.trial_start import TrialStart
 from rlrun.experiments.trial.trial_training import failure_of, rebuilt
@@ -145,7 +145,7 @@ class TrialLoop:
             raise RuntimeError(f"{self.directory}: a checkpoint was written and is not there")
         return saved
 
-    def take_exploit(self, exploit: Exploit) -> None:
+    def apply_exploit(self, exploit: Exploit) -> None:
         """Carries out an exploit-and-explore step (PBT): copies the parent's weights, if any, and applies new settings.
 
         No checkpoint is written, so that the step is repeatable after a kill.
@@ -233,7 +233,7 @@ class TrialLoop:
         self._write_spec()
         self._guard = DivergenceGuard(self._training)
         if exploit is not None:
-            self.take_exploit(exploit)
+            self.apply_exploit(exploit)
 
     def _write_spec(self) -> None:
         """Writes spec.yaml, with the executor by which updates are computed."""
@@ -249,7 +249,7 @@ class TrialLoop:
         self._guard.refuse_divergence(result, self._journal.spec, self._files.failed)
         self._guard.remember()
         is_last = self._why_to_stop(result) is not None
-        result |= evaluated_and_shown(self.training, self.trial, self._files, is_last=is_last)
+        result |= evaluate_and_record(self.training, self.trial, self._files, is_last=is_last)
         result["time/checkpoint_s"] = self.checkpoints.blocked_s - self._blocked_s
         self._blocked_s = self.checkpoints.blocked_s
         self._take_in([self._journal.add(result)])

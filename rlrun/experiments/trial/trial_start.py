@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlrun.engine.checkpoint.format import read_checkpoint
-from rlrun.engine.envs.step_marks import begin_marks, stepped_env
+from rlrun.engine.envs.step_marks import enable_step_marks, stepped_env
 from rlrun.engine.training.save import saved_state
 from rlrun.engine.training.training import Training
 from rlrun.experiments.spec.experiment import TrialSpec
@@ -44,7 +44,7 @@ class TrialStart:
         self._journal = journal
         self._before = before = files.read_record() if resume else None
         self._stepped = stepped_env(files.path)
-        begin_marks(files.path)
+        enable_step_marks(files.path)
         if before is not None:
             from_checkpoint = None if before.from_checkpoint is None else Path(before.from_checkpoint)
             journal.record = replace(journal.record, exact_resume=before.exact_resume, output=before.output)

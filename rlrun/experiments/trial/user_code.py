@@ -83,8 +83,8 @@ def failure_of_user_code(error: Exception, *plugins: type, directory: Path | Non
     own = [frame for frame in outside if not frame.filename.startswith(_INSTALLED)]
     has_plugin = any(plugin.__module__.partition(".")[0] != "rlrun" for plugin in plugins)
     if not (own or (outside and has_plugin)):
-        misfit = _misfit(error)
-        return failure_of_altered_process(error, directory) if misfit is None else TrainingFailed(misfit)
+        mismatch = _mismatch(error)
+        return failure_of_altered_process(error, directory) if mismatch is None else TrainingFailed(mismatch)
     first = (own or outside)[0]
     called = next(
         frame.f_code.co_qualname
@@ -97,7 +97,7 @@ def failure_of_user_code(error: Exception, *plugins: type, directory: Path | Non
     return TrainingFailed(f"{names} failed in {first.filename}:\n{text}")
 
 
-def _misfit(error: Exception) -> str | None:
+def _mismatch(error: Exception) -> str | None:
     """Error message for a user's class or function whose signature does not fit its use; None if this is not the cause.
 
     Python raises such errors in the caller, so that the traceback has no frame of the user's code.

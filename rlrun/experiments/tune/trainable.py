@@ -23,7 +23,7 @@ from rlrun.engine.actors.actor_shell import Failure
 from rlrun.engine.checkpoint.manifest import rlrun_version
 from rlrun.engine.messages.errors import RlrunError, UsageError
 from rlrun.experiments.cluster.resources import TrialResources
-from rlrun.experiments.cluster.trial_place import TrialPlace, open_place
+from rlrun.experiments.cluster.trial_place import TrialPlace, open_trial_place
 from rlrun.experiments.runs.run_directory import follow_import_paths
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.trial.divergence import Diverged
@@ -63,12 +63,12 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     """Tune's Trainable: runs one trial at a time in Tune's actor, with one iteration per step.
 
     The config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
-    `token` and `disk` (as `open_place` takes them), `version` (of the driver's rlrun), `eager` (see `TrialLoop`),
+    `token` and `disk` (as `open_trial_place` takes them), `version` (of the driver's rlrun), `eager` (see `TrialLoop`),
     `import_paths` (folders of the driver's `sys.path`), `interval` (steps between two generations of a population and
     the result that counts them, else None) and `exploit` (Exploit.to_data, or None). A trial resumes from the state in
     its directory.
 
-    Besides Tune's own calls, the driver calls `take_exploit`, `finish`, `pause` and `interrupt`. These run between two
+    Besides Tune's own calls, the driver calls `apply_exploit`, `finish`, `pause` and `interrupt`. These run between two
     iterations, since an actor runs one method at a time.
     """
 
@@ -125,7 +125,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             self._close()  # before the notes are taken, which include warnings of its loggers at their end
         return {"done": loop.done, ROW: json.dumps(row), **self._taken_notes()}
 
-    def take_exploit(self, exploit: dict[str, Any]) -> None:
+    def apply_exploit(self, exploit: dict[str, Any]) -> None:
         """Accepts an exploit decided by the trial's population; the next step carries it out."""
         self._exploit = Exploit.from_data(exploit)
 
@@ -180,8 +180,8 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
     def _started(self) -> TrialLoop:
         """Training loop of the trial, built or resumed at the first call; carries out a new exploit."""
         if self._loop is None:
-            demand_version(self.config["version"])
-            place = self._place = open_place(
+            require_version(self.config["version"])
+            place = self._place = open_trial_place(
                 Path(self.config["run_directory"]),
                 self.config["trial"]["name"],
                 self.config["token"],
@@ -201,7 +201,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             # Tune adds up the seconds of iterations itself; a resumed trial starts from those of before.
             self._time_total = self._loop.last_result.get("time_total_s") or 0.0
         elif self._exploit is not None and self._exploit.generation > self._loop.generation:
-            self._loop.take_exploit(self._fetched(self._exploit))
+            self._loop.apply_exploit(self._fetched(self._exploit))
         return self._loop
 
     def _fetched(self, exploit: Exploit) -> Exploit:
@@ -254,7 +254,7 @@ def _placement(resources: TrialResources) -> PlacementGroupFactory:
     return PlacementGroupFactory(resources.bundles())
 
 
-def demand_version(version: str) -> None:
+def require_version(version: str) -> None:
     """Raises an error if the driver's rlrun version differs from this machine's.
 
     Raises:

@@ -102,7 +102,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         if trial.status == Trial.ERROR:  # Tune will restart it; a trial that fails for good is still RUNNING here
             self._forget(trial)
             if isinstance(self._rule, Populations):
-                self._rule.starts_again(trial_name(trial))
+                self._rule.record_restart(trial_name(trial))
         else:
             self._remove(trial)
 
@@ -166,7 +166,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             actor_of(trial).finish.remote(decision.reason)
             return str(TrialScheduler.STOP)
         if decision.orders is not None:
-            actor_of(trial).take_exploit.remote(self._exploit(trial, decision.orders, "RUNNING").to_data())
+            actor_of(trial).apply_exploit.remote(self._exploit(trial, decision.orders, "RUNNING").to_data())
         return str(TrialScheduler.CONTINUE)
 
     def _release(self, controller: Any, name: str, decision: Decision) -> None:
@@ -192,7 +192,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         if decision.orders is not None:
             exploit = self._exploit(trial, decision.orders, "PAUSED")
             if held is not None:
-                actor_of(trial).take_exploit.remote(exploit.to_data())
+                actor_of(trial).apply_exploit.remote(exploit.to_data())
         if held is None:
             self._ready[name] = trial
         else:

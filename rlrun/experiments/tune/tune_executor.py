@@ -227,10 +227,10 @@ def _error_in_text(trial: Trial) -> Exception:
         text = Path(trial.error_file).read_text()
     except (OSError, TypeError):
         return TrainingFailed(f"{trial_name(trial)} failed; the run's log has the error")
-    return error_told(trial_name(trial), text)
+    return read_tune_error(trial_name(trial), text)
 
 
-def error_told(name: str, text: str) -> RlrunError:
+def read_tune_error(name: str, text: str) -> RlrunError:
     """Last error in Tune's text file, which is all that exists if memory was short at a trial's start.
 
     Args:

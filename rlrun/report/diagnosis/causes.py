@@ -30,7 +30,7 @@ def _no_episode_ended(one: Evidence) -> Finding | None:
 
 def _few_updates(one: Evidence) -> Finding | None:
     minibatches = one.values("sgd_steps")
-    if one.is_well or not one.descends_gradients or not is_complete(one.trial.status):
+    if one.is_healthy or not one.descends_gradients or not is_complete(one.trial.status):
         return None
     if not minibatches.size or minibatches[-1] >= FEW_MINIBATCHES:
         return None

@@ -18,7 +18,7 @@ FEW = 0.05
 def _values_above_data(one: Evidence) -> Finding | None:
     value, before = one.end(*POLICY_VALUES), one.usual(*POLICY_VALUES)
     is_falling = value < before - STILL * abs(before)  # as where negative values are not learned yet
-    if one.is_well or one.recorded is None or is_falling or not value > one.recorded.largest:
+    if one.is_healthy or one.recorded is None or is_falling or not value > one.recorded.largest:
         return None
     found = f"{number_text(value)} on average; returns of the data are {number_text(one.recorded.mean)} on average, "
     found += f"{number_text(one.recorded.largest)} at most"
@@ -37,7 +37,7 @@ def _values_above_data(one: Evidence) -> Finding | None:
 
 def _actions_outside_data(one: Evidence) -> Finding | None:
     outside = one.end(*OUTSIDE)
-    if one.is_well or not outside > MOSTLY:
+    if one.is_healthy or not outside > MOSTLY:
         return None
     found = f"{outside:.0%} of the policy's actions are beyond all recorded ones"
     reason = "nothing is known about such actions: their values are extrapolated"
@@ -52,7 +52,7 @@ def _actions_outside_data(one: Evidence) -> Finding | None:
 
 def _weights_at_bound(one: Evidence) -> Finding | None:
     clipped = one.end(*CLIPPED_WEIGHTS)
-    if one.is_well or not clipped > MOSTLY:
+    if one.is_healthy or not clipped > MOSTLY:
         return None
     found = f"{clipped:.0%} of the recorded actions have the weight max_weight"
     reason = "they are imitated alike, whatever their advantages"
@@ -62,7 +62,7 @@ def _weights_at_bound(one: Evidence) -> Finding | None:
 
 def _few_weights_count(one: Evidence) -> Finding | None:
     effective = one.end(*EFFECTIVE_PARTS)
-    if one.is_well or not effective < FEW:
+    if one.is_healthy or not effective < FEW:
         return None
     found = f"the weights make {effective:.1%} of a minibatch count"
     reason = "updates follow a few actions, and most of the data has no effect"

@@ -28,7 +28,7 @@ CLIPPED_WEIGHTS = ("learner/actor/clipped", "clipped")
 EFFECTIVE_PARTS = ("learner/actor/effective", "effective")
 RETURNS = (RETURN, f"evaluation/{RETURN}")
 """Returns in training, or of evaluations in training from data alone."""
-ERRORS_BEYOND_HUBER = ("learner/beyond_huber", "learner/critics/beyond_huber")
+ERRORS_BEYOND_HUBER = ("learner/huber_excess", "learner/critics/huber_excess")
 GRADIENT_NORMS = ("learner/grad_norm", "learner/critics/grad_norm", "learner/actor/grad_norm")
 METRICS = (
     *("env_steps", "agent_steps", "sgd_steps", "episodes"),
@@ -114,7 +114,7 @@ class Evidence:
         return min(1.0, (self.best - self.end(*RETURNS)) / (self.best - self.baseline)) if self.has_learned else 0.0
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether the policy has learned and not forgotten, so that unusual metrics are harmless."""
         return self.has_learned and self.lost < LOST
 

@@ -82,7 +82,7 @@ def _collapsed(one: Evidence) -> Finding | None:
 def _large_policy_updates(one: Evidence) -> Finding | None:
     divergence, clipped = one.usual("learner/kl"), one.usual("learner/clip_fraction")
     most = max(one.values("learner/kl"), default=0.0)
-    if one.is_well or not (divergence > LARGE_KL or clipped > LARGE_CLIP_FRACTION or most > VERY_LARGE_KL):
+    if one.is_healthy or not (divergence > LARGE_KL or clipped > LARGE_CLIP_FRACTION or most > VERY_LARGE_KL):
         return None
     divergence = divergence if divergence > LARGE_KL else most
     found = f"kl {number_text(divergence)} nats an update"
@@ -96,7 +96,7 @@ def _large_policy_updates(one: Evidence) -> Finding | None:
 
 def _tiny_policy_updates(one: Evidence) -> Finding | None:
     divergence = one.usual("learner/kl")
-    if one.is_well or not divergence < SMALL_KL or _large_policy_updates(one) or _clipped_gradients(one):
+    if one.is_healthy or not divergence < SMALL_KL or _large_policy_updates(one) or _clipped_gradients(one):
         return None
     found = f"kl {number_text(divergence)} nats an update"
     advice = advised(one.config, Remedy("lr", "{} three times larger"))
@@ -105,7 +105,7 @@ def _tiny_policy_updates(one: Evidence) -> Finding | None:
 
 def _entropy_collapsed(one: Evidence) -> Finding | None:
     begin, end = one.begin(*ENTROPIES), one.end(*ENTROPIES)
-    if one.is_well or one.is_of_data or not begin > 0 or not end < LITTLE_ENTROPY * begin:
+    if one.is_healthy or one.is_of_data or not begin > 0 or not end < LITTLE_ENTROPY * begin:
         return None
     found = f"{number_text(end)} nats, {number_text(begin)} at the beginning"
     reason = "it always takes the same actions, and so cannot find better ones"
@@ -117,7 +117,7 @@ def _entropy_unchanged(one: Evidence) -> Finding | None:
     begin, end = one.begin(*ENTROPIES), one.end(*ENTROPIES)
     weight = one.config.get("entropy_coeff")
     is_short = len(one.values(*ENTROPIES)) < LONG_ENOUGH
-    if one.is_well or is_short or not end > UNMOVED_ENTROPY * begin > 0:
+    if one.is_healthy or is_short or not end > UNMOVED_ENTROPY * begin > 0:
         return None
     if _tiny_policy_updates(one) or _clipped_gradients(one):
         return None
@@ -132,7 +132,7 @@ def _entropy_unchanged(one: Evidence) -> Finding | None:
 def _poor_values(one: Evidence) -> Finding | None:
     explained = one.usual("learner/explained_variance")
     rows = len(one.values("learner/explained_variance"))
-    if one.is_well or rows < LONG_ENOUGH or not explained < POOR_EXPLAINED_VARIANCE or _tiny_policy_updates(one):
+    if one.is_healthy or rows < LONG_ENOUGH or not explained < POOR_EXPLAINED_VARIANCE or _tiny_policy_updates(one):
         return None
     advice = advised(
         one.config,
@@ -147,7 +147,7 @@ def _poor_values(one: Evidence) -> Finding | None:
 
 def _clipped_gradients(one: Evidence) -> Finding | None:
     norm, most = one.usual(*GRADIENT_NORMS), one.config.get("max_grad_norm")
-    if one.is_well or not isinstance(most, int | float) or not norm > GREATLY_CLIPPED * most:
+    if one.is_healthy or not isinstance(most, int | float) or not norm > GREATLY_CLIPPED * most:
         return None
     found = f"norm {number_text(norm)}, clipped to max_grad_norm {most:g}"
     if most < USUAL_BOUND and norm <= GREATLY_CLIPPED * USUAL_BOUND:
@@ -195,7 +195,7 @@ def _values_grow(one: Evidence) -> Finding | None:
 
 def _errors_beyond_huber(one: Evidence) -> Finding | None:
     beyond = one.end(*ERRORS_BEYOND_HUBER)
-    if one.is_well or not beyond > MOSTLY_BEYOND:
+    if one.is_healthy or not beyond > MOSTLY_BEYOND:
         return None
     found = f"{beyond:.0%} of the TD errors are beyond huber ({one.config.get('huber')})"
     reason = "a Huber loss that is mostly linear learns values near the median of their targets, not the mean"
@@ -262,7 +262,7 @@ def largest_value(largest_return: float, length: float, gamma: float) -> float:
 
 def _still_exploring(one: Evidence) -> Finding | None:
     epsilon = one.end("learner/epsilon")
-    if one.is_well or not epsilon > STILL_EXPLORING or not is_complete(one.trial.status):
+    if one.is_healthy or not epsilon > STILL_EXPLORING or not is_complete(one.trial.status):
         return None
     found = f"epsilon {number_text(epsilon)} at the end of the run"
     reason = "most actions are still random, and so are the returns of training"
@@ -272,7 +272,7 @@ def _still_exploring(one: Evidence) -> Finding | None:
 
 def _stale_experience(one: Evidence) -> Finding | None:
     lag = one.usual("policy_lag_mean")
-    if one.is_well or not one.descends_gradients or not lag > MOST_LAG:
+    if one.is_healthy or not one.descends_gradients or not lag > MOST_LAG:
         return None
     advice = advised(
         one.config,

@@ -35,7 +35,7 @@ def frozen(experiment: Experiment) -> Experiment:
     )
     draws = any(not space.is_grid for space in find_spaces(template)[0].values())
     stop = experiment.stop.bounds
-    evaluated = evaluated_metrics(experiment.learns.told_apart(experiment.env)) | {
+    evaluated = evaluated_metrics(experiment.learns.reported_policies(experiment.env)) | {
         metric.name for metric in AGAINST_METRICS
     }
     if experiment.expect is not None and experiment.expect.metrics.keys() <= evaluated:

@@ -57,7 +57,7 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
     number = seeds or own
     if seeds is not None and expect.passes is not None:
         expect = expect.replace(seeds=seeds, passes=-(-expect.passes * seeds // own))
-    needed = expect.needed_passes(number)
+    needed = expect.required_passes(number)
     if needed > number:
         raise UsageError(f"{experiment.name} runs {number} seeds and expects {needed} passes: add `seeds` to `expect`")
     stop = experiment.stop.bounds

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from rlrun.report.statistics import mean_difference
 
-Judgement = Literal["better", "same", "worse", "not judged"]
+PolicyEstimate = Literal["better", "same", "worse", "not judged"]
 
 Strata = Mapping[str, Sequence[float]]
 """Type of the values of an experiment's seeds, by configuration."""
@@ -37,7 +37,7 @@ class Comparison:
         note: A remark, such as the reason for a missing judgement; "" for none.
     """
 
-    judgement: Judgement
+    judgement: PolicyEstimate
     before: float | None = None
     now: float | None = None
     change: float | None = None
@@ -67,7 +67,7 @@ def compare_differences(now: Strata, before: Strata, *, note: str = "") -> Compa
     if isinstance(found, str):
         return Comparison("not judged", note="; ".join(filter(None, (found, note))))
     mean_now, mean_before, low, high = found
-    judgement: Judgement = "worse" if high < 0 else "better" if low > 0 else "same"
+    judgement: PolicyEstimate = "worse" if high < 0 else "better" if low > 0 else "same"
     return Comparison(judgement, mean_before, mean_now, mean_now - mean_before, low, high, note=note)
 
 
@@ -83,7 +83,7 @@ def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> Comparis
     if isinstance(found, str):
         return Comparison("not judged", is_ratio=True, note=found)
     mean_now, mean_before, low, high = (math.exp(value) for value in found)
-    judgement: Judgement = "worse" if high < 1 - tolerance else "better" if low > 1 + tolerance else "same"
+    judgement: PolicyEstimate = "worse" if high < 1 - tolerance else "better" if low > 1 + tolerance else "same"
     return Comparison(judgement, mean_before, mean_now, mean_now / mean_before, low, high, is_ratio=True)
 
 

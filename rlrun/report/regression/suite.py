@@ -74,7 +74,7 @@ def regress(
     gates = gates_of(experiments, seeds, control=control)
     held = to_run(experiments, gates, control=control)
     check_chains(held)
-    runs, cut_short = _run_all(with_own_data(held, runs_dir), runs_dir, executor, watch)
+    runs, cut_short = _run_all(with_local_data(held, runs_dir), runs_dir, executor, watch)
     return [_verdict(gate, runs[gate.experiment.name], cut_short, control=control, best=best) for gate in gates]
 
 
@@ -233,7 +233,7 @@ def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control:
     return found
 
 
-def with_own_data(experiments: Sequence[Experiment], runs_dir: Path) -> list[Experiment]:
+def with_local_data(experiments: Sequence[Experiment], runs_dir: Path) -> list[Experiment]:
     """Copies of experiments whose data sets lie in the folder of runs, under names that are free, also for readers.
 
     Args:

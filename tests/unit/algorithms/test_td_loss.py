@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
 from rlrun import BCQ, DQN, IQN, PQN, Gorila, SlateQ, Training
-from rlrun.algorithms.td_loss import beyond_huber, huber
+from rlrun.algorithms.td_loss import huber, huber_excess
 
 GAMMA, ENDED = 0.9, 0.2
 SEEN = np.ones(1, np.float32)
@@ -80,7 +80,7 @@ def test_without_a_bound_it_is_half_the_square() -> None:
 
 def test_the_part_of_valid_errors_beyond_the_bound_is_a_statistic() -> None:
     distances, valid = torch.tensor([[0.5], [1.0], [1.5], [9.0]]), torch.tensor([[1.0], [1.0], [1.0], [0.0]])
-    found = [float(beyond_huber(distances, valid, bound)["beyond_huber"]) for bound in (1.0, 0.1, None)]
+    found = [float(huber_excess(distances, valid, bound)["huber_excess"]) for bound in (1.0, 0.1, None)]
     assert found == pytest.approx([1 / 3, 1.0, 0.0])
 
 
@@ -93,6 +93,6 @@ def test_quantiles_keep_a_bound_of_their_own() -> None:
     def step(**settings: Any) -> list[float]:
         config = {"distribution": "quantile", "num_atoms": 3, "model": {"hiddens": []}, "learning_starts": 4}
         with Training(f"{__name__}:OneState", DQN(**config, **settings, min_env_steps_per_iteration=20), seed=1) as run:
-            return [run.step()[f"learner/{name}"] for name in ("loss", "beyond_huber")]
+            return [run.step()[f"learner/{name}"] for name in ("loss", "huber_excess")]
 
     assert step(huber=0.01) == step(huber=None)

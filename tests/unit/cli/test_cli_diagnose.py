@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 import rlrun
 from rlrun.cli.main import cli
-from rlrun.engine.envs.episode_place import EpisodeSeeds
-from rlrun.engine.envs.step_marks import StepMarks, begin_marks, end_marks
+from rlrun.engine.envs.episode_position import EpisodeSeeds
+from rlrun.engine.envs.step_marks import StepMarks, enable_step_marks, end_marks
 from rlrun.engine.messages.errors import TrainingFailed
 from rlrun.experiments.runs.trial_result import read_trial
 
@@ -156,7 +156,7 @@ def test_a_run_that_crashed_says_where_and_its_env_is_not_tried_again(runs: Path
     (first, other) = sorted((tmp_path / "still").glob("*/trial.json"))
     record = json.loads(first.read_text())
     first.write_text(json.dumps(record | {"status": "RUNNING", "stop_reason": "", "pid": 1}))
-    begin_marks(first.parent)
+    enable_step_marks(first.parent)
     try:
         StepMarks("lab:Torn", EpisodeSeeds(run_seed=7, worker_index=0), 1).begin(0, 3, 11)
         done = invoke("diagnose", "still", "--runs-dir", tmp_path)

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from rlrun.cli.live import LiveView
 from rlrun.cli.run_progress import RunProgress
-from rlrun.cli.trial_progress import TrialProgress, shown_first
+from rlrun.cli.trial_progress import TrialProgress, display_order
 from rlrun.cli.trial_screen import drawn_trial
-from rlrun.cli.trial_table import columns_of, drawn_run, text_table, that_fit
+from rlrun.cli.trial_table import columns_of, drawn_run, fitting_columns, text_table
 from rlrun.experiments.runs.events import RunResources, TrialEvent
 
 
@@ -73,7 +73,7 @@ def test_where_there_are_many_trials_running_ones_come_first_then_paused_then_th
     numbers = [line.split()[0] for line in drawn(run, 80, 13)[2:-2]]
     assert numbers == ["050", "051", "052", "053", "049", "048", "047", "046"]
     assert drawn(run, 80, 13)[-2] == "300 trials: 2 running, 2 paused, 246 pending, 50 terminated"
-    assert len(shown_first(run.trials.values())) == 54
+    assert len(display_order(run.trials.values())) == 54
 
 
 def test_a_lone_trial_goes_by_its_whole_name() -> None:
@@ -91,7 +91,7 @@ def test_settings_that_are_too_long_are_cut() -> None:
     trial = TrialProgress("000-x", {}, {"hiddens": [64] * 20}, status="RUNNING")
     (column,) = [each for each in columns_of(RunProgress("a", {"a": trial}), [trial], 0.0) if each.heading == "hiddens"]
     assert column.cells == ["[64, 64, 64, 64, 64, 64…"]
-    assert [each.heading for each in that_fit([column], 5)] == []
+    assert [each.heading for each in fitting_columns([column], 5)] == []
 
 
 @pytest.mark.parametrize("columns", [20, 80, 200])

@@ -154,22 +154,22 @@ def test_the_time_left_of_a_run_counts_those_that_wait_for_a_place() -> None:
     for name in "ab":
         run.observe(TrialEvent(name, "TERMINATED", {"env_steps": 100}), 19.0)
     assert run.seconds_left(19.0) == pytest.approx(2 * 19.0)
-    assert run.left_text(19.0) == "about 40 s left"
+    assert run.remaining_text(19.0) == "about 40 s left"
 
 
 def test_the_time_left_of_a_run_is_rough_and_so_has_no_fractions() -> None:
     run = run_of(TrialProgress("a", {"env_steps": 100}))
     run.observe(TrialEvent("a", "RUNNING", {"env_steps": 50, "iteration": 9, "time_total_s": 6.0}), 0.0)
     assert run.seconds_left(0.0) == pytest.approx(6.0)
-    assert run.left_text(0.0) == "about 5 s left"
-    assert run.left_text(2.0) == "about 5 s left"
-    assert run.left_text(4.0) == "almost done"
+    assert run.remaining_text(0.0) == "about 5 s left"
+    assert run.remaining_text(2.0) == "about 5 s left"
+    assert run.remaining_text(4.0) == "almost done"
 
 
 def test_a_run_of_which_nothing_is_left_has_no_time_left() -> None:
     run = run_of(TrialProgress("a", {"env_steps": 100}))
     run.observe(TrialEvent("a", "RUNNING", {"env_steps": 100, "iteration": 9, "time_total_s": 5.0}), 0.0)
-    assert run.left_text(0.0) == "almost done"
+    assert run.remaining_text(0.0) == "almost done"
     run.observe(TrialEvent("a", "TERMINATED"), 1.0)
     assert run.seconds_left(1.0) is None
 

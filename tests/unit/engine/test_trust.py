@@ -21,13 +21,13 @@ from rlrun.engine.league.scripted_opponent import BUILT_IN, ScriptedOpponent
 from rlrun.engine.messages.errors import CheckpointRefused, RunDamaged
 from rlrun.engine.settings.registry import load_object
 from rlrun.engine.trust import (
-    env_demands,
+    env_risks,
     harmless,
     is_own_opponent,
-    refuse_demands,
-    refuse_demands_of_run,
-    spec_demands,
-    text_demands,
+    refuse_risks,
+    refuse_risks_of_run,
+    spec_risks,
+    text_risks,
     why_not_own,
 )
 from rlrun.engine.worlds.world import World
@@ -43,9 +43,7 @@ PLAIN: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "config": {"l
 
 
 def test_a_spec_of_known_parts_asks_for_nothing() -> None:
-    assert (
-        spec_demands({**PLAIN, "evaluation": {"env": "CartPole-v0", "every": 5}, "loggers": {}, "storage": None}) == []
-    )
+    assert spec_risks({**PLAIN, "evaluation": {"env": "CartPole-v0", "every": 5}, "loggers": {}, "storage": None}) == []
 
 
 @pytest.mark.parametrize(
@@ -82,14 +80,14 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
     ],
 )
 def test_what_a_spec_asks_for_is_named(part: dict[str, Any], said: str) -> None:
-    (demand,) = spec_demands({**PLAIN, **part})
+    (demand,) = spec_risks({**PLAIN, **part})
     assert said in demand
 
 
 def test_a_demand_that_stands_twice_is_told_once() -> None:
     with pytest.raises(CheckpointRefused, match=r"^x: the run asks for what is not known to be harmless: a; b; if you"):
-        refuse_demands(["a", "b", "a"], "x: the run")
-    refuse_demands([], "x: the run")
+        refuse_risks(["a", "b", "a"], "x: the run")
+    refuse_risks([], "x: the run")
 
 
 WORLD: dict[str, Any] = {
@@ -102,12 +100,12 @@ WORLD: dict[str, Any] = {
 
 
 def test_policies_of_known_parts_ask_for_nothing() -> None:
-    assert spec_demands(WORLD) == []
+    assert spec_risks(WORLD) == []
 
 
 @pytest.mark.parametrize("path", sorted(harmless()["mappings"]))
 def test_mappings_of_rlruns_own_ask_for_nothing(path: str) -> None:
-    assert spec_demands({**WORLD, "mapping": path}) == []
+    assert spec_risks({**WORLD, "mapping": path}) == []
     assert callable(load_object(path))
 
 
@@ -120,7 +118,7 @@ def test_mappings_of_rlruns_own_ask_for_nothing(path: str) -> None:
     ],
 )
 def test_what_else_lies_in_modules_of_rlruns_own_is_code_that_would_be_run(path: str) -> None:
-    assert spec_demands({**WORLD, "mapping": path}) == [f"mapping {path} is code that would be run"]
+    assert spec_risks({**WORLD, "mapping": path}) == [f"mapping {path} is code that would be run"]
     assert not is_own_opponent(path)
 
 
@@ -129,7 +127,7 @@ def test_what_else_lies_in_modules_of_rlruns_own_is_code_that_would_be_run(path:
 )
 def test_specs_that_come_with_rlrun_and_name_its_objects_ask_for_nothing(spec: str) -> None:
     (experiment,) = load_experiments([Path("configs") / f"{spec}.yaml"])
-    assert spec_demands(experiment.first_trial().to_data()) == []
+    assert spec_risks(experiment.first_trial().to_data()) == []
 
 
 def test_what_policies_and_their_mapping_ask_for_is_named() -> None:
@@ -137,7 +135,7 @@ def test_what_policies_and_their_mapping_ask_for_is_named() -> None:
         "a": {"algorithm": "my_lab.awr:AWR", "config": {}},
         "b": {"algorithm": "dqn", "config": {"model": {"module": "os:x"}}},
     }
-    assert spec_demands({**WORLD, "policies": policies, "mapping": "my_lab.roles:of"}) == [
+    assert spec_risks({**WORLD, "policies": policies, "mapping": "my_lab.roles:of"}) == [
         "algorithm my_lab.awr:AWR is code that would be run",
         "policies.b.config.model.module is 'os:x', which may name a file or code",
         "mapping my_lab.roles:of is code that would be run",
@@ -162,7 +160,7 @@ def test_what_policies_and_their_mapping_ask_for_is_named() -> None:
     ],
 )
 def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
-    assert env_demands(EnvConfig.parse(env), "env") == []
+    assert env_risks(EnvConfig.parse(env), "env") == []
 
 
 @pytest.mark.parametrize(
@@ -188,20 +186,20 @@ def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
     ],
 )
 def test_what_is_not_known_to_be_harmless_is_named_with_the_reason(env: Any, said: str) -> None:
-    assert said in env_demands(EnvConfig.parse(env), "env")[0]
+    assert said in env_risks(EnvConfig.parse(env), "env")[0]
 
 
 def test_an_id_that_a_user_has_registered_is_none_of_the_known_envs() -> None:
     gymnasium.register("Registered-v0", entry_point="my_lab.room:Room")
     try:
-        assert "Registered-v0 is none of the known envs" in env_demands(EnvConfig(id="Registered-v0"), "env")[0]
+        assert "Registered-v0 is none of the known envs" in env_risks(EnvConfig(id="Registered-v0"), "env")[0]
     finally:
         del gymnasium.registry["Registered-v0"]
 
 
 @pytest.mark.parametrize("text", ["..", "~", "a/b", "a\\b", "C:", "https://x", "x" * 41, "a\nb", "", "é"])
 def test_texts_that_may_be_paths_are_told_from_plain_ones(text: str) -> None:
-    assert bool(text_demands(text, "x")) == (text != "")
+    assert bool(text_risks(text, "x")) == (text != "")
 
 
 def test_all_that_is_listed_is_there() -> None:
@@ -228,14 +226,14 @@ def test_what_specs_that_come_with_rlrun_name_of_its_own_is_listed() -> None:
 
 def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> None:
     own = {"world": "rlrun.toys:CartPoles", "wrappers": ["rlrun.plugin:AgentIndicator"]}
-    assert env_demands(EnvConfig.parse(own), "env") == []
+    assert env_risks(EnvConfig.parse(own), "env") == []
     searched = {
         "world": "rlrun.plugin:SearchedEnv",
         "kwargs": {"env": "rlrun.toys:SparseCartPole"},
     }
-    assert env_demands(EnvConfig.parse(searched), "env") == []
+    assert env_risks(EnvConfig.parse(searched), "env") == []
     spread = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 2}}
-    assert env_demands(EnvConfig.parse(spread), "env") == []
+    assert env_risks(EnvConfig.parse(spread), "env") == []
 
 
 @pytest.mark.parametrize(
@@ -270,7 +268,7 @@ def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> No
     ],
 )
 def test_what_else_a_world_asks_for_is_named(world: dict[str, Any], said: str) -> None:
-    (demand,) = env_demands(EnvConfig.parse(world), "env")
+    (demand,) = env_risks(EnvConfig.parse(world), "env")
     assert said in demand
 
 
@@ -303,7 +301,7 @@ def test_a_run_of_another_user_is_not_one_s_own(tmp_path: Path) -> None:
 
 def test_a_harmless_run_of_a_stranger_goes_on(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    refuse_demands_of_run(run.path)
+    refuse_risks_of_run(run.path)
     (trial,) = rlrun.resume(run.path, trust=False)
     assert trial.status == "TERMINATED"
 
@@ -335,7 +333,7 @@ def test_the_checkpoint_that_a_trial_of_a_stranger_started_from_is_a_file_to_rea
     (record,) = (run.record(name) for name in run.table.trials)
     run.trial_directory(record.name).write_record(replace(record, from_checkpoint="/home/me/x"))
     with pytest.raises(CheckpointRefused, match="from_checkpoint /home/me/x is a file to read"):
-        refuse_demands_of_run(run.path)
+        refuse_risks_of_run(run.path)
 
 
 def test_a_stranger_s_run_that_cannot_be_understood_is_named_with_the_file(tmp_path: Path) -> None:
@@ -343,7 +341,7 @@ def test_a_stranger_s_run_that_cannot_be_understood_is_named_with_the_file(tmp_p
     (file,) = run.path.glob("*/spec.yaml")
     file.write_text("algorithm: [")
     with pytest.raises(RunDamaged, match=f"^{file}: cannot be understood: "):
-        refuse_demands_of_run(run.path)
+        refuse_risks_of_run(run.path)
 
 
 def test_what_a_checkpoint_of_a_stranger_s_run_names_is_not_imported_either(

@@ -16,7 +16,7 @@ from rlrun.cli.main import cli
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.settings.metric import Mode
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
-from rlrun.report.comparison import Comparison, Side, _worse_than_the_others, compare, mean_height
+from rlrun.report.comparison import Comparison, Side, _worse_than_rest, compare, mean_height
 from rlrun.report.configurations import groups_of
 from rlrun.report.reading import read_run
 
@@ -160,7 +160,7 @@ def test_of_equal_configurations_one_is_seldom_called_worse_than_the_others() ->
     called = 0
     for _ in range(300):
         sides = [Side(str(n), 3, list(draws.normal(size=3)), [], {}, {}) for n in range(6)]
-        called += bool(_worse_than_the_others(sides, "max"))
+        called += bool(_worse_than_rest(sides, "max"))
     assert called / 300 <= 0.05
 
 

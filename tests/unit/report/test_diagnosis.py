@@ -270,7 +270,7 @@ def test_values_that_rise_in_each_of_the_last_rows_as_returns_fall_are_told_befo
 
 
 def test_td_errors_that_are_mostly_beyond_the_bound_of_the_huber_loss_are_found() -> None:
-    def found(beyond: float, metric: str = "learner/beyond_huber", end: float = 20.0) -> list[Finding]:
+    def found(beyond: float, metric: str = "learner/huber_excess", end: float = 20.0) -> list[Finding]:
         config = {"huber": 1.0, "clip_rewards": None}
         told = diagnose([seen(curve(end, **{metric: [0.0] * 9 + [beyond]}), config)], [])
         return [one for one in told if one.name == "errors beyond huber"]
@@ -280,7 +280,7 @@ def test_td_errors_that_are_mostly_beyond_the_bound_of_the_huber_loss_are_found(
     assert finding.advice.startswith(
         "config.huber: null, which is the squared error, config.clip_rewards: 1, or rewards"
     )
-    assert found(0.51, "learner/critics/beyond_huber") == [finding]
+    assert found(0.51, "learner/critics/huber_excess") == [finding]
     assert found(0.5) == []
     assert found(0.51, end=220.0) == []  # it has learned
 
@@ -369,7 +369,7 @@ ILL: list[dict[str, list[float]]] = [
     curve(20.0, **{"learner/kl": [0.5] * 10, "learner/entropy": [1.0] * 10}),
     curve(20.0, **{"learner/kl": [1e-7] * 10, "learner/entropy": [1.0] * 5 + [0.0] * 5}),
     curve(20.0, **{"learner/explained_variance": [0.0] * 10, "learner/epsilon": [0.9] * 10}),
-    curve(20.0, **{"policy_lag_mean": [90.0] * 10, "learner/beyond_huber": [0.9] * 10}),
+    curve(20.0, **{"policy_lag_mean": [90.0] * 10, "learner/huber_excess": [0.9] * 10}),
 ]
 """Columns of trials which together show all that can be found in one."""
 

@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from rlrun.report.families import Family, Stretch, families
+from rlrun.report.families import Family, TrainingSegment, families
 from rlrun.report.reading import read_run
 
 MakeRun = Callable[..., Path]
 RETURN = "episode_return_mean"
 
 
-def ancestors(family: Family) -> list[Stretch]:
+def ancestors(family: Family) -> list[TrainingSegment]:
     """Returns the ancestors of the best member, oldest first."""
     found = [stretch for stretch in family.stretches if stretch.is_ancestor]
     return sorted(found, key=lambda stretch: (stretch.start, stretch.generation))

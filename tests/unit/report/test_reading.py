@@ -13,7 +13,15 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.report.configurations import groups_of
 from rlrun.report.page_data import page_data
-from rlrun.report.reading import axis_of, chosen_goal, counterpart, lacking, read_run, read_runs, require_reported
+from rlrun.report.reading import (
+    axis_of,
+    chosen_goal,
+    counterpart,
+    missing_returns,
+    read_run,
+    read_runs,
+    require_reported,
+)
 from rlrun.report.summary import summarise
 
 MakeRun = Callable[..., Path]
@@ -193,5 +201,5 @@ def test_runs_from_data_are_shown_over_sgd_steps_also_next_to_others(make_sweep:
     curve = page["groups"][0]["curves"]["episode_return_mean"]["steps"]
     assert (page["steps"], curve["from"], curve["to"]) == ("SGD steps", 100, 200)
     assert ([trial["steps"] for trial in page["trials"]], page["configurations"][0]["steps"]) == ([200, 200], 200)
-    assert lacking([runs[0]], "episode_return_mean") == ""
-    assert "learns from data and is not evaluated" in lacking([runs[1]], "episode_return_mean")
+    assert missing_returns([runs[0]], "episode_return_mean") == ""
+    assert "learns from data and is not evaluated" in missing_returns([runs[1]], "episode_return_mean")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlrun.engine.data.tree import leaves
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.worlds.make import make_vector_world
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.toys.foraging import COLORS, FORAGER, HUNTER, Foraging

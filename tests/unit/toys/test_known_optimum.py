@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlrun.engine.envs.spaces import misfit
+from rlrun.engine.envs.spaces import mismatch
 from rlrun.toys.known_optimum import (
     ActionReward,
     AsymmetricBox,
@@ -34,11 +34,11 @@ def episode_return(env: gymnasium.Env[Any, Any], policy: Policy, seed: int = 0) 
     observation, _ = env.reset(seed=seed)
     total, ended = 0.0, False
     while not ended:
-        assert misfit(env.observation_space, observation) is None
+        assert mismatch(env.observation_space, observation) is None
         observation, reward, terminated, truncated, _ = env.step(policy(observation))
         total += reward
         ended = terminated or truncated
-    assert misfit(env.observation_space, observation) is None
+    assert mismatch(env.observation_space, observation) is None
     return total
 
 

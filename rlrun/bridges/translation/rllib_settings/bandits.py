@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.foreign_settings import OMIT, ForeignSettings
+from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.settings import Conversions, only
-from rlrun.bridges.translation.theirs import OMIT, Theirs
 
 conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""
 
 
 @conversion
-def posterior_scale(theirs: Theirs, key: str, value: Any) -> Any:
+def posterior_scale(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Scale of the posterior of Thompson sampling, the covariance as it is there."""
     kind = str((value or {}).get("type")).rpartition(".")[2]
     if kind != "ThompsonSampling":
-        theirs.tell(key, f"{theirs.algorithm} does not explore by {kind} here", Harm.LEARNING)
+        foreign.tell(key, f"{foreign.algorithm} does not explore by {kind} here", Impact.LEARNING)
         return OMIT
     return 1.0
 
 
-conversion["only_whole_covariance"] = only((1, None), "covariances do not shrink further here", Harm.LEARNING)
+conversion["only_whole_covariance"] = only((1, None), "covariances do not shrink further here", Impact.LEARNING)

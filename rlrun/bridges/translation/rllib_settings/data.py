@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from rlrun.bridges.translation.remarks import Harm
-from rlrun.bridges.translation.rllib_settings.units import minibatch_rows, seconds_of_iteration, tidy
+from rlrun.bridges.translation.foreign_settings import OMIT, ForeignSettings
+from rlrun.bridges.translation.remarks import Impact
+from rlrun.bridges.translation.rllib_settings.units import minibatch_rows, round_off, seconds_of_iteration
 from rlrun.bridges.translation.settings import Conversions, only
-from rlrun.bridges.translation.theirs import OMIT, Theirs
 
 conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""
@@ -22,14 +22,14 @@ CLONES_ALONE = 1_000_000
 
 
 @conversion
-def data_sets(theirs: Theirs, key: str, value: Any) -> Any:
+def data_sets(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Data sets that are made of RLlib's recorded experience; with several, each has its share of a minibatch."""
     if value in ("sampler", None):
         return OMIT
-    if not theirs.has("input"):
-        theirs.tell(key, f"{theirs.algorithm} learns in an env here, not from recorded experience", Harm.LEARNING)
+    if not foreign.has("input"):
+        foreign.tell(key, f"{foreign.algorithm} learns in an env here, not from recorded experience", Impact.LEARNING)
         return OMIT
-    own = theirs.section("input_config")
+    own = foreign.section("input_config")
     named: Any = own.get("paths", own.get("path")) if value == "dataset" else value
     shares = named if isinstance(named, Mapping) else dict.fromkeys([named] if isinstance(named, str) else named)
     if not shares or not all(isinstance(path, str) for path in shares):
@@ -38,10 +38,10 @@ def data_sets(theirs: Theirs, key: str, value: Any) -> Any:
     sets = [_name_of(path) for path in shares]
     if len(sets) > 1 and None in shares.values():
         told.append("all have the same share of a minibatch here; there it was as large as the set")
-    theirs.tell(key, "; ".join(told))
+    foreign.tell(key, "; ".join(told))
     if list(shares.values()) in ([None], [1]):
         return sets[0]
-    equal = tidy(1 / len(sets))
+    equal = round_off(1 / len(sets))
     return [
         {"path": path, "share": equal if share is None else share}
         for path, share in zip(sets, shares.values(), strict=True)
@@ -69,102 +69,104 @@ def _made_by(path: str) -> str:
 
 
 @conversion
-def normalized_data(theirs: Theirs, key: str, value: Any) -> Any:
+def normalized_data(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Units of continuous actions in the data: -1 to 1 in RLlib's own files, those of the env here."""
-    if value and theirs.is_continuous:
-        theirs.put("env.wrappers", [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}], key)
-        theirs.tell(key, "a wrapper gives the env actions in -1..1, as the data has them")
+    if value and foreign.is_continuous:
+        foreign.put("env.wrappers", [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}], key)
+        foreign.tell(key, "a wrapper gives the env actions in -1..1, as the data has them")
     elif value:
-        theirs.tell(key, "if actions are continuous, those of the data are in -1..1: let RescaleAction wrap the env")
+        foreign.tell(key, "if actions are continuous, those of the data are in -1..1: let RescaleAction wrap the env")
     return OMIT
 
 
 @conversion
-def rows(theirs: Theirs, key: str, value: Any) -> int:
+def rows(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Rows of a minibatch; windows of DT, which RLlib counts by their steps."""
-    return minibatch_rows(theirs)
+    return minibatch_rows(foreign)
 
 
 @conversion
-def iteration(theirs: Theirs, key: str, value: Any) -> Any:
+def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """SGD steps of an iteration: trained rows there, and a pass over the data for the first CRR."""
-    if seconds_of_iteration(theirs):
+    if seconds_of_iteration(foreign):
         return OMIT
-    if theirs.algorithm == "CRR":
-        theirs.tell(key, "an iteration was a pass over the data there; here it has the rows that the buffer could hold")
-        return max(int(theirs.get("replay_buffer_config.capacity")) // minibatch_rows(theirs), 1)
-    return max(-(-int(value) // minibatch_rows(theirs)), 1)
+    if foreign.algorithm == "CRR":
+        foreign.tell(
+            key, "an iteration was a pass over the data there; here it has the rows that the buffer could hold"
+        )
+        return max(int(foreign.get("replay_buffer_config.capacity")) // minibatch_rows(foreign), 1)
+    return max(-(-int(value) // minibatch_rows(foreign)), 1)
 
 
 @conversion
-def target_interval(theirs: Theirs, key: str, value: Any) -> Any:
+def target_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """SGD steps between updates of the target networks: trained rows there, SGD steps for the first CRR."""
-    if theirs.algorithm == "CRR" and value is None:
+    if foreign.algorithm == "CRR" and value is None:
         return 100
     if key == "target_update_grad_intervals":
         return int(value)
-    return max(-(-int(value) // int(theirs.get("train_batch_size"))), 1)
+    return max(-(-int(value) // int(foreign.get("train_batch_size"))), 1)
 
 
 @conversion
-def half_of_regulariser(theirs: Theirs, key: str, value: Any) -> float:
+def halved_regularizer(foreign: ForeignSettings, key: str, value: Any) -> float:
     """Weight of CQL's regulariser, next to half the squared error here and the whole there."""
     return float(value) / 2
 
 
 @conversion
-def warm_start(theirs: Theirs, key: str, value: Any) -> Any:
+def warm_start(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """First SGD steps of CQL, in which the actor clones."""
     if value >= CLONES_ALONE:
-        theirs.tell(key, "the actor learns from the critics here; to clone alone, use bc", Harm.LEARNING)
+        foreign.tell(key, "the actor learns from the critics here; to clone alone, use bc", Impact.LEARNING)
     elif value:
-        theirs.tell(key, f"the actor learns from the critics at once; there it cloned for {value:,} SGD steps")
+        foreign.tell(key, f"the actor learns from the critics at once; there it cloned for {value:,} SGD steps")
     return OMIT
 
 
 @conversion
-def weighting(theirs: Theirs, key: str, value: Any) -> str:
+def weighting(foreign: ForeignSettings, key: str, value: Any) -> str:
     """Weights of CRR's recorded actions."""
     return "binary" if value == "bin" else str(value)
 
 
 @conversion
-def inverse(theirs: Theirs, key: str, value: Any) -> float:
+def inverse(foreign: ForeignSettings, key: str, value: Any) -> float:
     """Factor of CRR's advantages, which a temperature divides there."""
-    return tidy(1 / value)
+    return round_off(1 / value)
 
 
 @conversion
-def baseline(theirs: Theirs, key: str, value: Any) -> str:
+def baseline(foreign: ForeignSettings, key: str, value: Any) -> str:
     """State value in CRR's advantages; the mean over Discrete actions is exact here, RLlib's `expectation`."""
     return "mean" if value == "expectation" else str(value)
 
 
 @conversion
-def asked_return(theirs: Theirs, key: str, value: Any) -> float:
+def requested_return(foreign: ForeignSettings, key: str, value: Any) -> float:
     """Return that DT asks for; RLlib's transformer is given returns as they are."""
-    theirs.put("config.return_scale", 1.0, key)
-    if theirs.horizon is not None:
-        theirs.put("config.max_steps", theirs.horizon, key)
+    foreign.put("config.return_scale", 1.0, key)
+    if foreign.horizon is not None:
+        foreign.put("config.max_steps", foreign.horizon, key)
     return float(value)
 
 
 @conversion
-def dropout(theirs: Theirs, key: str, value: Any) -> Any:
+def dropout(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Dropout of DT's transformer."""
-    if value and (key in theirs.written or key == "attn_pdrop"):
-        theirs.tell(key, f"the transformer has no dropout here, {value:g} there")
+    if value and (key in foreign.written or key == "attn_pdrop"):
+        foreign.tell(key, f"the transformer has no dropout here, {value:g} there")
     return OMIT
 
 
 @conversion
-def adam_of_dt(theirs: Theirs, key: str, value: Any) -> Any:
+def adam_of_dt(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Weight decay and betas of DT's optimizer."""
     if value:
-        theirs.tell(key, "the optimizer is Adam here, without weight decay and with betas 0.9 and 0.999")
+        foreign.tell(key, "the optimizer is Adam here, without weight decay and with betas 0.9 and 0.999")
     return OMIT
 
 
-conversion["only_zero"] = only((0, None), "there is nothing like it here", Harm.LEARNING)
-conversion["only_one"] = only((1, None), "there is nothing like it here", Harm.LEARNING)
-conversion["only_squared"] = only(("mse", None), "the critics' loss is the squared error here", Harm.SLIGHT)
+conversion["only_zero"] = only((0, None), "there is nothing like it here", Impact.LEARNING)
+conversion["only_one"] = only((1, None), "there is nothing like it here", Impact.LEARNING)
+conversion["only_squared"] = only(("mse", None), "the critics' loss is the squared error here", Impact.SLIGHT)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.foreign_settings import ForeignSettings
+from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.settings import Conversions, only
-from rlrun.bridges.translation.theirs import Theirs
 
 conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""
 
 
 @conversion
-def pairs(theirs: Theirs, key: str, value: Any) -> int:
+def pairs(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Pairs of perturbations: half the episodes, as each is tried with both signs."""
     return max(round(float(value) / 2), 1)
 
 
 @conversion
-def top_pairs(theirs: Theirs, key: str, value: Any) -> Any:
+def top_pairs(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Pairs used in an update of ARS, the share `rollouts_used / num_rollouts` of all."""
-    used = min(value / theirs.get("num_rollouts"), 1.0)
-    return None if used == 1.0 else max(round(used * pairs(theirs, key, theirs.get("num_rollouts"))), 1)
+    used = min(value / foreign.get("num_rollouts"), 1.0)
+    return None if used == 1.0 else max(round(used * pairs(foreign, key, foreign.get("num_rollouts"))), 1)
 
 
-conversion["only_empty_offset"] = only((0, None), "perturbations are drawn from seeds here", Harm.NONE)
+conversion["only_empty_offset"] = only((0, None), "perturbations are drawn from seeds here", Impact.NONE)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlrun.bridges.translation.foreign_settings import OMIT, ForeignSettings
 from rlrun.bridges.translation.rllib_settings.units import longest_episode
 from rlrun.bridges.translation.settings import Conversions
-from rlrun.bridges.translation.theirs import OMIT, Theirs
 
 conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""
@@ -19,43 +19,43 @@ KEPT = 10_000
 
 
 @conversion
-def tasks(theirs: Theirs, key: str, value: Any) -> int:
+def tasks(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Tasks of an update of MAML: one for each worker."""
-    theirs.put("config.num_workers", int(value), key)
+    foreign.put("config.num_workers", int(value), key)
     return max(int(value), 1)
 
 
 @conversion
-def whole_episodes(theirs: Theirs, key: str, value: Any) -> int:
+def whole_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Longest episode, after which it is cut off; fragments are whole episodes there."""
-    steps = longest_episode(theirs)
-    if theirs.algorithm == "MAML" and theirs.horizon is None:
-        theirs.tell(key, f"episodes are cut off after {steps} steps here; there they end by themselves")
+    steps = longest_episode(foreign)
+    if foreign.algorithm == "MAML" and foreign.horizon is None:
+        foreign.tell(key, f"episodes are cut off after {steps} steps here; there they end by themselves")
     return steps
 
 
 @conversion
-def workers_on_models(theirs: Theirs, key: str, value: Any) -> Any:
+def workers_on_models(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Workers of MBMPO, which imagine episodes in the networks of the ensemble."""
-    members = int(theirs.section("dynamics_model")["ensemble_size"])
+    members = int(foreign.section("dynamics_model")["ensemble_size"])
     if value != members:
-        theirs.tell(key, f"each of {members} networks is one task here; there {value} workers share them as tasks")
+        foreign.tell(key, f"each of {members} networks is one task here; there {value} workers share them as tasks")
     return OMIT
 
 
 @conversion
-def imagined_episodes(theirs: Theirs, key: str, value: Any) -> int:
+def imagined_episodes(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Envs of MBMPO: episodes that are imagined for a task, and real envs, which are stepped between two fits."""
-    theirs.put("config.num_envs_per_worker", int(value), key)
-    theirs.put("config.dynamics.fit_interval", max(int(value) * longest_episode(theirs), 20), key)
-    theirs.put("config.imagined_length", longest_episode(theirs), key)
+    foreign.put("config.num_envs_per_worker", int(value), key)
+    foreign.put("config.dynamics.fit_interval", max(int(value) * longest_episode(foreign), 20), key)
+    foreign.put("config.imagined_length", longest_episode(foreign), key)
     return int(value)
 
 
 @conversion
-def ensemble(theirs: Theirs, key: str, value: Any) -> Any:
+def ensemble(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Ensemble of MBMPO: networks, their fits, and the transitions that they are fitted to."""
-    own = theirs.section("dynamics_model")
+    own = foreign.section("dynamics_model")
     settings = {
         "dynamics.num_members": own["ensemble_size"], "dynamics.num_elites": own["ensemble_size"],
         "dynamics.hiddens": own["fcnet_hiddens"], "dynamics.max_epochs": own["train_epochs"],
@@ -63,14 +63,14 @@ def ensemble(theirs: Theirs, key: str, value: Any) -> Any:
         "dynamics_lr": own["lr"], "replay.capacity": KEPT,
     }  # fmt: skip
     for name, setting in settings.items():
-        theirs.put(f"config.{name}", setting, key)
-    theirs.tell(key, "rewards are predicted here; there the env's reward() gives them: name it as dynamics.reward")
+        foreign.put(f"config.{name}", setting, key)
+    foreign.tell(key, "rewards are predicted here; there the env's reward() gives them: name it as dynamics.reward")
     return OMIT
 
 
 @conversion
-def of_value_network(theirs: Theirs, key: str, value: Any) -> Any:
+def value_network_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Settings of the value network, in whose place a linear baseline is fitted to each phase."""
-    if key in theirs.written:
-        theirs.tell(key, "the baseline is linear and fitted to each phase here; there it is a value network")
+    if key in foreign.written:
+        foreign.tell(key, "the baseline is linear and fitted to each phase here; there it is a value network")
     return OMIT

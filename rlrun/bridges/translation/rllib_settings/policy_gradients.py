@@ -4,107 +4,107 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlrun.bridges.translation.remarks import Harm
-from rlrun.bridges.translation.rllib_settings.units import SUMMED_LOSSES, points, rows_of_sum, tidy, workers
+from rlrun.bridges.translation.foreign_settings import OMIT, ForeignSettings
+from rlrun.bridges.translation.remarks import Impact
+from rlrun.bridges.translation.rllib_settings.units import SUMMED_LOSSES, points, round_off, rows_of_sum, workers
 from rlrun.bridges.translation.settings import Conversions, only
-from rlrun.bridges.translation.theirs import OMIT, Theirs
 
 conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""
 
 
 @conversion
-def learning_rate(theirs: Theirs, key: str, value: Any) -> Any:
+def learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """`lr`, unless a schedule takes its place."""
-    return OMIT if theirs.get("lr_schedule") is not None else value
+    return OMIT if foreign.get("lr_schedule") is not None else value
 
 
 @conversion
-def schedule(theirs: Theirs, key: str, value: Any) -> Any:
+def schedule(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Points of a schedule, linear between them and constant after the last one; null for none."""
-    return OMIT if value is None else points(theirs, value)
+    return OMIT if value is None else points(foreign, value)
 
 
 @conversion
-def entropy_weight(theirs: Theirs, key: str, value: Any) -> Any:
+def entropy_weight(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Weight of the entropy, which A3C, A2C and IMPALA added to the loss with its sign until 0.6.
 
     With learners of the new API IMPALA adds the mean entropy to losses that are sums.
     """
-    if theirs.get("entropy_coeff_schedule") is not None:
+    if foreign.get("entropy_coeff_schedule") is not None:
         return OMIT
     if isinstance(value, int | float) and value < 0:
-        if theirs.algorithm not in SUMMED_LOSSES:
-            theirs.tell(key, "a negative weight would punish entropy", Harm.LEARNING)
+        if foreign.algorithm not in SUMMED_LOSSES:
+            foreign.tell(key, "a negative weight would punish entropy", Impact.LEARNING)
             return OMIT
         return -value
-    is_mean = theirs.algorithm == "IMPALA" and theirs.get("_enable_learner_api")
-    return tidy(value / rows_of_sum(theirs)) if is_mean else value
+    is_mean = foreign.algorithm == "IMPALA" and foreign.get("_enable_learner_api")
+    return round_off(value / rows_of_sum(foreign)) if is_mean else value
 
 
 @conversion
-def halved_value_weight(theirs: Theirs, key: str, value: Any) -> float:
+def halved_value_weight(foreign: ForeignSettings, key: str, value: Any) -> float:
     """Weight of the squared error, which these algorithms of RLlib halve."""
     return float(value) / 2
 
 
 @conversion
-def value_clip(theirs: Theirs, key: str, value: Any) -> Any:
+def value_clip(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Bound of the value's change until 1.11, later of the squared error itself."""
-    if theirs.source.version >= (1, 13):
+    if foreign.source.version >= (1, 13):
         text = "bounds the value's change here; there, squared errors above it taught the value nothing"
-        theirs.tell(key, text)
+        foreign.tell(key, text)
     return value
 
 
 @conversion
-def gradient_norm(theirs: Theirs, key: str, value: Any) -> Any:
+def gradient_norm(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Bound of the gradient's norm, which is one of a sum over the batch's rows for A2C, A3C and IMPALA.
 
     It bounds gradients of rewards as they come, which IMPALA normalises here by default.
     """
-    if theirs.algorithm == "IMPALA":
-        theirs.put("config.normalize_rewards", False, key)
+    if foreign.algorithm == "IMPALA":
+        foreign.put("config.normalize_rewards", False, key)
     if value is None or value is False:
         return None
-    return tidy(value / rows_of_sum(theirs)) if theirs.algorithm in SUMMED_LOSSES else value
+    return round_off(value / rows_of_sum(foreign)) if foreign.algorithm in SUMMED_LOSSES else value
 
 
 @conversion
-def penalty(theirs: Theirs, key: str, value: Any) -> Any:
+def penalty(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Weight of PPO's KL penalty, which is added to the clipped objective."""
     if value:
-        theirs.tell(key, f"no penalty of the divergence (weight {value:g}) here; clipping alone bounds an update")
+        foreign.tell(key, f"no penalty of the divergence (weight {value:g}) here; clipping alone bounds an update")
     return OMIT
 
 
 @conversion
-def penalty_of_appo(theirs: Theirs, key: str, value: Any) -> float:
+def penalty_of_appo(foreign: ForeignSettings, key: str, value: Any) -> float:
     """Weight of APPO's KL penalty, unused without `use_kl_loss`."""
-    if theirs.get("use_kl_loss") and theirs.has("kl_coeff"):
-        theirs.tell(key, "constant here; there it follows kl_target")
+    if foreign.get("use_kl_loss") and foreign.has("kl_coeff"):
+        foreign.tell(key, "constant here; there it follows kl_target")
         return float(value)
     return 0.0
 
 
 @conversion
-def trace_decay(theirs: Theirs, key: str, value: Any) -> float:
+def trace_decay(foreign: ForeignSettings, key: str, value: Any) -> float:
     """Lambda of APPO, which V-trace leaves out there."""
     if value != 1:
-        theirs.tell(key, "V-trace had no lambda there, which is 1 here", Harm.NONE)
+        foreign.tell(key, "V-trace had no lambda there, which is 1 here", Impact.NONE)
     return 1.0
 
 
 @conversion
-def minibatch_size(theirs: Theirs, key: str, value: Any) -> int:
+def minibatch_size(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Steps of a minibatch, at most a batch; those of DD-PPO are of one worker there, of all workers here."""
-    if theirs.algorithm == "DDPPO":
-        return int(value) * max(workers(theirs), 1)
-    return min(int(value), int(theirs.get("train_batch_size")))
+    if foreign.algorithm == "DDPPO":
+        return int(value) * max(workers(foreign), 1)
+    return min(int(value), int(foreign.get("train_batch_size")))
 
 
-conversion["only_vtrace"] = only((True, 1), "values are always corrected by V-trace here", Harm.LEARNING)
+conversion["only_vtrace"] = only((True, 1), "values are always corrected by V-trace here", Impact.LEARNING)
 conversion["only_gae"] = only(
-    (True, 1), "advantages are always GAE's; with gae_lambda 1 returns minus values", Harm.SLIGHT
+    (True, 1), "advantages are always GAE's; with gae_lambda 1 returns minus values", Impact.SLIGHT
 )
-conversion["only_adam"] = only(("adam", None), "the optimizer is Adam here", Harm.SLIGHT)
+conversion["only_adam"] = only(("adam", None), "the optimizer is Adam here", Impact.SLIGHT)

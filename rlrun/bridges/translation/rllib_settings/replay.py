@@ -4,125 +4,125 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlrun.bridges.translation.remarks import Harm
-from rlrun.bridges.translation.rllib_settings.units import DISTRIBUTED, Q_LEARNERS, minibatches_per_step, tidy
+from rlrun.bridges.translation.foreign_settings import OMIT, ForeignSettings
+from rlrun.bridges.translation.remarks import Impact
+from rlrun.bridges.translation.rllib_settings.units import DISTRIBUTED, Q_LEARNERS, minibatches_per_step, round_off
 from rlrun.bridges.translation.settings import Conversions
-from rlrun.bridges.translation.theirs import OMIT, Theirs
 
 conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""
 
 
 @conversion
-def intensity(theirs: Theirs, key: str, value: Any) -> float:
+def intensity(foreign: ForeignSettings, key: str, value: Any) -> float:
     """Minibatches per env step."""
-    return minibatches_per_step(theirs)
+    return minibatches_per_step(foreign)
 
 
 @conversion
-def target_updates(theirs: Theirs, key: str, value: Any) -> int:
+def target_updates(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Minibatches between two updates of the target network: env steps there, trained rows in Ape-X.
 
     Algorithms with such a network for Discrete actions have a Huber loss.
     """
-    if theirs.algorithm in Q_LEARNERS:
-        theirs.put("config.huber", 1.0, key)
-    if theirs.algorithm in DISTRIBUTED:
-        return max(round(float(value) / int(theirs.get("train_batch_size"))), 1)
-    return max(round(float(value) * minibatches_per_step(theirs)), 1)
+    if foreign.algorithm in Q_LEARNERS:
+        foreign.put("config.huber", 1.0, key)
+    if foreign.algorithm in DISTRIBUTED:
+        return max(round(float(value) / int(foreign.get("train_batch_size"))), 1)
+    return max(round(float(value) * minibatches_per_step(foreign)), 1)
 
 
 @conversion
-def is_prioritized(theirs: Theirs, key: str, value: Any) -> Any:
+def is_prioritized(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Whether a buffer's type, or the older switch, is that of prioritized replay."""
     if key.endswith("prioritized_replay"):
         return OMIT if key != "prioritized_replay" else bool(value)
-    if "prioritized_replay" in theirs.written:
+    if "prioritized_replay" in foreign.written:
         return OMIT
     return "Prioritized" in str(value)
 
 
 @conversion
-def atoms(theirs: Theirs, key: str, value: Any) -> Any:
+def atoms(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Number of atoms; more than 1 learn a distribution of returns."""
     if value == 1:
         return OMIT
-    theirs.put("config.distribution", "c51", key)
+    foreign.put("config.distribution", "c51", key)
     return value
 
 
 @conversion
-def critics(theirs: Theirs, key: str, value: Any) -> int:
+def critics(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Number of critics."""
     return 2 if value else 1
 
 
 @conversion
-def target_entropy(theirs: Theirs, key: str, value: Any) -> Any:
+def target_entropy(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Target entropy, null for `auto`."""
     return None if value in ("auto", None) else value
 
 
 @conversion
-def epsilon(theirs: Theirs, key: str, value: Any) -> Any:
+def epsilon(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Exploration of Q-learning: epsilon over env steps, by the present section or the keys of 0.5."""
-    config = theirs.section("exploration_config")
+    config = foreign.section("exploration_config")
     kind = str(config.get("type", "EpsilonGreedy")).rpartition(".")[2]
     if kind == "PerWorkerEpsilonGreedy":
-        return OMIT if theirs.has("epsilon_exponent") else _unknown_exploration(theirs, key, kind)
+        return OMIT if foreign.has("epsilon_exponent") else _unknown_exploration(foreign, key, kind)
     if kind == "SoftQ":
-        theirs.put("config.exploration", "soft_q", key)
-        theirs.put("config.temperature", config.get("temperature", 1.0), key)
+        foreign.put("config.exploration", "soft_q", key)
+        foreign.put("config.temperature", config.get("temperature", 1.0), key)
         return OMIT
     if kind == "ParameterNoise":
-        theirs.put("config.exploration", "parameter_noise", key)
+        foreign.put("config.exploration", "parameter_noise", key)
     elif kind != "EpsilonGreedy" or config.get("epsilon_schedule") is not None:
-        return _unknown_exploration(theirs, key, kind)
-    steps = int(theirs.get("schedule_max_timesteps", 100_000) * theirs.get("exploration_fraction", 0.1))
-    steps = max(int(config.get("epsilon_timesteps", steps)) if not _is_old(theirs) else steps, 1)
-    last = theirs.get("exploration_final_eps", config.get("final_epsilon", 0.02))
+        return _unknown_exploration(foreign, key, kind)
+    steps = int(foreign.get("schedule_max_timesteps", 100_000) * foreign.get("exploration_fraction", 0.1))
+    steps = max(int(config.get("epsilon_timesteps", steps)) if not _is_old(foreign) else steps, 1)
+    last = foreign.get("exploration_final_eps", config.get("final_epsilon", 0.02))
     return [[0, float(config.get("initial_epsilon", 1.0))], [steps, float(last)]]
 
 
-def _is_old(theirs: Theirs) -> bool:
-    return "exploration_config" not in theirs.written and theirs.source.version < (1, 0)
+def _is_old(foreign: ForeignSettings) -> bool:
+    return "exploration_config" not in foreign.written and foreign.source.version < (1, 0)
 
 
-def _unknown_exploration(theirs: Theirs, key: str, kind: str) -> Any:
-    theirs.tell(key, f"{theirs.algorithm} does not explore by {kind} here", Harm.LEARNING)
+def _unknown_exploration(foreign: ForeignSettings, key: str, kind: str) -> Any:
+    foreign.tell(key, f"{foreign.algorithm} does not explore by {kind} here", Impact.LEARNING)
     return OMIT
 
 
 @conversion
-def action_noise(theirs: Theirs, key: str, value: Any) -> Any:
+def action_noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Noise of actions, in units of half the range; RLlib's Ornstein-Uhlenbeck noise is in units of the whole range."""
-    config = theirs.section("exploration_config")
+    config = foreign.section("exploration_config")
     kind = str(config.get("type")).rpartition(".")[2]
     is_ou = kind.endswith("OrnsteinUhlenbeckNoise")
     if kind not in ("GaussianNoise", "PerWorkerGaussianNoise") and not is_ou:
-        return _unknown_exploration(theirs, key, kind)
+        return _unknown_exploration(foreign, key, kind)
     if kind.startswith("PerWorker"):
-        theirs.tell(key, "all workers explore by the same noise here; there each had its own scale")
+        foreign.tell(key, "all workers explore by the same noise here; there each had its own scale")
     if is_ou:
-        base = theirs.get("noise_scale", config["ou_base_scale"])
-        sigma = 2 * base * theirs.get("exploration_sigma", config["ou_sigma"])
-        theirs.put("config.exploration", "ornstein_uhlenbeck", key)
-        theirs.put("config.ou_theta", theirs.get("exploration_theta", config["ou_theta"]), key)
+        base = foreign.get("noise_scale", config["ou_base_scale"])
+        sigma = 2 * base * foreign.get("exploration_sigma", config["ou_sigma"])
+        foreign.put("config.exploration", "ornstein_uhlenbeck", key)
+        foreign.put("config.ou_theta", foreign.get("exploration_theta", config["ou_theta"]), key)
     else:
         sigma = config["stddev"]
-        theirs.put("config.exploration", "gaussian", key)
-        theirs.tell(key, "stddev is in units of half the action range here, in the env's units there")
+        foreign.put("config.exploration", "gaussian", key)
+        foreign.tell(key, "stddev is in units of half the action range here, in the env's units there")
     start = int(config.get("random_timesteps", 0))
-    if _is_old(theirs):
-        steps = int(theirs.get("schedule_max_timesteps", 100_000) * theirs.get("exploration_fraction", 0.1))
-        first, last, start = 1.0, theirs.get("exploration_final_eps", 0.02), 0
+    if _is_old(foreign):
+        steps = int(foreign.get("schedule_max_timesteps", 100_000) * foreign.get("exploration_fraction", 0.1))
+        first, last, start = 1.0, foreign.get("exploration_final_eps", 0.02), 0
     else:
         first, last, steps = (config.get(name, 1.0) for name in ("initial_scale", "final_scale", "scale_timesteps"))
-    if start and "exploration_config" in theirs.written and start != theirs.first(*_STARTS):
-        theirs.tell(key, "the random steps are the first learning_starts here, not random_timesteps")
+    if start and "exploration_config" in foreign.written and start != foreign.first(*_STARTS):
+        foreign.tell(key, "the random steps are the first learning_starts here, not random_timesteps")
     if first == last or kind.startswith("PerWorker"):
-        return tidy(sigma * first)
-    return [[start, tidy(sigma * first)], [start + max(int(steps), 1), tidy(sigma * last)]]
+        return round_off(sigma * first)
+    return [[start, round_off(sigma * first)], [start + max(int(steps), 1), round_off(sigma * last)]]
 
 
 _STARTS = (
@@ -134,23 +134,23 @@ _STARTS = (
 
 
 @conversion
-def sampled_actions(theirs: Theirs, key: str, value: Any) -> Any:
+def sampled_actions(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Exploration of stochastic policies, which draw their actions."""
     kind = str((value or {}).get("type", "StochasticSampling")).rpartition(".")[2]
-    return OMIT if kind == "StochasticSampling" else _unknown_exploration(theirs, key, kind)
+    return OMIT if kind == "StochasticSampling" else _unknown_exploration(foreign, key, kind)
 
 
 @conversion
-def on_if_huber(theirs: Theirs, key: str, value: Any) -> Any:
+def on_if_huber(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Loss of the critics, a squared error here."""
-    if value and theirs.algorithm not in Q_LEARNERS and (key == "use_huber" or theirs.get("use_huber")):
-        theirs.tell(key, "the critics' loss is the squared error here")
+    if value and foreign.algorithm not in Q_LEARNERS and (key == "use_huber" or foreign.get("use_huber")):
+        foreign.tell(key, "the critics' loss is the squared error here")
     return OMIT
 
 
 @conversion
-def told_if_positive(theirs: Theirs, key: str, value: Any) -> Any:
+def note_if_positive(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Weight decay, for which there is no setting."""
-    if value and key in theirs.written:
-        theirs.tell(key, "networks learn without weight decay here")
+    if value and key in foreign.written:
+        foreign.tell(key, "networks learn without weight decay here")
     return OMIT

@@ -4,106 +4,106 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.foreign_settings import OMIT, ForeignSettings
+from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.rllib_settings.units import fragment_steps, steps_of_round, whole_rounds
 from rlrun.bridges.translation.settings import Conversions, only
-from rlrun.bridges.translation.theirs import OMIT, Theirs
 
 conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""
 
 
 @conversion
-def batch_size(theirs: Theirs, key: str, value: Any) -> Any:
+def batch_size(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Env steps of a batch; rows of a minibatch for algorithms with a replay buffer."""
-    if theirs.has("replay"):
-        theirs.put("config.minibatch_size", value, key)
+    if foreign.has("replay"):
+        foreign.put("config.minibatch_size", value, key)
         return OMIT
-    if theirs.algorithm == "A3C":
+    if foreign.algorithm == "A3C":
         return OMIT
-    if theirs.algorithm == "DDPPO":
-        return steps_of_round(theirs)
-    return whole_rounds(theirs) if theirs.algorithm in ("A2C", "PG") else value
+    if foreign.algorithm == "DDPPO":
+        return steps_of_round(foreign)
+    return whole_rounds(foreign) if foreign.algorithm in ("A2C", "PG") else value
 
 
 @conversion
-def fragment(theirs: Theirs, key: str, value: Any) -> Any:
+def fragment(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Steps of each env in a fragment; PPO takes them from the batch where they do not divide it."""
-    steps = fragment_steps(theirs)
-    if theirs.algorithm in ("PPO", "DDPPO", "PG") or not theirs.has("rollout_fragment_length"):
-        fits = theirs.algorithm == "PPO" and steps is not None
-        fits = fits and int(theirs.get("train_batch_size")) % steps_of_round(theirs) == 0
+    steps = fragment_steps(foreign)
+    if foreign.algorithm in ("PPO", "DDPPO", "PG") or not foreign.has("rollout_fragment_length"):
+        fits = foreign.algorithm == "PPO" and steps is not None
+        fits = fits and int(foreign.get("train_batch_size")) % steps_of_round(foreign) == 0
         return steps if fits else OMIT
     return steps
 
 
 @conversion
-def clipped_rewards(theirs: Theirs, key: str, value: Any) -> Any:
+def clipped_rewards(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Bound of rewards; true takes their sign, and null means true for Atari alone."""
-    if value is None or (theirs.is_atari and value is True):
+    if value is None or (foreign.is_atari and value is True):
         return OMIT  # the preset of Atari clips
     if value is True:
-        theirs.tell(key, "rewards are clipped to -1..1 here; their sign was taken there")
+        foreign.tell(key, "rewards are clipped to -1..1 here; their sign was taken there")
         return 1.0
     return float(value) if value else None
 
 
 @conversion
-def observation_filter(theirs: Theirs, key: str, value: Any) -> Any:
+def observation_filter(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Normalisation of observations."""
     if value in ("MeanStdFilter", "ConcurrentMeanStdFilter"):
         return True
     if value not in ("NoFilter", None):
-        theirs.tell(key, f"there is no filter {value}", Harm.LEARNING)
+        foreign.tell(key, f"there is no filter {value}", Impact.LEARNING)
     return False
 
 
 @conversion
-def gpus(theirs: Theirs, key: str, value: Any) -> Any:
+def gpus(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """GPUs of the learner; of several, each has a learner. RLlib's own tests only pretend to have them."""
     if value == "gpu" or value is True:
         value = 1
-    if not value or theirs.get("_fake_gpus"):
+    if not value or foreign.get("_fake_gpus"):
         return OMIT
-    if not theirs.has("num_gpus"):
-        theirs.tell(key, f"{theirs.algorithm} learns on CPUs here", Harm.NONE)
+    if not foreign.has("num_gpus"):
+        foreign.tell(key, f"{foreign.algorithm} learns on CPUs here", Impact.NONE)
         return OMIT
-    if value >= 2 and theirs.has("num_learners"):
-        theirs.put("config.num_learners", int(value), key)
+    if value >= 2 and foreign.has("num_learners"):
+        foreign.put("config.num_learners", int(value), key)
     return value
 
 
 @conversion
-def episodes_per_iteration(theirs: Theirs, key: str, value: Any) -> Any:
+def episodes_per_iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Env steps of an iteration: an update for PPO and the like, `timesteps_per_iteration` of the rest."""
     return int(value) if value else OMIT
 
 
 @conversion
-def optimizer_settings(theirs: Theirs, key: str, value: Any) -> Any:
+def optimizer_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Settings of RLlib's optimizers; of those only the replay shards of Ape-X are known here."""
     left = dict(value or {})
     shards = left.pop("num_replay_buffer_shards", None)
-    if shards and theirs.has("asynchrony.replay_shards"):
-        theirs.put("config.asynchrony.replay_shards", shards, key)
+    if shards and foreign.has("asynchrony.replay_shards"):
+        foreign.put("config.asynchrony.replay_shards", shards, key)
     for name in ("debug", "max_weight_sync_delay", "grads_per_step"):
         left.pop(name, None)
     if left:
-        theirs.tell(key, f"there is nothing like {', '.join(left)} here", Harm.LEARNING)
+        foreign.tell(key, f"there is nothing like {', '.join(left)} here", Impact.LEARNING)
     return OMIT
 
 
 @conversion
-def restarts(theirs: Theirs, key: str, value: Any) -> Any:
+def restarts(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Whether workers that failed are replaced, as they are by default."""
     return OMIT if value else 0
 
 
-conversion["only_true"] = only((True, 1), "it is always so here", Harm.LEARNING)
-conversion["only_false"] = only((False, None), "there is nothing like it here", Harm.LEARNING)
-conversion["only_exploring"] = only((True, None), "training explores", Harm.LEARNING)
+conversion["only_true"] = only((True, 1), "it is always so here", Impact.LEARNING)
+conversion["only_false"] = only((False, None), "there is nothing like it here", Impact.LEARNING)
+conversion["only_exploring"] = only((True, None), "training explores", Impact.LEARNING)
 conversion["only_truncated"] = only(
-    ("truncate_episodes",), "fragments end within episodes too, with bootstrapped values", Harm.SLIGHT
+    ("truncate_episodes",), "fragments end within episodes too, with bootstrapped values", Impact.SLIGHT
 )
-conversion["only_100"] = only((100,), "returns are means over the last 100 episodes here", Harm.SLIGHT)
-conversion["nothing"] = lambda theirs, key, value: OMIT
+conversion["only_100"] = only((100,), "returns are means over the last 100 episodes here", Impact.SLIGHT)
+conversion["nothing"] = lambda foreign, key, value: OMIT

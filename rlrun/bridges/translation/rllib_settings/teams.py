@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.foreign_settings import OMIT, ForeignSettings
+from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.settings import Conversions, only
-from rlrun.bridges.translation.theirs import OMIT, Theirs
 
 conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""
 
 
 @conversion
-def mixer(theirs: Theirs, key: str, value: Any) -> Any:
+def mixer(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Mixer of QMIX, which is the algorithm here: qmix or vdn."""
     if value not in ("qmix", "vdn"):
         text = "without a mixer each agent learns alone: that is dqn with one policy for all agents here"
-        theirs.tell(key, text, Harm.LEARNING)
+        foreign.tell(key, text, Impact.LEARNING)
     return OMIT
 
 
@@ -32,21 +32,21 @@ def mixing(ours: str, mixer_name: Any) -> str:
 
 
 @conversion
-def gru_of_team(theirs: Theirs, key: str, value: Any) -> int:
+def gru_of_team(foreign: ForeignSettings, key: str, value: Any) -> int:
     """Network of QMIX' agents: a dense layer with relu, then a GRU of the same width."""
-    theirs.put("config.model.hiddens", [int(value)], key)
-    theirs.put("config.model.core", "gru", key)
+    foreign.put("config.model.hiddens", [int(value)], key)
+    foreign.put("config.model.core", "gru", key)
     return int(value)
 
 
 @conversion
-def norm_of_each(theirs: Theirs, key: str, value: Any) -> Any:
+def norm_of_each(foreign: ForeignSettings, key: str, value: Any) -> Any:
     """Bound of a gradient's norm, of each parameter by itself there."""
-    if key in theirs.written:
-        theirs.tell(key, "bounds the gradient as a whole here; there that of each weight matrix and bias")
+    if key in foreign.written:
+        foreign.tell(key, "bounds the gradient as a whole here; there that of each weight matrix and bias")
     return value
 
 
-conversion["only_own_value"] = only(("maddpg",), "critics see what all agents see and do here", Harm.LEARNING)
-conversion["only_rmsprop_decay"] = only((0.99,), "RMSProp's decay is 0.99 here", Harm.SLIGHT)
-conversion["only_rmsprop_epsilon"] = only((1e-5,), "RMSProp's epsilon is 1e-5 here", Harm.SLIGHT)
+conversion["only_own_value"] = only(("maddpg",), "critics see what all agents see and do here", Impact.LEARNING)
+conversion["only_rmsprop_decay"] = only((0.99,), "RMSProp's decay is 0.99 here", Impact.SLIGHT)
+conversion["only_rmsprop_epsilon"] = only((1e-5,), "RMSProp's epsilon is 1e-5 here", Impact.SLIGHT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlrun.bridges.translation.theirs import Theirs
+from rlrun.bridges.translation.foreign_settings import ForeignSettings
 
 SUMMED_LOSSES = ("A2C", "A3C", "IMPALA")
 """Algorithms whose loss is a sum over the rows of a batch."""
@@ -16,109 +16,109 @@ TEAMS = ("QMIX", "MADDPG")
 """Algorithms whose policy acts for all agents of a world."""
 
 
-def fragment_steps(theirs: Theirs) -> int | None:
+def fragment_steps(foreign: ForeignSettings) -> int | None:
     """Steps of each env in a fragment; None if RLlib derives them from the batch."""
-    steps = theirs.first("rollout_fragment_length", "sample_batch_size")
+    steps = foreign.first("rollout_fragment_length", "sample_batch_size")
     if steps != "auto":
         return int(steps)
-    return int(theirs.get("n_step")) if theirs.get("n_step") is not None else None
+    return int(foreign.get("n_step")) if foreign.get("n_step") is not None else None
 
 
-def steps_of_round(theirs: Theirs) -> int:
+def steps_of_round(foreign: ForeignSettings) -> int:
     """Env steps of one fragment of every env of every worker."""
-    return (fragment_steps(theirs) or 1) * max(workers(theirs), 1) * int(theirs.get("num_envs_per_worker"))
+    return (fragment_steps(foreign) or 1) * max(workers(foreign), 1) * int(foreign.get("num_envs_per_worker"))
 
 
-def longest_episode(theirs: Theirs) -> int:
+def longest_episode(foreign: ForeignSettings) -> int:
     """Step limit of episodes; the length of fragments, which are whole episodes, if it is not known."""
-    return int(theirs.horizon or fragment_steps(theirs) or 1)
+    return int(foreign.horizon or fragment_steps(foreign) or 1)
 
 
-def steps_of_update(theirs: Theirs) -> int:
+def steps_of_update(foreign: ForeignSettings) -> int:
     """Env steps of an iteration that counts neither env steps nor seconds."""
-    envs = int(theirs.get("num_envs_per_worker"))
-    if theirs.algorithm == "MBMPO":  # its workers imagine
-        return envs * longest_episode(theirs)
-    if theirs.algorithm == "MAML":
-        phases = int(theirs.get("inner_adaptation_steps")) + 1
-        return phases * max(workers(theirs), 1) * envs * longest_episode(theirs)
-    if theirs.algorithm == "DREAMER":
-        return longest_episode(theirs)
-    rows = 0 if theirs.algorithm == "AlphaZero" else int(theirs.get("train_batch_size") or 0)
-    return max(rows, steps_of_round(theirs))
+    envs = int(foreign.get("num_envs_per_worker"))
+    if foreign.algorithm == "MBMPO":  # its workers imagine
+        return envs * longest_episode(foreign)
+    if foreign.algorithm == "MAML":
+        phases = int(foreign.get("inner_adaptation_steps")) + 1
+        return phases * max(workers(foreign), 1) * envs * longest_episode(foreign)
+    if foreign.algorithm == "DREAMER":
+        return longest_episode(foreign)
+    rows = 0 if foreign.algorithm == "AlphaZero" else int(foreign.get("train_batch_size") or 0)
+    return max(rows, steps_of_round(foreign))
 
 
-def workers(theirs: Theirs) -> int:
+def workers(foreign: ForeignSettings) -> int:
     """Number of rollout workers, by its names through the years."""
-    return int(theirs.first("num_workers", "num_rollout_workers", "num_env_runners"))
+    return int(foreign.first("num_workers", "num_rollout_workers", "num_env_runners"))
 
 
-def rows_of_sum(theirs: Theirs) -> int:
+def rows_of_sum(foreign: ForeignSettings) -> int:
     """Rows of a batch whose loss is summed."""
-    if theirs.algorithm == "IMPALA":
-        return int(theirs.get("train_batch_size"))
-    envs = int(theirs.get("num_envs_per_worker"))
-    return (fragment_steps(theirs) or 1) * envs if theirs.algorithm == "A3C" else whole_rounds(theirs)
+    if foreign.algorithm == "IMPALA":
+        return int(foreign.get("train_batch_size"))
+    envs = int(foreign.get("num_envs_per_worker"))
+    return (fragment_steps(foreign) or 1) * envs if foreign.algorithm == "A3C" else whole_rounds(foreign)
 
 
-def whole_rounds(theirs: Theirs) -> int:
+def whole_rounds(foreign: ForeignSettings) -> int:
     """Env steps of a batch of A2C and PG: rounds of fragments until `train_batch_size` is reached."""
-    wanted, each = int(theirs.get("train_batch_size")), steps_of_round(theirs)
-    return wanted if fragment_steps(theirs) is None else -(-wanted // each) * each
+    wanted, each = int(foreign.get("train_batch_size")), steps_of_round(foreign)
+    return wanted if fragment_steps(foreign) is None else -(-wanted // each) * each
 
 
-def minibatches_per_step(theirs: Theirs) -> float:
+def minibatches_per_step(foreign: ForeignSettings) -> float:
     """Minibatches per env step of an algorithm with a replay buffer.
 
     Without `training_intensity` a minibatch follows each round of fragments; with it, it is the rows learned from per
     sampled row (`calculate_rr_weights`).
     """
-    if theirs.get("training_intensity") is not None:
-        return float(theirs.get("training_intensity")) / int(theirs.get("train_batch_size"))
-    return 1000.0 if theirs.algorithm in DISTRIBUTED else tidy(1 / steps_of_round(theirs))
+    if foreign.get("training_intensity") is not None:
+        return float(foreign.get("training_intensity")) / int(foreign.get("train_batch_size"))
+    return 1000.0 if foreign.algorithm in DISTRIBUTED else round_off(1 / steps_of_round(foreign))
 
 
-def minibatch_rows(theirs: Theirs) -> int:
+def minibatch_rows(foreign: ForeignSettings) -> int:
     """Items of a minibatch of recorded data: rows, or windows of DT, whose steps RLlib counts.
 
     Since 2.0 BC, MARWIL and CRR learn from what a round of reading yields, which has `train_batch_size` rows for a
     `dataset` alone.
     """
-    size = int(theirs.get("train_batch_size"))
-    if theirs.algorithm == "DT":
-        return -(-size // int(theirs.get("model.max_seq_len")))
-    reads_rounds = theirs.source.version >= (2, 0) and theirs.algorithm in ("BC", "MARWIL", "CRR")
-    return steps_of_round(theirs) if reads_rounds and theirs.get("input") != "dataset" else size
+    size = int(foreign.get("train_batch_size"))
+    if foreign.algorithm == "DT":
+        return -(-size // int(foreign.get("model.max_seq_len")))
+    reads_rounds = foreign.source.version >= (2, 0) and foreign.algorithm in ("BC", "MARWIL", "CRR")
+    return steps_of_round(foreign) if reads_rounds and foreign.get("input") != "dataset" else size
 
 
-def rows_per_sgd_step(theirs: Theirs) -> int:
+def rows_per_sgd_step(foreign: ForeignSettings) -> int:
     """Rows of recorded data that RLlib's clock counts for each SGD step.
 
     A minibatch follows each round of reading. Until 2.0 a round of BC and MARWIL read fragments into a buffer, and CQL
     and CRR counted nothing; trained rows stand for that.
     """
-    reads_fragments = theirs.source.version < (2, 0) and theirs.algorithm in ("BC", "MARWIL")
+    reads_fragments = foreign.source.version < (2, 0) and foreign.algorithm in ("BC", "MARWIL")
     if reads_fragments:
-        return steps_of_round(theirs)
-    return int(theirs.get("train_batch_size")) if theirs.algorithm == "DT" else minibatch_rows(theirs)
+        return steps_of_round(foreign)
+    return int(foreign.get("train_batch_size")) if foreign.algorithm == "DT" else minibatch_rows(foreign)
 
 
-def seconds_of_iteration(theirs: Theirs) -> float:
+def seconds_of_iteration(foreign: ForeignSettings) -> float:
     """Least seconds of an iteration; 0 if it has none."""
-    seconds: float = theirs.first("min_time_s_per_reporting", "min_time_s_per_iteration", "min_iter_time_s") or 0
+    seconds: float = foreign.first("min_time_s_per_reporting", "min_time_s_per_iteration", "min_iter_time_s") or 0
     return seconds
 
 
-def points(theirs: Theirs, value: Any) -> Any:
+def points(foreign: ForeignSettings, value: Any) -> Any:
     """Schedule as points with whole steps of rlrun's clock; other values unchanged."""
     if not isinstance(value, list):
         return value
-    if theirs.algorithm not in OFFLINE:
+    if foreign.algorithm not in OFFLINE:
         return [[int(step), number] for step, number in value]
-    each = minibatch_rows(theirs) if theirs.algorithm == "DT" else rows_per_sgd_step(theirs)
+    each = minibatch_rows(foreign) if foreign.algorithm == "DT" else rows_per_sgd_step(foreign)
     return [[-(-int(step) // each), number] for step, number in value]
 
 
-def tidy(number: float) -> float:
+def round_off(number: float) -> float:
     """A number without the last digits, in which it may differ from what is meant."""
     return float(f"{number:.10g}")

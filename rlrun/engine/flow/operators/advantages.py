@@ -60,7 +60,7 @@ def with_advantages(batch: SampleBatch, stream: RewardStream) -> SampleBatch:
     """
     valid, terminateds, truncateds = batch["valid"], batch["terminateds"], batch["truncateds"]
     if not stream.is_episodic:  # no ends, except before final observations without a later step
-        truncateds = valid & (terminateds | truncateds) & ~_is_followed(valid)
+        truncateds = valid & (terminateds | truncateds) & ~_has_later_step(valid)
         terminateds = np.zeros_like(terminateds)
     rows = Packing(valid, terminateds, truncateds)
     advantages, targets = gae(
@@ -75,7 +75,7 @@ def with_advantages(batch: SampleBatch, stream: RewardStream) -> SampleBatch:
     return SampleBatch(batch, **{stream.column(name): column for name, column in found.items()})
 
 
-def _is_followed(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _has_later_step(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Mask [T, B] of entries with a later valid step in their slot."""
     from_here_on = np.logical_or.accumulate(valid[::-1])[::-1]
     return np.concatenate([from_here_on[1:], np.zeros_like(valid[:1])])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.data.views import shown, with_shown
+from rlrun.engine.data.views import shown, with_new_observation
 from rlrun.engine.flow.flow import Operator, StatefulOperator
 from rlrun.engine.flow.nodes import Pending
 from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
@@ -112,7 +112,7 @@ class NormalizeObservations(Operator):
             self._filter = ObservationFilter(shown(self.trainee.policy.leaves))
         self._filter.load(self.trainee.filters.moments)
         kept = {name: item[name] for name in ("obs", "next_obs") if name in item}
-        seen = {name: with_shown(tree, self._filter(shown(tree))) for name, tree in kept.items()}
+        seen = {name: with_new_observation(tree, self._filter(shown(tree))) for name, tree in kept.items()}
         return SampleBatch(item, **seen)
 
 

@@ -13,7 +13,7 @@ from rlrun.engine.data.tree import named_leaves
 from rlrun.engine.data.views import is_viewed, shown
 from rlrun.engine.datasets.data_set import DataSet
 from rlrun.engine.datasets.input_config import InputConfig
-from rlrun.engine.datasets.input_sets import demand_same, identity, opened
+from rlrun.engine.datasets.input_sets import identity, opened, require_same
 from rlrun.engine.datasets.shuffle_window import ShuffleWindow, ViewFactory
 from rlrun.engine.datasets.transitions import DataView
 from rlrun.engine.envs.make import check_same_spaces
@@ -167,7 +167,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
             DataSetError: A data set has been altered since.
         """
         self._open()
-        demand_same(self._sets, state["sets"])
+        require_same(self._sets, state["sets"])
         wholes: list[dict[str, Any]] = [{}] * len(self._sets)  # windows came later than the first checkpoints
         for window, own in zip(self._windows, state.get("windows", wholes), strict=True):
             window.load_state(own)

@@ -90,7 +90,7 @@ class AllReduce:
         try:
             if self.rank > 0 or self._store is None:  # else this process has opened the port
                 self._store = TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timeout)
-            self._group = self._made_group(PrefixStore("all-reduce", self._store), own_address(host), timeout)
+            self._group = self._made_group(PrefixStore("all-reduce", self._store), local_address(host), timeout)
         except RuntimeError as error:
             self.close()
             raise PeerLost(
@@ -147,7 +147,7 @@ def node_address() -> str:
     return "127.0.0.1"
 
 
-def own_address(towards: str) -> str:
+def local_address(towards: str) -> str:
     """Local IP address of the route to another machine, found without sending packets."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
         probe.connect((towards, 1))

@@ -19,13 +19,13 @@ from rlrun.engine.learner.data_parallel.all_reduce import AllReduce, PeerLost
 from rlrun.engine.learner.data_parallel.parameter_server import (
     ParameterShard,
     ShardConfig,
+    full_optimizer_state,
     shard_configs,
-    whole_optimizer_state,
 )
 from rlrun.engine.learner.data_parallel.replica import Replica, ReplicaConfig
 from rlrun.engine.learner.learner import EvaluatedFunction, LearnerFactory
 from rlrun.engine.learner.objective import Objective
-from rlrun.engine.learner.output_functions import demand_named
+from rlrun.engine.learner.output_functions import require_picklable
 from rlrun.engine.policy.policy import Policy
 
 WITHOUT_IT = (
@@ -194,7 +194,7 @@ class LearnerGroup:
         Raises:
             ValueError: Other processes cannot import the function by its module and name.
         """
-        demand_named(function)
+        require_picklable(function)
         return self._call_first("evaluate", function, batch)
 
     def last_statistics(self) -> dict[str, float]:
@@ -250,7 +250,7 @@ class LearnerGroup:
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
         """Optimizer state tensors by name, for a checkpoint."""
         if self._servers:
-            return whole_optimizer_state(self._ask_servers("optimizer_state"))
+            return full_optimizer_state(self._ask_servers("optimizer_state"))
         named: dict[str, NDArray[np.float32]] = self._call_first("optimizer_state")
         return named
 

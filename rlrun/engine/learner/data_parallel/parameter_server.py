@@ -278,7 +278,7 @@ class ParameterServers:
         return measured[:-1] if objective.parameters is None else measured
 
 
-def whole_optimizer_state(shards: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
+def full_optimizer_state(shards: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
     """Full optimizer state by name, concatenated from the shards' slices.
 
     Update counters are the maximum over shards, since shards without an objective's parameters do not count.

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlrun.engine.kernels.library import demanded_library
+from rlrun.engine.kernels.library import required_library
 from rlrun.engine.kernels.steps import Array, StepTable, address, pointer
 from rlrun.engine.learner.executors.numpy_update import BoundUpdate, recorded
 
@@ -50,7 +50,7 @@ class CUpdate:
 
     def __init__(self, bound: BoundUpdate) -> None:
         self._bound = bound  # keeps the arrays that the table points to
-        self._library = demanded_library("updates of this run are computed", "learns")
+        self._library = required_library("updates of this run are computed", "learns")
         self._steps = StepTable(self._library, bound.calls)
         self._results = pointer(bound.results[0])
         self._in_one_call = 1
@@ -64,7 +64,7 @@ class CUpdate:
             np.copyto(arguments[i].numpy(), array)
         return [torch.from_numpy(result.copy()) for result in self._bound.results]
 
-    def of_minibatches(
+    def run_minibatches(
         self,
         leaves: Sequence[Array],
         rows: NDArray[np.int64] | None,

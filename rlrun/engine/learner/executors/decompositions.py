@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 
-from rlrun.engine.kernels.steps import demand
+from rlrun.engine.kernels.steps import require
 from rlrun.engine.learner.executors.numpy_kernels import CONSTANTS, KERNELS, KERNELS_IN_PLACE, KERNELS_OF_SEVERAL
 
 ERF_BOUND = 4.0
@@ -53,7 +53,7 @@ def erf(x: Tensor) -> Tensor:
     Source:
         The coefficients of Eigen's `generic_fast_erf_float`.
     """
-    demand(x.dtype == torch.float32)
+    require(x.dtype == torch.float32)
     clamped = x.clamp(-ERF_BOUND, ERF_BOUND)
     square = clamped * clamped
     return clamped * polynomial(square, ERF_NUMERATOR) / polynomial(square, ERF_DENOMINATOR)
@@ -100,7 +100,7 @@ def smallest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor
 
 def scatter(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Copy of x with one number of each line along an axis replaced, such as the gradient of a maximum."""
-    demand(index.shape[dim] == 1)
+    require(index.shape[dim] == 1)
     return x.scatter_add(dim, index, source - x.gather(dim, index))
 
 

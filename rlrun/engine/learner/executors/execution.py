@@ -14,7 +14,7 @@ from rlrun.engine.data.tree import map_tree, named_leaves
 from rlrun.engine.kernels.steps import NoKernel
 from rlrun.engine.learner.executors.c_update import CUpdate, in_c
 from rlrun.engine.learner.executors.compilation import CompiledUpdate, compiled
-from rlrun.engine.learner.executors.numpy_update import NumpyUpdate, demand_same, in_numpy
+from rlrun.engine.learner.executors.numpy_update import NumpyUpdate, in_numpy, require_same
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
 from rlrun.engine.learner.minibatches import Selection
 from rlrun.engine.learner.optimizers import OptimizerState
@@ -78,7 +78,7 @@ class Execution:
         lacking, translate = self._translation()
         try:
             if self._runs_own_code:
-                demand_same(function, arguments)
+                require_same(function, arguments)
             return translate(function, arguments, num_kept)
         except NoKernel as operation:
             if str(operation) not in self._without_kernel:
@@ -96,7 +96,7 @@ class Execution:
 
         return "as a CUDA graph, which cannot hold", CapturedUpdate
 
-    def of_minibatches(
+    def run_minibatches(
         self,
         computation: Computation,
         parameters: Parameters,
@@ -126,10 +126,10 @@ class Execution:
             if isinstance(made, CUpdate):
                 rows = None if selection.rows is None else selection.rows[number : numbers.stop]
                 total = totals.to_add(computation.statistics, numbers.stop - number)
-                return made.of_minibatches(selection.leaves, rows, others, total)
+                return made.run_minibatches(selection.leaves, rows, others, total)
             if isinstance(made, NumpyUpdate):
                 rows = None if selection.rows is None else selection.rows[number]
-                (measured,) = made.of_rows(selection.leaves, rows, others)
+                (measured,) = made.run_rows(selection.leaves, rows, others)
             else:
                 (measured,) = self(computation, parameters, states, selection.gathered(number), scheduled)
             totals.add(computation.statistics, measured[: len(computation.statistics)])

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from rlrun.engine.kernels.steps import Array, add_square, demand, move_towards, place_of, write_argsort
+from rlrun.engine.kernels.steps import Array, add_square, move_towards, place_of, require, write_argsort
 
 
 class Emit(Protocol):
@@ -26,7 +26,7 @@ Kernel = Callable[..., None]
 """Kernel function of an `Emit`, the output array, and the operation's arguments with arrays for tensors."""
 
 
-def of_ufunc(function: np.ufunc) -> Kernel:
+def ufunc_kernel(function: np.ufunc) -> Kernel:
     """Creates the kernel of an operation that is one NumPy ufunc."""
 
     def kernel(emit: Emit, out: Array, first: Any, second: Any = None) -> None:
@@ -129,14 +129,14 @@ def softplus(emit: Emit, out: Array, x: Array) -> None:
 
 def softplus_backward(emit: Emit, out: Array, gradient: Array, x: Array, beta: float, threshold: float) -> None:
     """Emits the gradient of the softplus, gradient * sigmoid(x), exact to rounding above torch's threshold too."""
-    demand(beta == 1 and threshold >= 20)
+    require(beta == 1 and threshold >= 20)
     sigmoid(emit, out, x)
     emit(np.multiply, out, gradient, out)
 
 
 def elu(emit: Emit, out: Array, x: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> None:
     """Emits the ELU (x if positive, else exp(x) - 1), computed as max(x, 0) + exp(min(x, 0)) - 1."""
-    demand(alpha == scale == input_scale == 1)
+    require(alpha == scale == input_scale == 1)
     positive, zero = np.empty_like(out), np.zeros((), x.dtype)
     emit(np.maximum, x, zero, out=positive)
     emit(np.minimum, x, zero, out=out)
@@ -155,7 +155,7 @@ def elu_backward(
     x: Array,
 ) -> None:
     """Emits the gradient of the ELU, gradient * exp(min(x, 0))."""
-    demand(alpha == scale == input_scale == 1 and not is_result)
+    require(alpha == scale == input_scale == 1 and not is_result)
     emit(np.minimum, x, np.zeros((), x.dtype), out=out)
     emit(np.exp, out, out)
     emit(np.multiply, out, gradient, out)
@@ -200,7 +200,7 @@ def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> N
 
 def log_softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> None:
     """Emits the log-softmax, x - log(sum(exp(x))), along an axis."""
-    demand(not half_to_float)
+    require(not half_to_float)
     most, powers = np.empty_like(x.max(dim, keepdims=True)), np.empty_like(out)
     combine(emit, np.maximum, most, x, dim)
     emit(np.subtract, x, most, out)
@@ -212,7 +212,7 @@ def log_softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool)
 
 def log_softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
     """Emits the gradient of the log-softmax, gradient - exp(y) * sum(gradient), along an axis."""
-    demand(dtype == torch.float32)
+    require(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
     combine(emit, np.add, sums, gradient, dim)
     emit(np.exp, y, out)
@@ -222,7 +222,7 @@ def log_softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim:
 
 def softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> None:
     """Emits the softmax, exp(x) / sum(exp(x)), along an axis."""
-    demand(not half_to_float)
+    require(not half_to_float)
     most = np.empty_like(x.max(dim, keepdims=True))
     combine(emit, np.maximum, most, x, dim)
     emit(np.subtract, x, most, out)
@@ -233,7 +233,7 @@ def softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> 
 
 def softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
     """Emits the gradient of the softmax, y * (gradient - sum(gradient * y)), along an axis."""
-    demand(dtype == torch.float32)
+    require(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
     emit(np.multiply, gradient, y, out)
     combine(emit, np.add, sums, out, dim)
@@ -254,10 +254,10 @@ def total(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, k
     if x.ndim == 2 and x.dtype == np.float32 and x.flags.c_contiguous and dims is not None and list(dims) == [0]:
         emit(np.matmul, np.ones(len(x), x.dtype), x, out.reshape(-1))
     else:
-        of_reduction(np.add)(emit, out, x, dims, keepdim)
+        reduction_kernel(np.add)(emit, out, x, dims, keepdim)
 
 
-def of_reduction(function: np.ufunc) -> Kernel:
+def reduction_kernel(function: np.ufunc) -> Kernel:
     """Creates the kernel of a ufunc reduction over given axes, or over all axes."""
 
     def kernel(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
@@ -274,7 +274,7 @@ def of_reduction(function: np.ufunc) -> Kernel:
 
 def mean(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
     """Emits the mean over given axes, or over all axes."""
-    of_reduction(np.add)(emit, out, x, dims, keepdim)
+    reduction_kernel(np.add)(emit, out, x, dims, keepdim)
     emit(np.divide, out, np.asarray(x.size / max(out.size, 1), out.dtype), out)
 
 
@@ -284,7 +284,7 @@ FEW_SUMS = 64
 
 def cumulative_sum(emit: Emit, out: Array, x: Array, dim: int) -> None:
     """Emits the cumulative sums along an axis."""
-    demand(x.shape[dim] <= FEW_SUMS)
+    require(x.shape[dim] <= FEW_SUMS)
     numbers, (before, *sums) = (np.split(each, each.shape[dim], dim) for each in (x, out))
     emit(np.copyto, before, numbers[0])
     for number, present in zip(numbers[1:], sums, strict=True):
@@ -294,7 +294,7 @@ def cumulative_sum(emit: Emit, out: Array, x: Array, dim: int) -> None:
 
 def norm(emit: Emit, out: Array, x: Array) -> None:
     """Emits the Euclidean norm of an array."""
-    demand(x.ndim == 1)
+    require(x.ndim == 1)
     emit(np.matmul, x, x, out)
     emit(np.sqrt, out, out)
 
@@ -312,7 +312,7 @@ def flip(emit: Emit, out: Array, x: Array, dims: Sequence[int]) -> None:
 def sort(emit: Emit, outs: Sequence[Array], x: Array, dim: int = -1, descending: bool = False) -> None:
     """Emits a sort along an axis: its values and their indices."""
     values, indices = outs
-    demand(not descending)
+    require(not descending)
     emit(write_argsort, x, dim, out=indices)
     gather(emit, values, x, dim, indices)
 
@@ -355,7 +355,7 @@ def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -
 
 def gather(emit: Emit, out: Array, x: Array, dim: int, index: Array) -> None:
     """Emits a gather of elements by index along an axis."""
-    demand(out.flags.c_contiguous)
+    require(out.flags.c_contiguous)
     if not x.flags.c_contiguous:
         x, strided = np.empty(x.shape, x.dtype), x
         emit(np.copyto, x, strided)
@@ -364,7 +364,7 @@ def gather(emit: Emit, out: Array, x: Array, dim: int, index: Array) -> None:
 
 def scatter_add(emit: Emit, out: Array, x: Array, dim: int, index: Array, source: Array) -> None:
     """Emits a copy of x with a scatter-add of values by index along an axis."""
-    demand(out.flags.c_contiguous and index.shape == source.shape)
+    require(out.flags.c_contiguous and index.shape == source.shape)
     positions = flat_positions(emit, x.shape, dim, index)
     emit(np.copyto, out, x)
     emit(np.add.at, out.reshape(-1), positions, source)
@@ -423,7 +423,7 @@ def in_place(function: np.ufunc) -> Kernel:
 _ATEN = torch.ops.aten
 
 UFUNCS: dict[Any, Kernel] = {
-    operation: of_ufunc(function)
+    operation: ufunc_kernel(function)
     for function, operations in {
         np.add: (_ATEN.add.Tensor, _ATEN.add.Scalar),
         np.subtract: (_ATEN.sub.Tensor, _ATEN.sub.Scalar),
@@ -490,9 +490,9 @@ KERNELS: dict[Any, Kernel] = {
     _ATEN._softmax_backward_data.default: softmax_backward,
     _ATEN.sum.default: total,
     _ATEN.sum.dim_IntList: total,
-    _ATEN.amin.default: of_reduction(np.minimum),
-    _ATEN.amax.default: of_reduction(np.maximum),
-    _ATEN.any.default: of_reduction(np.logical_or),
+    _ATEN.amin.default: reduction_kernel(np.minimum),
+    _ATEN.amax.default: reduction_kernel(np.maximum),
+    _ATEN.any.default: reduction_kernel(np.logical_or),
     _ATEN.mean.default: mean,
     _ATEN.mean.dim: mean,
     _ATEN.cumsum.default: cumulative_sum,

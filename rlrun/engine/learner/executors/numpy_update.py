@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from typing_extensions import override
 
-from rlrun.engine.kernels.steps import Array, NoKernel, demand
+from rlrun.engine.kernels.steps import Array, NoKernel, require
 from rlrun.engine.learner.executors.decompositions import decomposition_of, is_view
 from rlrun.engine.learner.executors.numpy_kernels import (
     CONSTANTS,
@@ -65,13 +65,13 @@ def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor])
     """
     copies = [argument.clone() for argument in arguments]
     recorder = OperationTracer(copies)
-    with recorder, NoReads():
+    with recorder, NoHostReads():
         results = function(*copies)
     recorder.graph.output([recorder.node_of(result) for result in results])
     return recorder.graph
 
 
-def demand_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> None:
+def require_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> None:
     """Checks that two traces of a function are equal: it reads no counter and draws no noise in Python.
 
     Raises:
@@ -83,7 +83,7 @@ def demand_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tenso
         raise NoKernel("a loss that changes from call to call")
 
 
-class NoReads(TorchFunctionMode):
+class NoHostReads(TorchFunctionMode):
     """Torch mode that refuses to hand numbers to Python or NumPy, which a trace would not notice."""
 
     @override
@@ -175,11 +175,11 @@ class BoundUpdate:
     """
 
     def __init__(self, graph: Graph, arguments: Sequence[Tensor], num_kept: int = 0) -> None:
-        leave_out_repetitions(graph)
+        eliminate_common_subexpressions(graph)
         plan = Plan(graph)
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
         for i, (node, argument) in enumerate(zip(inputs, arguments, strict=True)):
-            demand(argument.dtype in TYPES)
+            require(argument.dtype in TYPES)
             plan.tensors[node] = argument if i < num_kept else torch.empty(argument.shape, dtype=argument.dtype)
         for index, node in enumerate(graph.nodes):
             if node.op == "get_attr":
@@ -234,7 +234,7 @@ class NumpyUpdate:
             np.copyto(arguments[i].numpy(), array)
         return results
 
-    def of_rows(
+    def run_rows(
         self, leaves: Sequence[Array], rows: NDArray[np.int64] | None, others: Sequence[Tensor]
     ) -> list[Tensor]:
         """Runs the update on selected rows of a batch, gathering only the columns in use; see `BoundUpdate.fill`."""
@@ -277,7 +277,7 @@ class Plan:
             NoKernel: The constant is modified in place, or its dtype is not supported.
         """
         held = node.meta["result"]
-        demand(held.dtype in TYPES and node not in self.changed)
+        require(held.dtype in TYPES and node not in self.changed)
         self.tensors[node] = held.detach()
         self._constants.add(node)
 
@@ -290,7 +290,7 @@ class Plan:
         self._release(index)
         arguments: Any = map_arg(node.args, lambda each: self.tensors[each])
         settings: Any = map_arg(node.kwargs, lambda each: self.tensors[each])
-        demand(node.target in KERNELS_IN_PLACE or not is_never_the_same(node))
+        require(node.target in KERNELS_IN_PLACE or not is_impure(node))
         if node.target is operator.getitem or is_view(node.target):
             self.tensors[node] = node.target(*arguments, **settings)  # type: ignore[operator]
             if all(used in self._constants for used in node.all_input_nodes):
@@ -333,9 +333,9 @@ class Plan:
         """Allocates a result's tensor, reusing the memory of an operand that is no longer read if possible."""
         noted = node.meta["result"]
         size = noted.numel()
-        demand(noted.dtype in TYPES)
+        require(noted.dtype in TYPES)
         reach = 1 + sum((length - 1) * stride for length, stride in zip(noted.shape, noted.stride(), strict=True))
-        demand(size > 0 and reach == size)
+        require(size > 0 and reach == size)
         buffer = self._given_up(index, node) if node.target in IN_ITS_PLACE else None
         if buffer is None:
             known = self._free.get((size, noted.dtype))
@@ -371,7 +371,7 @@ def as_arrays(argument: Any) -> Array | Any:
     return argument
 
 
-def is_never_the_same(node: Node) -> bool:
+def is_impure(node: Node) -> bool:
     """Whether a node's operation draws random numbers or modifies an operand."""
     operation: Any = node.target
     if operation is operator.getitem:
@@ -395,7 +395,7 @@ def changed_owners(graph: Graph, owner_of: dict[Node, Node]) -> set[Node]:
     return {owner_of[node] for node in graph.nodes if node.target in KERNELS_IN_PLACE}
 
 
-def leave_out_repetitions(graph: Graph) -> None:
+def eliminate_common_subexpressions(graph: Graph) -> None:
     """Common subexpression elimination, except for memory that is modified in place."""
     owner_of = owners(graph)
     changed = changed_owners(graph, owner_of)

@@ -100,7 +100,7 @@ class Exploration(ABC):
         return
 
 
-def own_exploration(path: str, actions: ActionSpace) -> Exploration:
+def custom_exploration(path: str, actions: ActionSpace) -> Exploration:
     """Instantiates a custom exploration strategy and validates the shape of its noise.
 
     Args:

@@ -11,7 +11,7 @@ from rlrun.engine.data.action_kind import ActionKind, other_kind
 from rlrun.engine.envs.env_config import WITHOUT_ENV, EnvConfig
 from rlrun.engine.messages.errors import UsageError, did_you_mean
 from rlrun.engine.rollout.evaluation import ActsInWorld, EvaluationResult, evaluate
-from rlrun.engine.worlds.given_env import EnvLike, env_config
+from rlrun.engine.worlds.user_env import EnvLike, env_config
 
 if TYPE_CHECKING:
     from rlrun.engine.league.league import League

@@ -128,10 +128,10 @@ class ActingPolicy:
 
     def _batch(self, observation: Any) -> Any:
         """Observation as a batch [1, ...]; it may lack the parts that only critics see."""
-        seen = self.privileged.left_out_of(self.trainee.spaces.observation)
+        seen = self.privileged.actor_space(self.trainee.spaces.observation)
         return self.privileged.completed(batched(seen, observation), 1)
 
-    def act_from(
+    def act_with_memory(
         self,
         memory: Mapping[str, Any] | None,
         observation: Any,

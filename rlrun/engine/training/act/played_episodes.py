@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rlrun.engine.data.action_kind import ActionKind
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_watch import Watched
-from rlrun.engine.envs.episode_place import EpisodePlace
+from rlrun.engine.envs.episode_position import EpisodePosition
 from rlrun.engine.envs.make import make_env
 from rlrun.engine.envs.vector_env import close_or_warn
 from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
-from rlrun.engine.rollout.endless_episodes import AwaitedEpisodes
+from rlrun.engine.rollout.endless_episodes import EpisodeWatchdog
 from rlrun.engine.rollout.evaluation import EvaluationSeeds
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ def played(
         actions: Whether actions are greedy or sampled; None for the policy's own kind.
     """
     seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=1)
-    place = EpisodePlace(0, seeds.seed(0, 0), 0)
+    place = EpisodePosition(0, seeds.seed(0, 0), 0)
     name = f"env {config.id}: episodes to be shown"
-    awaited = AwaitedEpisodes(name, config.max_episode_steps)
+    awaited = EpisodeWatchdog(name, config.max_episode_steps)
     with Watched(name, lambda: [place]):
         for episode in range(episodes):
-            place = EpisodePlace(episode, seeds.seed(0, episode), 0)
+            place = EpisodePosition(episode, seeds.seed(0, episode), 0)
             observation, _ = env.reset(seed=place.seed)
             total, reward, starts, ended = 0.0, 0.0, True, False
             yield Played(total, ended)
@@ -96,7 +96,7 @@ def episodes_as_text(
     """
     if config.has_many_agents:
         raise UsageError(f"episodes are shown as text of envs with one agent, and {config.id} is a world of many")
-    _demand_text(config, seed)
+    _require_text(config, seed)
     env = make_env(config, render_mode=TEXT, seed=seed)
     try:
         steps = played(policy, config, env, episodes, seed, actions=actions)
@@ -105,7 +105,7 @@ def episodes_as_text(
         close_or_warn(env.close, config.id, "after all episodes")
 
 
-def _demand_text(config: EnvConfig, seed: int) -> None:
+def _require_text(config: EnvConfig, seed: int) -> None:
     """Raises an error for an env without text; Gymnasium itself only warns."""
     env = make_env(config, seed=seed)
     close_or_warn(env.close, config.id, "before all episodes")

@@ -26,7 +26,7 @@ class PrivilegedParts:
 
     placeholders: Mapping[str, Any] = field(default_factory=dict)
 
-    def left_out_of(self, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
+    def actor_space(self, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
         """Space of what an actor sees: the observation space without these parts."""
         if not self.placeholders:
             return space

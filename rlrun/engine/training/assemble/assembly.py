@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.data.action_kind import DEFAULT_KIND, ActionKind
-from rlrun.engine.envs.env_config import EnvConfig, lacking_column
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.env_config import EnvConfig, missing_column
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.flow.clock import Clock
 from rlrun.engine.flow.policy_workers import PolicyWorkers
 from rlrun.engine.flow.trainee import Trainee
@@ -34,7 +34,7 @@ from rlrun.engine.training.assemble.curriculum import Curriculum
 from rlrun.engine.training.assemble.external_env import with_logged_actions
 from rlrun.engine.training.assemble.joint_learning import learning_in_turn, learning_together
 from rlrun.engine.training.assemble.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
-from rlrun.engine.training.assemble.policies import Policies, clock_unit_of, from_data_alone, schedules_of
+from rlrun.engine.training.assemble.policies import Policies, clock_unit_of, learns_offline, schedules_of
 from rlrun.engine.training.assemble.trial_hooks import TrialHooks
 from rlrun.engine.training.results.run_output import RunOutput
 from rlrun.engine.training.running_training import RunningTraining
@@ -87,11 +87,13 @@ def assemble(
     _refuse_misfits(env, policies, for_plan=for_plan)
     env = with_logged_actions(env, policies.algorithms)
     sampling, mapping = policies.sampling, policies.agent_mapping()
-    world = policies_in_world(env, mapping, policies.slots) if env.has_many_agents else _unasked(*policies.algorithms)
+    world = (
+        policies_in_world(env, mapping, policies.slots) if env.has_many_agents else _placeholder(*policies.algorithms)
+    )
     algorithms = _sampling_together(policies, world.slots)
     wanted = {policy: algorithms[policy].config.fragment_length for policy in policies.trained}
     length = sampling.rollout_fragment_length or min(wanted.values())
-    making = _makings(env, policies, algorithms, world, seed, announce, update_executor)
+    making = _trainee_factories(env, policies, algorithms, world, seed, announce, update_executor)
     saved = {} if for_plan else _saved_opponents(policies.seats, world, copied)
     make_seats = {seat: partial(_seat, seat, policies, world, making, saved) for seat in policies.seats}
     behaviors: dict[str, WorkerBehavior] = {}
@@ -119,7 +121,7 @@ def assemble(
     for policy, own in making.items():
         joined = -(-wanted[policy] // length) * length if len(wanted) > 1 and policy in wanted else length
         trainees[policy] = own.trainee(policy, workers, _seed_of(policy, policies, seed), joined)
-    if policies.data_alone:
+    if policies.is_offline:
         branches, flow = learning_in_turn(algorithms, trainees, policies.trained)
     else:
         branches, flow = learning_together(algorithms, trainees, policies.trained, length)
@@ -176,7 +178,7 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
                 "env.curriculum: this algorithm's workers begin the episodes that it chooses; leave it out"
             )
         # What is printed does not depend on the env.
-        if not for_plan and (lacks := lacking_column(env.columns, algorithm.config.env_columns)):
+        if not for_plan and (lacks := missing_column(env.columns, algorithm.config.env_columns)):
             raise UsageError(f"env {env.id}: {lacks}")
 
 
@@ -213,12 +215,12 @@ def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str
         world.close()
 
 
-def _unasked(policy: str) -> PoliciesInWorld:
+def _placeholder(policy: str) -> PoliciesInWorld:
     """Placeholder for a single-agent env: one slot and no spaces, so that the env is created only on demand."""
     return PoliciesInWorld({}, {}, {policy: 1}, ())
 
 
-def _makings(
+def _trainee_factories(
     env: EnvConfig,
     policies: Policies,
     algorithms: Mapping[str, Algorithm[Any]],
@@ -226,11 +228,11 @@ def _makings(
     seed: int,
     announce: Callable[[str], None],
     update_executor: UpdateExecutor,
-) -> dict[str, _Making]:
+) -> dict[str, _TraineeFactory]:
     """Creates the trainee factories, one per policy."""
     cpus = {policy: _learner_cpus(algorithm.config) for policy, algorithm in algorithms.items()}
     return {
-        policy: _Making(
+        policy: _TraineeFactory(
             algorithm,
             AlgorithmLearnerFactory(
                 algorithm,
@@ -252,7 +254,7 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
     Raises:
         UsageError: An algorithm with custom workers is combined with other policies.
     """
-    if policies.data_alone:
+    if policies.is_offline:
         return _worker_set(worker, policies.sampling, NO_WORKER, policies.sampling.worker_timeout_s)
     for policy, algorithm in algorithms.items():
         factory = _worker_factory(algorithm)
@@ -270,7 +272,7 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
 
 
 def _worker_factory(algorithm: Algorithm[Any]) -> str:
-    return NO_WORKER if from_data_alone(algorithm.config) else algorithm.worker_factory
+    return NO_WORKER if learns_offline(algorithm.config) else algorithm.worker_factory
 
 
 def _saved_opponents(
@@ -297,7 +299,7 @@ def _seat(
     seat: str,
     policies: Policies,
     world: PoliciesInWorld,
-    making: Mapping[str, _Making],
+    making: Mapping[str, _TraineeFactory],
     saved: Mapping[str, FrozenPolicy],
 ) -> SeatBehavior:
     """Creates a seat's behavior: the frozen policies (past selves and checkpoints) that can act there.
@@ -354,14 +356,14 @@ def _sampling_together(policies: Policies, slots: Mapping[str, int]) -> dict[str
     """Returns the algorithms with shared sampling settings; `num_envs_per_worker` counts each agent slot as an env."""
     algorithms = {}
     for policy, algorithm in policies.sampling_together().items():
-        if slots[policy] > 1 and not policies.data_alone:
+        if slots[policy] > 1 and not policies.is_offline:
             env_slots = policies.sampling.num_envs_per_worker * slots[policy]
             algorithm = type(algorithm)(algorithm.config.replace(num_envs_per_worker=env_slots))
         algorithms[policy] = algorithm
     return algorithms
 
 
-class _Making:
+class _TraineeFactory:
     """Factory of one algorithm's trainee, with lazy creation of the learner."""
 
     def __init__(

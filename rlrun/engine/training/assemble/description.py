@@ -28,8 +28,8 @@ from rlrun.engine.training.assemble.learner_factory import made_policy, silent
 from rlrun.engine.training.assemble.metric_table import metric_table
 from rlrun.engine.training.assemble.policies import Policies
 from rlrun.engine.training.assemble.trial_hooks import HOOK_SECONDS
-from rlrun.engine.worlds.given_env import EnvLike, env_config
 from rlrun.engine.worlds.make import spaces_of_policies
+from rlrun.engine.worlds.user_env import EnvLike, env_config
 
 if TYPE_CHECKING:
     from rlrun.engine.algorithm_config import AlgorithmConfig
@@ -175,9 +175,9 @@ class Description:
             UsageError: A part of an observation has no encoding.
         """
         lines = []
-        told_apart = self.policies.told_apart(self.env)
+        reported_policies = self.policies.reported_policies(self.env)
         for policy, own in spaces.items():
-            prefix = f"policy {policy}: " if policy in told_apart else ""
+            prefix = f"policy {policy}: " if policy in reported_policies else ""
             lines += [f"{prefix}{line}" for line in _network(self.policies.algorithms[policy].config, own)]
         return lines
 
@@ -250,13 +250,13 @@ class Description:
         if env.has_many_agents is not self.env.has_many_agents and not may_be_single:
             kind = "is a world of many agents" if env.has_many_agents else "has one agent"
             raise UsageError(f"env {env.id} {kind}, and the training was in {self.env.id}")
-        told_apart = self.policies.told_apart(env)
+        reported_policies = self.policies.reported_policies(env)
         with self.hangs_fail():
             for policy, spaces in self._spaces_in(env).items():
-                whose = f"env {env.id}, policy {policy}" if policy in told_apart else f"env {env.id}"
+                whose = f"env {env.id}, policy {policy}" if policy in reported_policies else f"env {env.id}"
                 check_same_spaces(whose, spaces, trained[policy])
 
-    def demand_one_process(self) -> None:
+    def require_one_process(self) -> None:
         """Validates that an env that was passed as an instance is stepped in this process.
 
         Raises:

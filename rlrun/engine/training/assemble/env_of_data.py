@@ -32,7 +32,7 @@ def check_input(config: AlgorithmConfig | None, to_come: Collection[str] = ()) -
     if not isinstance(config, DataSettings) or config.input is None:
         return None
     sets = [opened(part) for part in config.input if part.path not in to_come]
-    if not config.data_alone or len(sets) < len(config.input):
+    if not config.is_offline or len(sets) < len(config.input):
         return None
     return Spaces(sets[0].observation_space, within_data(sets[0].action_space, sets))
 

@@ -9,7 +9,7 @@ from rlrun.engine.flow.concurrently import concurrently
 from rlrun.engine.flow.flow import Flow, learns
 from rlrun.engine.flow.operators.world_fragments import JoinFragments, SelectPolicy
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.training.assemble.plugin_results import demand
+from rlrun.engine.training.assemble.plugin_results import require
 from rlrun.engine.training.assemble.reward_streams import learning
 from rlrun.engine.training.branch import Branch
 
@@ -110,5 +110,5 @@ _MODES = {"sync": "in rounds", "async": "without waiting for all workers"}
 
 def _learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
     """Builds the dataflow of the only trainee, from its rollouts to its updates."""
-    collected = demand(algorithm.collect(trainee), Flow, algorithm, "collect")
+    collected = require(algorithm.collect(trainee), Flow, algorithm, "collect")
     return learning(algorithm, collected, trainee)

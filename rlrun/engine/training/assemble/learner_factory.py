@@ -11,7 +11,7 @@ from rlrun.engine.envs.make import spaces_of
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import CompilerMissing, UsageError
-from rlrun.engine.training.assemble.plugin_results import demand, objectives_of
+from rlrun.engine.training.assemble.plugin_results import objectives_of, require
 from rlrun.engine.training.assemble.reward_streams import objectives_of_curiosity, with_curiosity
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
     from rlrun.engine.policy.policy import Policy
 
     if world is None:
-        policy = demand(algorithm.policy(spaces, seed), Policy, algorithm, "policy")
+        policy = require(algorithm.policy(spaces, seed), Policy, algorithm, "policy")
     else:
-        policy = demand(algorithm.policy_in_world(spaces, world, seed), Policy, algorithm, "policy_in_world")
+        policy = require(algorithm.policy_in_world(spaces, world, seed), Policy, algorithm, "policy_in_world")
     policy = with_curiosity(policy, algorithm, spaces, seed)
     config = type(algorithm.config)
     known = {*config.scheduled_fields(), *config.fixed_schedules()}

@@ -78,7 +78,7 @@ def metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]], *, has
     table = [*WORLD_METRICS] if has_many_agents else []
     for policy, (algorithm, flow) in learned.items():
         common = POLICY_METRICS if has_many_agents else TRAINING_METRICS
-        own = _without_clash([*common, *_learned(algorithm, flow)], algorithm)
+        own = _without_duplicates([*common, *_learned(algorithm, flow)], algorithm)
         table += [metric.below(of_policy(policy)) for metric in own] if has_many_agents else own
     return table
 
@@ -96,7 +96,7 @@ def _learned(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
     ]
 
 
-def _without_clash(table: list[Metric], algorithm: Algorithm[Any]) -> list[Metric]:
+def _without_duplicates(table: list[Metric], algorithm: Algorithm[Any]) -> list[Metric]:
     names: set[str] = set()
     for metric in table:
         if metric.name in names:

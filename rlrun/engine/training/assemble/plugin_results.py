@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def demand(result: Result, kind: type, algorithm: Algorithm[Any], method: str) -> Result:
+def require(result: Result, kind: type, algorithm: Algorithm[Any], method: str) -> Result:
     """Checks the type of a plugin's result, and returns it.
 
     Args:
@@ -43,9 +43,9 @@ def objectives_of(algorithm: Algorithm[Any], policy: Policy) -> Sequence[Objecti
     """
     from rlrun.engine.learner.objective import Objective, check_objectives
 
-    objectives = demand(algorithm.objectives(policy), list, algorithm, "objectives")
+    objectives = require(algorithm.objectives(policy), list, algorithm, "objectives")
     for objective in objectives:
-        demand(objective, Objective, algorithm, "objectives")  # each element of the list
+        require(objective, Objective, algorithm, "objectives")  # each element of the list
     try:
         check_objectives(objectives, policy.parameters)
     except ValueError as error:

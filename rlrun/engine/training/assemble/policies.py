@@ -73,7 +73,7 @@ class Policies:
         return cls({DEFAULT_POLICY: algorithm}, algorithm.config)
 
     @classmethod
-    def of_specs(
+    def from_specs(
         cls,
         specs: Mapping[str, PolicySpec],
         sampling: AlgorithmConfig,
@@ -114,7 +114,7 @@ class Policies:
             for name, each in dict(data.get("seats") or {}).items()
         }
         league = LeagueSettings.parse(data.get("league") or {}, path="league")
-        return cls.of_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()), seats, league)
+        return cls.from_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()), seats, league)
 
     def to_data(self) -> dict[str, Any]:
         """Serializes the policies to plain data; the inverse of `from_data`."""
@@ -192,7 +192,7 @@ class Policies:
 
     def sampling_together(self) -> dict[str, Algorithm[Any]]:
         """Returns the algorithms by policy, with the shared sampling settings in place of their own."""
-        if self.is_alone or self.data_alone:
+        if self.is_alone or self.is_offline:
             return dict(self.algorithms)
         shared = self.sampling.model_dump(exclude={"rollout_fragment_length"})
         algorithms = {}
@@ -209,14 +209,14 @@ class Policies:
         return replace(self, algorithms=algorithms, sampling=sampling)
 
     @property
-    def data_alone(self) -> bool:
+    def is_offline(self) -> bool:
         """Whether all policies learn from recorded data alone, so that no env is stepped; see `check_input`."""
-        return all(from_data_alone(algorithm.config) for algorithm in self.algorithms.values())
+        return all(learns_offline(algorithm.config) for algorithm in self.algorithms.values())
 
     @property
     def steps_per_iteration(self) -> int:
         """Minimum number of steps per iteration, of the clock of the first policy that learns."""
-        return steps_per_iteration(self.algorithms[self.trained[0]].config if self.data_alone else self.sampling)
+        return steps_per_iteration(self.algorithms[self.trained[0]].config if self.is_offline else self.sampling)
 
     def check_input(self) -> None:
         """Checks that several policies can learn from their data in one run.
@@ -225,7 +225,7 @@ class Policies:
             UsageError: Some policies learn from data alone and others in the world, policies from data alone take SGD
                 steps in different numbers, or a setting is about the env, which is not stepped.
         """
-        alone = [policy for policy, algorithm in self.algorithms.items() if from_data_alone(algorithm.config)]
+        alone = [policy for policy, algorithm in self.algorithms.items() if learns_offline(algorithm.config)]
         if self.is_alone or not alone:
             return
         if others := [policy for policy in self.algorithms if policy not in alone]:
@@ -258,7 +258,7 @@ class Policies:
         """Valid targets of the policy mapping: names of policies and seats."""
         return (*self.algorithms, *self.seats)
 
-    def told_apart(self, env: EnvConfig) -> tuple[str, ...]:
+    def reported_policies(self, env: EnvConfig) -> tuple[str, ...]:
         """Names of the policies with separate metrics in results: those of a multi-agent world."""
         return tuple(self.algorithms) if env.has_many_agents else ()
 
@@ -280,18 +280,18 @@ def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:
     return {name: getattr(config, name) for name in config.scheduled_fields()}
 
 
-def from_data_alone(config: AlgorithmConfig) -> bool:
+def learns_offline(config: AlgorithmConfig) -> bool:
     """Whether all minibatches of an algorithm are recorded data: no env is stepped, and the clock counts SGD steps."""
-    return isinstance(config, DataSettings) and config.data_alone
+    return isinstance(config, DataSettings) and config.is_offline
 
 
 def clock_unit_of(algorithm: Algorithm[Any]) -> ClockUnit:
     """Unit of an algorithm's schedules and iterations: SGD steps if it learns from recorded data alone."""
-    return "sgd_steps" if from_data_alone(algorithm.config) else algorithm.clock_unit
+    return "sgd_steps" if learns_offline(algorithm.config) else algorithm.clock_unit
 
 
 def steps_per_iteration(config: AlgorithmConfig) -> int:
     """Minimum number of the clock's steps per iteration."""
-    if isinstance(config, DataSettings) and config.data_alone:
+    if isinstance(config, DataSettings) and config.is_offline:
         return config.sgd_steps_per_iteration
     return config.min_env_steps_per_iteration

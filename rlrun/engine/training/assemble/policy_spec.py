@@ -25,7 +25,7 @@ class PolicySpec(ConfigModel):
     the policy."""
 
     @field_serializer("config")
-    def _without_unsaid_sampling(self, config: AlgorithmConfig) -> dict[str, Any]:
+    def _without_unset_sampling(self, config: AlgorithmConfig) -> dict[str, Any]:
         fields = type(config).model_fields
         sampling = [name for name in SAMPLING if name in fields]
         unsaid = {name for name in sampling if getattr(config, name) == fields[name].default}

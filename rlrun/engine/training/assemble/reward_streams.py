@@ -10,8 +10,8 @@ from rlrun.engine.flow.operators.constraint import LagrangianAdvantages
 from rlrun.engine.flow.operators.curiosity import IntrinsicRewards
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.training.assemble.own_operators import own_operator
-from rlrun.engine.training.assemble.plugin_results import demand
+from rlrun.engine.training.assemble.custom_operators import custom_operator
+from rlrun.engine.training.assemble.plugin_results import require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,8 +101,8 @@ def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> F
         items = items.zip_with_worker().for_each(IntrinsicRewards(trainee, streams.curiosity))
     for plugin in algorithm.config.before_learning:
         ((path, settings),) = plugin.items()
-        items = items.for_each(own_operator(path, settings, trainee))
-    learned = demand(algorithm.learn(items, trainee), Flow, algorithm, "learn")
+        items = items.for_each(custom_operator(path, settings, trainee))
+    learned = require(algorithm.learn(items, trainee), Flow, algorithm, "learn")
     if (bound := streams.constraint) is None:
         return learned
     placed = learned.with_step_after(

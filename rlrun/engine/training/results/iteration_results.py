@@ -83,7 +83,7 @@ class IterationResults:
             "agent_steps": counts.env_steps if self.agents is None else counts.agent_steps.total(),
             "sgd_steps": sum(branch.trainee.learner.sgd_steps for branch in self._branches.values()),
             **self.episodes.result(),
-            **self._returns_in_place_of_the_worlds(),
+            **self._agent_returns(),
             "env_steps_per_s": _per_second(first.clock.env_steps_this_iteration, seconds),
         }
         ending = {
@@ -98,11 +98,11 @@ class IterationResults:
             return {**counted, **lag, **times, **version, **restarts, **learned, **ending}
         return {**counted, **times, **restarts, **self._of_policies(self.agents), **ending}
 
-    def count_from_here(self) -> None:
+    def reset_counts(self) -> None:
         """Discards the operators' accumulated metrics after a restore: the next result covers new steps only."""
         self._flow.metrics()
 
-    def _returns_in_place_of_the_worlds(self) -> dict[str, float | None]:
+    def _agent_returns(self) -> dict[str, float | None]:
         """Metrics of the agents' returns, for worlds with endless episodes; {} if the world's episodes end."""
         endless = self._workers.counts.endless
         if self.agents is None or self.episodes.episodes or endless is None or not endless.is_told:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlrun.engine.datasets.layout import LOGP, LOGP_FORM, ColumnForm
 from rlrun.engine.datasets.notes import env_note
-from rlrun.engine.datasets.writer import SetWriter, erase_set
+from rlrun.engine.datasets.writer import SetWriter, remove_data_set
 from rlrun.engine.messages.errors import DataSetError, UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def begin_output(folder: Path, *, is_own: bool) -> None:
     """
     if is_own:
         for path in (folder, *(folder.iterdir() if folder.is_dir() else ())):
-            erase_set(path)
+            remove_data_set(path)
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"output: {folder} exists already: name another folder for the new data set")
     folder.mkdir(parents=True, exist_ok=True)

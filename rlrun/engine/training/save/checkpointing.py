@@ -27,8 +27,8 @@ from rlrun.engine.envs.env_config import EnvConfig, is_unnamed
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
 from rlrun.engine.messages.errors import CheckpointError, CompilerMissing, UsageError
 from rlrun.engine.training.assemble.policies import Policies
-from rlrun.engine.trust import refuse_demands, spec_demands
-from rlrun.engine.worlds.given_env import EnvLike, env_config, other_settings, replaced_env
+from rlrun.engine.trust import refuse_risks, spec_risks
+from rlrun.engine.worlds.user_env import EnvLike, env_config, other_settings, replaced_env
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
@@ -389,7 +389,7 @@ def saved_training(
                 used["env"] = {"world" if saved.has_many_agents else "id": CALLERS_OWN, **kept}
             if eval_env is not None:
                 used["evaluation"] = None
-            refuse_demands(spec_demands(used), f"{path}: the checkpoint")
+            refuse_risks(spec_risks(used), f"{path}: the checkpoint")
         if type(seed) is not int or seed < 0:
             raise ValueError(f"its seed is {seed!r:.80}")
         judged_in = evaluation_env(content.spec)
@@ -431,8 +431,8 @@ def saved_policies(spec: Mapping[str, Any]) -> Policies:
         SpecError: Settings are not valid.
         UsageError: There is no such algorithm.
     """
-    refuse_absurd_numbers(spec.get("policies"))
-    return Policies.from_data({**spec, "config": demand_settings(spec)})
+    refuse_huge_numbers(spec.get("policies"))
+    return Policies.from_data({**spec, "config": validated_settings(spec)})
 
 
 def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
@@ -448,7 +448,7 @@ def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
     return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else None
 
 
-def demand_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
+def validated_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the validated settings of a checkpoint's spec as plain data.
 
     Raises:
@@ -457,7 +457,7 @@ def demand_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
     config = spec.get("config")
     if not isinstance(config, dict):
         raise CheckpointError(f"the checkpoint's spec has no config, but {config!r:.80}")
-    refuse_absurd_numbers(config)
+    refuse_huge_numbers(config)
     return config
 
 
@@ -465,7 +465,7 @@ LARGEST_NUMBER = 2**53
 """Upper bound of integers accepted in a checkpoint's settings, against overflow of sizes."""
 
 
-def refuse_absurd_numbers(value: Any) -> None:
+def refuse_huge_numbers(value: Any) -> None:
     """Validates that no integer in settings exceeds `LARGEST_NUMBER`.
 
     Raises:
@@ -473,6 +473,6 @@ def refuse_absurd_numbers(value: Any) -> None:
     """
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
-            refuse_absurd_numbers(item)
+            refuse_huge_numbers(item)
     elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
         raise CheckpointError(f"the checkpoint's spec has a setting that is {value}")

@@ -22,7 +22,7 @@ from rlrun.engine.training.assemble.learner_factory import made_policy
 from rlrun.engine.training.assemble.policies import schedules_of
 from rlrun.engine.training.assemble.policy_spec import PolicySpec
 from rlrun.engine.training.save import checkpointing
-from rlrun.engine.trust import policy_demands, refuse_demands
+from rlrun.engine.trust import policy_risks, refuse_risks
 
 if TYPE_CHECKING:
     from rlrun.engine.envs.spaces import Spaces
@@ -71,8 +71,8 @@ class SavedOpponent:
             CheckpointRefused: The algorithm or the network is custom code.
             UsageError: The policy does not fit these agents.
         """
-        checkpointing.refuse_absurd_numbers(dict(self.config))
-        refuse_demands(policy_demands({"algorithm": self.algorithm, "config": self.config}, "its config"), "it")
+        checkpointing.refuse_huge_numbers(dict(self.config))
+        refuse_risks(policy_risks({"algorithm": self.algorithm, "config": self.config}, "its config"), "it")
         try:
             algorithm = PolicySpec.from_data({"algorithm": self.algorithm, "config": self.config}).learns_by()
             policy = made_policy(algorithm, spaces, view, seed=0)
@@ -108,7 +108,7 @@ def read_opponent(named: str) -> SavedOpponent:
         specs = content.spec.get("policies") or {"default": content.spec}
         name = _chosen(path, asked, list(specs))
         chosen = {key: specs[name][key] for key in ("algorithm", "config")}
-        refuse_demands(policy_demands(chosen, "its config"), f"{path}: the checkpoint")
+        refuse_risks(policy_risks(chosen, "its config"), f"{path}: the checkpoint")
         PolicySpec.from_data(chosen)
     own = checkpointing.trainee_sections_of(content.state, name)
     workers = checkpointing.section_state(content.state, "workers")

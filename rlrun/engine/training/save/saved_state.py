@@ -72,7 +72,7 @@ def sections(running: RunningTraining) -> dict[str, Any]:
     Raises:
         UsageError: The training was restored for acting only.
     """
-    running.demand_whole()
+    running.require_complete()
     workers, results, league = running.workers.state(), running.results, running.league
     own = {
         "iteration": running.iteration,
@@ -150,7 +150,7 @@ def load(
     saved = checkpointing.sections_of(content)
     state = checkpointing.section_state(saved, "training")
     owned = {
-        policy: _load_what_was_learned(running, content, saved, policy, for_training=for_training)
+        policy: _load_trainee(running, content, saved, policy, for_training=for_training)
         for policy in running.branches
         if new is None or policy not in new
     }
@@ -162,7 +162,7 @@ def load(
     with checkpointing.refusing("section of its training"):
         running.iteration, running.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
         running.unsaved = tuple(state.get("unsaved", ()))  # a policy alone has none
-    running.results.count_from_here()
+    running.results.reset_counts()
     if running.league is not None:
         _load_league(running.league, saved, is_new=new is not None and "league" not in saved)
     running.is_for_training = for_training
@@ -278,15 +278,15 @@ def adopt(running: RunningTraining, content: Content) -> None:
     """
     saved = checkpointing.sections_of(content)
     for policy, branch in running.branches.items():
-        own = _load_what_was_learned(running, content, saved, policy, for_training=True)
+        own = _load_trainee(running, content, saved, policy, for_training=True)
         with checkpointing.refusing("section of its learner"):
             branch.trainee.learner.adopt_state(checkpointing.section_state(own, "learner"))
     _load_counts(running, saved)
-    running.results.count_from_here()
+    running.results.reset_counts()
     running.broadcast()
 
 
-def _load_what_was_learned(
+def _load_trainee(
     running: RunningTraining, content: Content, saved: Mapping[str, Any], policy: str, *, for_training: bool
 ) -> Mapping[str, Any]:
     """Loads one trainee's policy, optimizer and filter state; returns the trainee's sections.

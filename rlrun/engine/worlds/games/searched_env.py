@@ -78,7 +78,7 @@ class SearchedEnv(World):
         Raises:
             EnvironmentUnusable: Steps after `set_state` differ from the original steps.
         """
-        return ObjectGame(self._id, Beginnings(self._make), int(self._env.action_space.n))
+        return ObjectGame(self._id, InitialPositions(self._make), int(self._env.action_space.n))
 
     @override
     def render(self) -> NDArray[np.uint8] | None:
@@ -92,7 +92,7 @@ class SearchedEnv(World):
         self._env.close()
 
 
-class Beginnings:
+class InitialPositions:
     """Sampler of an env's initial positions; pickled as the env's factory.
 
     Args:
@@ -104,8 +104,8 @@ class Beginnings:
         self._env = make()
 
     @override
-    def __reduce__(self) -> tuple[type[Beginnings], tuple[Callable[[], Any]]]:
-        return Beginnings, (self._make,)
+    def __reduce__(self) -> tuple[type[InitialPositions], tuple[Callable[[], Any]]]:
+        return InitialPositions, (self._make,)
 
     def __call__(self, seed: int) -> EnvPosition:
         """Returns the initial position of the episode with a seed."""

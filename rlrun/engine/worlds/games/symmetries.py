@@ -35,7 +35,7 @@ class Symmetries:
         return Symmetries(np.arange(num_cells)[None], np.arange(num_actions)[None])
 
     @staticmethod
-    def of_boards(boards: Sequence[Indices], actions: Sequence[Indices]) -> Symmetries:
+    def from_boards(boards: Sequence[Indices], actions: Sequence[Indices]) -> Symmetries:
         """Creates symmetries from permuted boards of cell numbers [rows, columns] and permutations of actions [A]."""
         return Symmetries(np.stack([board.ravel() for board in boards]), np.stack(list(actions)))
 

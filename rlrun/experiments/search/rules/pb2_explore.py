@@ -90,7 +90,7 @@ def explore(
     context = float(_scaled(np.array([score]), scores)[0])
     with threadpool_limits(1, "blas"):  # for the same last digits on any number of cores
         model = _fitted(inputs, _standardized(np.array([gain.change for gain in known])))
-        hope = _Hope(model, time, context, space.points(pending))
+        hope = _ConfidenceBound(model, time, context, space.points(pending))
         return space.params(_argmax(hope, place, generator))
 
 
@@ -199,7 +199,7 @@ class _Model:
 
 
 @dataclass(frozen=True)
-class _Hope:
+class _ConfidenceBound:
     """Upper confidence bound of the gain, for a given time and context (arXiv:2002.02518, eq. 6)."""
 
     model: _Model
@@ -244,7 +244,7 @@ def _correlations(squared: Doubles, between: Doubles, length_scale: float, forge
     return correlations
 
 
-def _argmax(hope: _Hope, known: Doubles, generator: np.random.Generator) -> Doubles:
+def _argmax(hope: _ConfidenceBound, known: Doubles, generator: np.random.Generator) -> Doubles:
     """Approximate maximiser of the upper confidence bound, by random and local search."""
     places = np.concatenate([generator.random((CANDIDATES, known.shape[1])), known])
     best: Doubles = places[int(np.argmax(hope(places)))]

@@ -134,7 +134,7 @@ class Populations:
         member.score, member.has_diverged = None, True
         return self._arrive(member)
 
-    def starts_again(self, trial: str) -> None:
+    def record_restart(self, trial: str) -> None:
         """Records that a failed member restarts; if it was waiting, it will reach the generation again."""
         self._by_trial[trial].arrived = False
 
@@ -142,7 +142,7 @@ class Populations:
         """Records the end of a member, which others then neither wait for nor copy."""
         self._present.discard(trial)
         if self._settings.synchronous:
-            self._decide_if_all_have_arrived(self._by_trial[trial].population)
+            self._decide_if_complete(self._by_trial[trial].population)
 
     def released(self) -> dict[str, Decision]:
         """Decisions on waiting members that were made since the last call."""
@@ -156,7 +156,7 @@ class Populations:
     def _arrive(self, member: _Member) -> Decision:
         member.arrived = True
         if self._settings.synchronous:
-            self._decide_if_all_have_arrived(member.population)
+            self._decide_if_complete(member.population)
         else:
             self._decide(member.population, member.generation + 1, [member], self._live(member.population))
         return self._released.pop(member.trial, WAIT)
@@ -164,7 +164,7 @@ class Populations:
     def _live(self, population: int) -> list[_Member]:
         return [member for member in self._populations[population] if member.trial in self._present]
 
-    def _decide_if_all_have_arrived(self, population: int) -> None:
+    def _decide_if_complete(self, population: int) -> None:
         members = self._live(population)
         if members and all(member.arrived for member in members):
             generation = 1 + max(member.generation for member in members)
@@ -249,17 +249,17 @@ class Populations:
     def _append(
         self, population: int, generation: int, decided: Sequence[tuple[_Member, How, _Member | None]]
     ) -> Generation:
-        data_alone = self._settings.time_attr == "sgd_steps"
+        is_offline = self._settings.time_attr == "sgd_steps"
         members = tuple(
             MemberRecord(
                 trial=member.trial,
                 score=None if member.score is None else self._sign * member.score,
-                env_steps=0 if data_alone else member.steps,
+                env_steps=0 if is_offline else member.steps,
                 how=how,
                 parent=None if parent is None else parent.trial,
                 parent_generation=None if parent is None else self._checkpoint_of(parent),
                 params=dict(member.params),
-                sgd_steps=member.steps if data_alone else None,
+                sgd_steps=member.steps if is_offline else None,
             )
             for member, how, parent in decided
         )

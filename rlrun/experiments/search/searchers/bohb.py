@@ -33,7 +33,7 @@ Points = npt.NDArray[np.float64]
 class BohbSearcher:
     """Searcher of BOHB (arXiv:1807.01774, algorithm 2), with the paper's default settings."""
 
-    hears_budgets = True
+    uses_intermediate_results = True
 
     def propose(self, history: History, seed: int) -> Configuration:
         """Suggests the next hyperparameter configuration."""

@@ -111,7 +111,7 @@ class JournaledSearcher:
             budget: Training progress at the score, such as env steps; scores at equal budgets are compared.
             score: Score at this budget; ignored if not finite.
         """
-        if not self._searcher.hears_budgets or not math.isfinite(score):
+        if not self._searcher.uses_intermediate_results or not math.isfinite(score):
             return
         seen = self.history.observations.get(number, {})
         if seen.get(budget) != score:

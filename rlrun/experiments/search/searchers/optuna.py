@@ -31,7 +31,7 @@ class OptunaSearcher:
     Running configurations count as bad, so that concurrent suggestions differ; failed ones are left out.
     """
 
-    hears_budgets = False
+    uses_intermediate_results = False
 
     def propose(self, history: History, seed: int) -> Configuration:
         """Suggests the next hyperparameter configuration."""

@@ -67,7 +67,7 @@ class Searcher(Protocol):
     """
 
     @property
-    def hears_budgets(self) -> bool:
+    def uses_intermediate_results(self) -> bool:
         """Whether the searcher also learns from intermediate results."""
 
     def propose(self, history: History, seed: int) -> Configuration:

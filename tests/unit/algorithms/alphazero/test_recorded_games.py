@@ -10,7 +10,7 @@ import pytest
 
 from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.nn.model_config import ModelConfig

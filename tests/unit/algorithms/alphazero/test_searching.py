@@ -90,10 +90,10 @@ def test_copies_of_it_act_alike_once_they_have_weights(simulations: int) -> None
 
     own, seen = behavior(simulations), GAME.observe(positions())
     copy = pickle.loads(pickle.dumps(own))
-    copy.load(Weights(0, np.random.default_rng(0).normal(size=own_size(own)).astype(np.float32)))
+    copy.load(Weights(0, np.random.default_rng(0).normal(size=local_size(own)).astype(np.float32)))
     assert copy.actions(seen, None).tolist() == own.actions(seen, None).tolist()
 
 
-def own_size(own: SearchingBehavior) -> int:
+def local_size(own: SearchingBehavior) -> int:
     slots = own.prediction.network.slots.values()  # type: ignore[attr-defined]
     return max(slot.offset + slot.size for slot in slots)

@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 
 import rlrun
 from rlrun.algorithms.archer.archer import Archer, RecordedDialogues
-from rlrun.algorithms.archer.operators import BeginAsActor, FindUtterances, UtteranceAdvantages, redrawn_advantages
+from rlrun.algorithms.archer.operators import (
+    CopyActorToCritics,
+    FindUtterances,
+    UtteranceAdvantages,
+    redrawn_advantages,
+)
 from rlrun.algorithms.archer.policy import ArcherPolicy
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
 from rlrun.algorithms.archer.utterances import last_tokens, utterances
@@ -299,7 +304,7 @@ def test_the_critics_begin_with_the_layers_below_the_actors_head_and_only_once()
         policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=1, has_target=True
     )
     trainee: Any = SimpleNamespace(learner=learner, policy=policy)
-    begin = BeginAsActor(trainee)
+    begin = CopyActorToCritics(trainee)
     before = policy.parameters.named(learner.flat().copy())
     assert begin("fragment") == "fragment"
     after, target = policy.parameters.named(learner.flat()), learner.target()
@@ -308,7 +313,7 @@ def test_the_critics_begin_with_the_layers_below_the_actors_head_and_only_once()
         np.testing.assert_array_equal(parameter, before[giver])
     assert (after["value_gru_hidden.weight"] != before["value_gru_hidden.weight"]).any()
     np.testing.assert_array_equal(target, learner.flat())
-    again = BeginAsActor(trainee)
+    again = CopyActorToCritics(trainee)
     again.load_state(begin.state())
     learner.load_flat(np.arange(len(target), dtype=np.float32))
     again("fragment")

@@ -129,7 +129,7 @@ def test_an_expert_with_memory_sees_what_was_executed_and_remembers_it_over_a_re
             if t and not fragment["valid"][t - 1, 0]:
                 memory, before = None, (0.0, None)
             seen = fragment["obs"][t, 0]
-            asked, memory = policy.act_from(memory, seen, prev_reward=before[0], prev_action=before[1])
+            asked, memory = policy.act_with_memory(memory, seen, prev_reward=before[0], prev_action=before[1])
             assert fragment[EXPERT_ACTIONS][t, 0] == asked
             before = fragment["rewards"][t, 0], fragment["actions"][t, 0]
     with Training("CartPole-v1", rlrun.DAgger(**config), seed=1) as one:

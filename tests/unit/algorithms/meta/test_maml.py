@@ -12,7 +12,7 @@ import torch
 
 import rlrun
 from rlrun.algorithms.meta.adaptation import AdaptablePolicy, adapted_flat
-from rlrun.algorithms.meta.adapting_worker import AdaptingWorker, behind_first_end
+from rlrun.algorithms.meta.adapting_worker import AdaptingWorker, after_first_end
 from rlrun.algorithms.meta.maml import MAML
 from rlrun.algorithms.meta.tasks import task_rows
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -107,7 +107,7 @@ def the_goal(batch: SampleBatch) -> np.ndarray:
 
 def test_steps_behind_the_first_end_of_a_column_count_nowhere() -> None:
     ends = np.array([[0, 1], [1, 0], [0, 0], [1, 1]], np.bool_)
-    assert behind_first_end(ends).tolist() == [[False, False], [False, True], [True, True], [True, True]]
+    assert after_first_end(ends).tolist() == [[False, False], [False, True], [True, True], [True, True]]
 
 
 def test_a_row_is_a_task_with_its_phases_episodes_and_steps_one_behind_the_other() -> None:

@@ -13,7 +13,7 @@ from rlrun.algorithms.meta.adaptation import AdaptablePolicy, adapted_acting
 from rlrun.algorithms.meta.maml import MAML
 from rlrun.algorithms.meta.tasks import task_rows
 from rlrun.algorithms.model_based.fit_model import FitModel
-from rlrun.algorithms.model_based.imagined_tasks import BehindFits, ImagineTasks, SendAdapted
+from rlrun.algorithms.model_based.imagined_tasks import AfterFits, ImagineTasks, SendAdapted
 from rlrun.algorithms.model_based.mbmpo import MBMPO
 from rlrun.algorithms.model_based.policy import AGENT, ModelBasedPolicy
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -31,7 +31,7 @@ DYNAMICS = {
     "minibatch_size": 32,
     "max_epochs": 3,
     "fit_interval": 40,
-    "reward": "one_a_step",
+    "reward": "one_per_step",
 }
 SMALL: dict[str, Any] = {
     "compile": False,
@@ -122,7 +122,7 @@ def test_nothing_counts_behind_an_episodes_end() -> None:
 
 
 def test_imagined_rewards_by_a_rule_are_clipped_as_collected_ones_are() -> None:
-    with made(dynamics={**DYNAMICS, "reward": "one_a_step"}, clip_rewards=0.5) as training:
+    with made(dynamics={**DYNAMICS, "reward": "one_per_step"}, clip_rewards=0.5) as training:
         np.testing.assert_array_equal(imagination_of(training)(0)["rewards"], 0.5)
 
 
@@ -151,7 +151,7 @@ def test_so_many_updates_follow_each_fit() -> None:
             training.description.algorithm.config.dynamics,
             learning_starts=0,
         )
-        updates = BehindFits(fit, 2)
+        updates = AfterFits(fit, 2)
         assert isinstance(updates.next_item(), Pending)
         fit.num_fits = 2
         assert [updates.next_item() for _ in range(4)] == [Delivered(number) for number in range(4)]

@@ -31,7 +31,7 @@ def test_choices_enter_one_hot_and_changes_are_what_is_predicted() -> None:
 
 
 def test_continuous_actions_stand_behind_the_observation_and_a_known_reward_is_not_predicted() -> None:
-    form = form_of(reward="one_a_step")
+    form = form_of(reward="one_per_step")
     obs = np.array([[1.0, 2.0]])
     np.testing.assert_array_equal(form.inputs(obs, np.array([[3.0, 4.0]])), [[1, 2, 3, 4]])
     np.testing.assert_array_equal(form.targets(obs, obs + 1, np.array([7.0])), [[1, 1]])
@@ -72,5 +72,5 @@ def test_rules_agree_with_the_envs_that_they_are_for() -> None:
         next_obs, reward, terminated, _, _ = env.step(action)
         seen = obs[None], np.array([action]), next_obs[None]
         assert rules.cartpole_fell(*seen).tolist() == [terminated]
-        assert rules.one_a_step(*seen).tolist() == [reward]
+        assert rules.one_per_step(*seen).tolist() == [reward]
         obs = env.reset()[0] if terminated else next_obs

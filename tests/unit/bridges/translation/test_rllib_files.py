@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rlrun.bridges.files_of_others import translated_text
 from rlrun.bridges.translation.entry import Refusal
+from rlrun.bridges.translation.foreign_settings import default_table
 from rlrun.bridges.translation.meanings import known_settings
 from rlrun.bridges.translation.rllib import ELSEWHERE
-from rlrun.bridges.translation.theirs import default_table
 from rlrun.bridges.translation.translate import text_of as text_in_yaml
 from rlrun.bridges.translation.translate import translate_rllib
 from rlrun.engine.messages.errors import SpecError
@@ -99,8 +99,8 @@ def test_the_text_is_the_spec_that_is_trained_and_says_each_change_once_in_order
     assert [line.split(": ")[1] for line in told[harmless + 1 :]] == ["framework", "seed (RLlib's default)"]
     Path("ours.yaml").write_text(text)
     Path("theirs.yaml").write_text(PPO)
-    ours, theirs = (load_experiments([Path(name)])[0] for name in ("ours.yaml", "theirs.yaml"))
-    assert [trial.config for trial in ours.trials()] == [trial.config for trial in theirs.trials()]
+    ours, foreign = (load_experiments([Path(name)])[0] for name in ("ours.yaml", "theirs.yaml"))
+    assert [trial.config for trial in ours.trials()] == [trial.config for trial in foreign.trials()]
 
 
 def test_a_wrong_value_is_told_at_its_place_in_the_file() -> None:

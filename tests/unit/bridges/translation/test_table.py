@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from rlrun.bridges.translation import sb3_settings
+from rlrun.bridges.translation.foreign_settings import default_table, defaults_of
 from rlrun.bridges.translation.meanings import Source, known_settings, meaning_of
 from rlrun.bridges.translation.rllib import ELSEWHERE, ENTRY_KEYS
 from rlrun.bridges.translation.rllib_settings.conversions import CONVERSIONS as OF_RLLIB
-from rlrun.bridges.translation.theirs import default_table, defaults_of
 from rlrun.engine.messages.foreign_names import table
-from rlrun.engine.settings.registry import algorithm_class, algorithm_names, known_algorithm, meant_algorithm
+from rlrun.engine.settings.registry import algorithm_class, algorithm_names, corresponding_algorithm, known_algorithm
 
 CONVERSIONS = {"rllib": OF_RLLIB, "sb3": sb3_settings.CONVERSIONS}
 ROWS: list[dict[str, Any]] = [
@@ -25,7 +25,7 @@ SOURCES = [
     for library, versions in default_table().items()
     for version in versions
     for algorithm in next(iter(versions.values()))
-    if algorithm != "all" and (known_algorithm(algorithm) in algorithm_names() or meant_algorithm(algorithm))
+    if algorithm != "all" and (known_algorithm(algorithm) in algorithm_names() or corresponding_algorithm(algorithm))
 ]
 
 
@@ -37,7 +37,7 @@ def test_every_conversion_is_named_by_a_row_and_every_row_names_one() -> None:
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: f"{source.library}-{source.algorithm}-{source.version}")
 def test_every_default_of_a_library_has_a_meaning(source: Source) -> None:
     ours = known_algorithm(source.algorithm)
-    ours = ours if ours in algorithm_names() else meant_algorithm(source.algorithm)
+    ours = ours if ours in algorithm_names() else corresponding_algorithm(source.algorithm)
     has = algorithm_class(ours).Config.has_setting
     for key in defaults_of(source).keys() - set(ELSEWHERE):
         names = (key, key.rpartition(".")[2])

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from rlrun.bridges.translation.foreign_settings import ForeignSettings
 from rlrun.bridges.translation.meanings import Source, meaning_of
-from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.sb3_settings import CONVERSIONS
 from rlrun.bridges.translation.settings import translate_settings
-from rlrun.bridges.translation.theirs import Theirs
 
 
 def test_goals_of_hindsight_are_a_share_of_relabelled_rows() -> None:
     written = {"replay_buffer_class": "HerReplayBuffer", "replay_buffer_kwargs": "dict(n_sampled_goal=3)"}
-    theirs = Theirs(Source("sb3", (2, 8), "sac"), lambda _: True, written, {})
-    translate_settings(theirs, CONVERSIONS)
-    assert theirs.ours["config.replay.hindsight"].value == {"strategy": "future", "share": 0.75}
-    assert not theirs.remarks, "all settings of hindsight are used"
-    old = Theirs(theirs.source, lambda _: True, {"n_sampled_goal": 1, "goal_selection_strategy": "final"}, {})
+    foreign = ForeignSettings(Source("sb3", (2, 8), "sac"), lambda _: True, written, {})
+    translate_settings(foreign, CONVERSIONS)
+    assert foreign.ours["config.replay.hindsight"].value == {"strategy": "future", "share": 0.75}
+    assert not foreign.remarks, "all settings of hindsight are used"
+    old = ForeignSettings(foreign.source, lambda _: True, {"n_sampled_goal": 1, "goal_selection_strategy": "final"}, {})
     translate_settings(old, CONVERSIONS)
     assert old.ours["config.replay.hindsight"].value == {"strategy": "final", "share": 0.5}
-    without = Theirs(theirs.source, lambda _: False, written, {})
+    without = ForeignSettings(foreign.source, lambda _: False, written, {})
     translate_settings(without, CONVERSIONS)
     assert without.remarks[0] == (
         "replay_buffer_class",
         "this algorithm has no hindsight; those with a replay have it as `replay.hindsight`",
-        Harm.LEARNING,
+        Impact.LEARNING,
     )
 
 

@@ -116,7 +116,7 @@ def test_sessions_act_as_the_training_does_along_episodes_that_alternate(recurre
         expected, memories = [], [None, None]
         for step, row in enumerate(rows):
             own = step % 2
-            action, memories[own] = policy.act_from(memories[own], np.float32(row), prev_reward=float(step))
+            action, memories[own] = policy.act_with_memory(memories[own], np.float32(row), prev_reward=float(step))
             expected.append(int(action))
     with serving(loaded(recurrent)) as server:
         found, sessions = [], [None, None]

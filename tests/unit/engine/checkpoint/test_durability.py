@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.engine.checkpoint.durable import append_line, put_directory, write_file
+from rlrun.engine.checkpoint.durable import append_line, commit_directory, write_file
 from rlrun.engine.checkpoint.format import Content, write_checkpoint
 from rlrun.experiments.cluster.driver_files import DriverFiles, Operation
 from rlrun.experiments.search.searchers.dimension import dimensions_of
@@ -72,7 +72,7 @@ def test_an_appended_line_is_synced(tmp_path: Path, journal: Journal) -> None:
 def test_all_folders_of_a_directory_are_synced_before_it_gets_its_name(tmp_path: Path, journal: Journal) -> None:
     partial = tmp_path / "partial"
     (partial / "inner").mkdir(parents=True)
-    put_directory(partial, tmp_path / "whole")
+    commit_directory(partial, tmp_path / "whole")
     assert journal == [
         ("sync", partial / "inner"),
         ("sync", partial),
@@ -88,7 +88,7 @@ def test_a_directory_that_replaces_another_has_its_name_synced_before_the_other_
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
     monkeypatch.setattr(shutil, "rmtree", recorded_removal(journal))
-    put_directory(tmp_path / "partial", tmp_path / "whole")
+    commit_directory(tmp_path / "partial", tmp_path / "whole")
     (_, old), *others = journal[2:]
     assert journal[:2] == [("sync", tmp_path / "partial" / "file"), ("sync", tmp_path / "partial")]
     assert others == [("name", tmp_path / "whole"), ("sync", tmp_path), ("remove", old)]

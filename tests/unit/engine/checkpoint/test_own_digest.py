@@ -10,7 +10,7 @@ import pytest
 from rlrun.engine.checkpoint.own_digest import (
     MAX_BYTES,
     json_with_digest,
-    read_unaltered,
+    read_verified,
     with_new_digest,
     without_digest,
     yaml_with_digest,
@@ -24,14 +24,14 @@ FILES = {"JSON": json_with_digest(DATA), "YAML": yaml_with_digest("name: a\nstep
 def test_whatever_bit_of_the_data_is_altered_is_noticed(tmp_path: Path, raw: bytes) -> None:
     file = tmp_path / "file"
     file.write_bytes(raw)
-    assert read_unaltered(file) == raw
+    assert read_verified(file) == raw
     for place in range(len(b'{\n  "sha256": "'), len(raw)):
         altered = bytearray(raw)
         altered[place] ^= 1
         for data in (bytes(altered), raw[:place]):
             file.write_bytes(data)
             with pytest.raises(ValueError, match="it was altered"):
-                read_unaltered(file)
+                read_verified(file)
 
 
 def test_what_was_written_is_what_is_read() -> None:
@@ -42,9 +42,9 @@ def test_what_was_written_is_what_is_read() -> None:
 def test_a_file_without_a_digest_is_believed_and_one_that_was_changed_on_purpose_gets_a_new_one(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text('{"name": "a"}')
-    assert read_unaltered(file) == with_new_digest(file.read_bytes()) == b'{"name": "a"}'
+    assert read_verified(file) == with_new_digest(file.read_bytes()) == b'{"name": "a"}'
     file.write_bytes(with_new_digest(FILES["JSON"].replace(b"12", b"13")))
-    assert json.loads(read_unaltered(file))["steps"] == 13
+    assert json.loads(read_verified(file))["steps"] == 13
 
 
 def test_a_file_of_gigabytes_and_a_folder_are_refused(tmp_path: Path) -> None:
@@ -52,6 +52,6 @@ def test_a_file_of_gigabytes_and_a_folder_are_refused(tmp_path: Path) -> None:
     with file.open("wb") as sparse:
         sparse.truncate(10**11)
     with pytest.raises(ValueError, match=f"longer than {MAX_BYTES:,} bytes"):
-        read_unaltered(file)
+        read_verified(file)
     with pytest.raises(ValueError, match="it is a directory"):
-        read_unaltered(tmp_path)
+        read_verified(tmp_path)

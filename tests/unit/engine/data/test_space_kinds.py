@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 from rlrun.algorithms.ppo import PPO
 from rlrun.engine.data.space_kinds import KINDS, SpaceKind, batched, choice_ranges
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.spaces import misfit
+from rlrun.engine.envs.spaces import mismatch
 from rlrun.engine.messages.errors import EnvironmentUnusable
 from rlrun.engine.nn.encoders import encoder
 from rlrun.engine.nn.observation_leaves import observation_leaves
@@ -87,8 +87,8 @@ def test_a_kind_of_observation_space_is_one_entry_of_the_table(monkeypatch: pyte
 def test_an_element_of_another_kind_is_told_from_one_of_the_entry_s(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, Text, TEXT)
     space = Tuple([WORDS, Discrete(3)])
-    assert misfit(space, ("ab", 2)) is None
-    assert misfit(space, ("xy", 2)) == f"the observation at '0' is 'xy', no word, and its space is {WORDS}"
+    assert mismatch(space, ("ab", 2)) is None
+    assert mismatch(space, ("xy", 2)) == f"the observation at '0' is 'xy', no word, and its space is {WORDS}"
     words, numbers = batched(space, ("ab", 2), ("b", 0))
     np.testing.assert_array_equal(words, [[1, 2, 0, 0], [2, 0, 0, 0]])
     np.testing.assert_array_equal(numbers, [2, 0])
@@ -130,7 +130,7 @@ def test_values_next_to_the_bounds_of_whole_numbers_are_outside(space: Any) -> N
     kind = KINDS[type(space)]
     shape, _ = kind.form(space)
     low, high = kind.bounds(space)
-    found = [misfit(space, np.full(shape, value)) for value in (low - 1, low, high, high + 1)]
+    found = [mismatch(space, np.full(shape, value)) for value in (low - 1, low, high, high + 1)]
     assert found[1:3] == [None, None]
     assert "outside" in str(found[0])
     assert "outside" in str(found[3])

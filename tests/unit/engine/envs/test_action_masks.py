@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
 from rlrun.engine.envs.action_masks import ActionMaskObservation, MaskedVectorEnv, with_action_masks
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import make_env, make_vector_env, spaces_of
 from rlrun.engine.envs.vector_env import EnvError, observation_hash
 from rlrun.engine.messages.errors import UsageError

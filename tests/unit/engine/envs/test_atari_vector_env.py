@@ -9,7 +9,7 @@ import pytest
 
 from rlrun.engine.envs.atari_vector_env import AtariSettings, SeededAtari
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import check_env, make_env, spaces_of
 from rlrun.engine.envs.vector_env import EnvError, observation_hash
 from rlrun.engine.messages.errors import SpecError

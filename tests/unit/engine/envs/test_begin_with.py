@@ -6,7 +6,7 @@ import pytest
 
 from rlrun import PPO, Training
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import backend_of, make_env, make_vector_env
 from rlrun.engine.envs.vector_env import observation_hash
 
@@ -68,9 +68,9 @@ def test_an_env_may_change_its_options():
         def reset(self, *, seed=None, options=None):
             return np.array([options.pop("first")], np.float32), {}
 
-    from rlrun.engine.envs.single_env import BeginWith
+    from rlrun.engine.envs.single_env import WithResetOptions
 
-    env = BeginWith(Greedy(), {"first": 3})
+    env = WithResetOptions(Greedy(), {"first": 3})
     assert [env.reset()[0].tolist(), env.reset()[0].tolist()] == [[3.0], [3.0]]
 
 

@@ -11,7 +11,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from rlrun.engine.envs.cartpole_vector_env import SeededCartPole
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env
 from rlrun.engine.envs.vector_env import EnvError
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import leaves, map_tree, named_leaves
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.make import backend_of, make_env, make_vector_env, spaces_of
-from rlrun.engine.envs.spaces import misfit
+from rlrun.engine.envs.spaces import mismatch
 from rlrun.engine.envs.vector_env import VectorEnv, observation_hash
 from rlrun.engine.messages.errors import UsageError
 
@@ -88,7 +88,7 @@ class Recorded:
     """A stretch of experience: `observations` and `places` hold one row more than the rest."""
 
     observations: list[Any]
-    places: list[list[EpisodePlace]]
+    places: list[list[EpisodePosition]]
     actions: list[Any]
     rewards: NDArray[np.float64]
     terminateds: NDArray[np.bool_]
@@ -168,7 +168,7 @@ def test_arrays_have_the_promised_shapes_and_dtypes_and_observations_lie_in_thei
     for observations in stretch.observations:
         assert {name: leaf.dtype for name, leaf in named_leaves(observations)} == expected
         for slot in range(SLOTS):
-            assert misfit(space, slot_of(observations, slot)) is None
+            assert mismatch(space, slot_of(observations, slot)) is None
     assert stretch.rewards.dtype == np.float64
     assert stretch.terminateds.dtype == stretch.truncateds.dtype == np.bool_
     assert stretch.rewards.shape == stretch.terminateds.shape == (case.steps, SLOTS)
@@ -245,7 +245,7 @@ def test_slots_differ_and_first_episodes_number_the_first(case: Case) -> None:
         assert [place.seed for place in env.places()] == [SEEDS.seed(0, 0), SEEDS.seed(1, 7), SEEDS.seed(2, 40)]
 
 
-def saved_at(stretch: Recorded, step: int) -> tuple[list[EpisodePlace], list[Any], list[str]]:
+def saved_at(stretch: Recorded, step: int) -> tuple[list[EpisodePosition], list[Any], list[str]]:
     """Returns what a worker saves after so many steps: places, actions since each reset, hashes."""
     places = stretch.places[step]
     actions = [
@@ -306,7 +306,7 @@ def test_a_slot_whose_observation_differs_begins_its_next_episode_and_is_reporte
         observations, exact = env.restore(places, actions, hashes, max_replay_s=60.0)
         assert exact == [True, False, True]
         next_episode = places[1].episode + 1
-        assert env.places() == [places[0], EpisodePlace(next_episode, SEEDS.seed(1, next_episode), 0), places[2]]
+        assert env.places() == [places[0], EpisodePosition(next_episode, SEEDS.seed(1, next_episode), 0), places[2]]
         first, _ = make_env(EnvConfig.parse(case.env)).reset(seed=SEEDS.seed(1, next_episode))
         saved = slot_of(observations, 1)
         assert same(map_tree(lambda leaf, got: np.asarray(got, leaf.dtype), saved, first), saved)
@@ -360,13 +360,15 @@ def test_a_chosen_episode_equals_the_one_begun_by_a_reset_with_its_seed_and_the_
     with chosen_episodes(case, [2, 0], [71, 2**31 - 1]) as (begun, stretch):
         for slot, seed in ((2, 71), (0, 2**31 - 1)):
             episode = recorded(case).places[begun][slot].episode + 1
-            assert stretch.places[begun][slot] == EpisodePlace(episode, seed, 0)
+            assert stretch.places[begun][slot] == EpisodePosition(episode, seed, 0)
             observation, _ = single.reset(seed=seed)
             for step in range(begun, len(stretch.actions)):
                 saved = slot_of(stretch.observations[step], slot)
                 assert same(map_tree(lambda leaf, got: np.asarray(got, leaf.dtype), saved, observation), saved)
                 if stretch.begins[step][slot] and step > begun:
-                    assert stretch.places[step + 1][slot] == EpisodePlace(episode + 1, SEEDS.seed(slot, episode + 1), 0)
+                    assert stretch.places[step + 1][slot] == EpisodePosition(
+                        episode + 1, SEEDS.seed(slot, episode + 1), 0
+                    )
                     break
                 observation, reward, *flags, _ = single.step(slot_of(stretch.actions[step], slot))
                 assert float(reward) == stretch.rewards[step, slot]

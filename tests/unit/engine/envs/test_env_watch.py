@@ -19,7 +19,7 @@ import pytest
 from rlrun.engine.envs import env_watch
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_watch import StepTimeout, Watched, hangs_fail_after, interrupt_wanted
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env
 from rlrun.engine.envs.vector_env import EnvError, close_or_warn
 from rlrun.engine.rollout.evaluation import evaluate
@@ -27,9 +27,9 @@ from rlrun.engine.rollout.evaluation import evaluate
 HANGS = f"{__name__}:hangs"
 
 
-def still() -> list[EpisodePlace]:
+def still() -> list[EpisodePosition]:
     """Returns the places of an env that never moves on."""
-    return [EpisodePlace(2, 33, 4)]
+    return [EpisodePosition(2, 33, 4)]
 
 
 def hangs() -> Any:
@@ -55,7 +55,7 @@ def test_steps_that_hang_are_told_with_their_place_and_fail(capfd: pytest.Captur
 
 def test_steps_that_come_may_take_as_long_as_they_like_together() -> None:
     steps = iter(range(1_000_000))
-    with hangs_fail_after(0.2), Watched("env x: worker 0", lambda: [EpisodePlace(0, 0, next(steps))]):
+    with hangs_fail_after(0.2), Watched("env x: worker 0", lambda: [EpisodePosition(0, 0, next(steps))]):
         time.sleep(1)
 
 
@@ -109,7 +109,7 @@ def test_on_another_thread_it_is_told_and_waited_for(
 
 def test_nothing_keeps_an_env_alive_that_was_watched() -> None:
     class Env:
-        def places(self) -> list[EpisodePlace]:
+        def places(self) -> list[EpisodePosition]:
             return still()
 
     env: Any = Env()

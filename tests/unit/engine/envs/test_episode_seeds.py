@@ -9,7 +9,7 @@ import pytest
 from gymnasium.utils import seeding
 
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.seed_hash import hash_keys, split_words
 
 
@@ -51,7 +51,7 @@ def test_the_ledger_walks_through_each_slots_own_episodes_beyond_a_block() -> No
     assert ledger.start_over() == [seeds.seed(0, 0), seeds.seed(1, 5), seeds.seed(2, 7)]
     assert [ledger.begin_next(1) for _ in range(1000)] == [seeds.seed(1, episode) for episode in range(6, 1006)]
     assert ledger.begin_next(0) == seeds.seed(0, 1)
-    assert ledger.place(1, 17) == EpisodePlace(1005, seeds.seed(1, 1005), 17)
+    assert ledger.place(1, 17) == EpisodePosition(1005, seeds.seed(1, 1005), 17)
     assert ledger.start_over() == [seeds.seed(0, 0), seeds.seed(1, 5), seeds.seed(2, 7)]
 
 
@@ -65,8 +65,8 @@ def test_the_places_of_all_slots_are_those_of_each() -> None:
 def test_the_ledger_returns_to_a_place_and_goes_on_from_there() -> None:
     seeds = EpisodeSeeds(11, 0)
     ledger = EpisodeLedger(seeds, num_envs=2)
-    ledger.return_to(1, EpisodePlace(40, 123, 9))
-    assert ledger.place(1, 9) == EpisodePlace(40, 123, 9)
+    ledger.return_to(1, EpisodePosition(40, 123, 9))
+    assert ledger.place(1, 9) == EpisodePosition(40, 123, 9)
     assert ledger.begin_next(1) == seeds.seed(1, 41)
     assert ledger.place(0, 0).episode == 0
 
@@ -77,6 +77,6 @@ def test_generators_equal_those_gymnasium_makes_of_the_same_seeds() -> None:
         seed = ledger.begin_next(1)
     expected, _ = seeding.np_random(seed)
     np.testing.assert_array_equal(ledger.generator(1).uniform(size=9), expected.uniform(size=9))
-    ledger.return_to(1, EpisodePlace(2, 99, 0))
+    ledger.return_to(1, EpisodePosition(2, 99, 0))
     expected, _ = seeding.np_random(99)
     np.testing.assert_array_equal(ledger.generator(1).uniform(size=9), expected.uniform(size=9))

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlrun.engine.envs.action_masks import MaskedVectorEnv
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.gymnasium_vector_env import slot_info
 from rlrun.engine.envs.make import make_vector_env, spaces_of
 from rlrun.engine.envs.vector_env import EnvError, VectorEnv

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.envs.json_values import batch_from_json, batch_to_json
-from rlrun.engine.envs.spaces import Misfit
+from rlrun.engine.envs.spaces import SpaceMismatch
 
 SPACE = Dict(
     {
@@ -52,7 +52,7 @@ GOOD = {"camera": [[0, 1], [2, 255]], "speed": 1, "gears": [1, [0, 2], [0, 1]]}
     ],
 )
 def test_elements_outside_of_a_space_are_refused_by_the_name_of_their_part(changed, message):
-    with pytest.raises(Misfit, match=message):
+    with pytest.raises(SpaceMismatch, match=message):
         batch_from_json(SPACE, [GOOD | changed])
-    with pytest.raises(Misfit, match=message.replace("the observation", "action 1", 1)):
+    with pytest.raises(SpaceMismatch, match=message.replace("the observation", "action 1", 1)):
         batch_from_json(SPACE, [GOOD, GOOD | changed], "action")

@@ -14,7 +14,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import backend_of, check_env, env_names, make_env, make_vector_env, spaces_of
 from rlrun.engine.envs.single_env import check_single_env
 from rlrun.engine.envs.vector_env import EnvError
@@ -371,7 +371,7 @@ def test_env_names_are_listed_by_family_with_backend_and_use() -> None:
 def test_making_halfcheetah_neither_prints_nor_leaves_a_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script = (
         "from rlrun.engine.envs.make import make_vector_env; from rlrun.engine.envs.env_config import EnvConfig\n"
-        "from rlrun.engine.envs.episode_place import EpisodeSeeds\n"
+        "from rlrun.engine.envs.episode_position import EpisodeSeeds\n"
         "make_vector_env(EnvConfig(id='HalfCheetah-v5'), 1, EpisodeSeeds(0, 0)).reset()\n"
         "make_vector_env(EnvConfig(id='CartPole-v0', backend='loop'), 1, EpisodeSeeds(0, 0)).reset()\n"
     )

@@ -14,11 +14,11 @@ import pytest
 from rlrun.algorithms.ppo import PPO
 from rlrun.bridges.openenv import OpenEnv, OpenEnvError
 from rlrun.engine.envs.env_config import OPENENV, EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import make_env, make_vector_env
 from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.training.training import Training
-from rlrun.engine.trust import spec_demands
+from rlrun.engine.trust import spec_risks
 
 pytest.importorskip("websockets", reason="the extra openenv is not installed")
 
@@ -181,7 +181,7 @@ def test_mistakes_of_the_spec_are_told_before_a_connection_is_made():
 
 def test_a_strangers_run_that_names_a_server_needs_trust():
     spec = {"algorithm": "ppo", "env": config("ws://elsewhere.example").to_data(), "config": {}}
-    demands = spec_demands(spec)
+    demands = spec_risks(spec)
     assert any("elsewhere.example" in demand for demand in demands)
     assert any(OPENENV in demand for demand in demands)
 

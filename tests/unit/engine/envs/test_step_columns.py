@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import backend_of, make_vector_env
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.messages.errors import SpecError

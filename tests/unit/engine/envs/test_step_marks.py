@@ -8,16 +8,16 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.loop_vector_env import LoopVectorEnv
 from rlrun.engine.envs.step_marks import (
     StepMarks,
     SteppedEnv,
     SteppedSlot,
-    begin_marks,
+    enable_step_marks,
     end_marks,
     keep_marks_at,
-    marks_place,
+    step_mark_location,
     stepped_env,
 )
 
@@ -58,7 +58,7 @@ def _no_marks_are_left() -> Iterator[None]:
 def test_the_env_slot_and_its_episode_are_noted_while_it_is_reset_or_stepped_and_at_no_other_time(
     tmp_path: Path,
 ) -> None:
-    begin_marks(tmp_path)
+    enable_step_marks(tmp_path)
     read: list[SteppedEnv | None] = []
     env = LoopVectorEnv("lab:Reads", [Reads(tmp_path, read) for _ in range(2)], SEEDS)
     assert stepped_env(tmp_path) is None
@@ -81,7 +81,7 @@ def test_the_env_slot_and_its_episode_are_noted_while_it_is_reset_or_stepped_and
 
 
 def test_an_episode_of_an_evaluation_is_told_as_one_and_leaves_what_training_noted(tmp_path: Path) -> None:
-    begin_marks(tmp_path)
+    enable_step_marks(tmp_path)
     training = StepMarks("lab:Reads", SEEDS, 1)
     StepMarks("lab:Reads", EpisodeSeeds(run_seed=7, worker_index=0, stream=1), 8).begin(5, 2, 33)
     found = stepped_env(tmp_path)
@@ -92,10 +92,10 @@ def test_an_episode_of_an_evaluation_is_told_as_one_and_leaves_what_training_not
 
 
 def test_env_slots_that_are_stepped_at_once_are_told_together(tmp_path: Path) -> None:
-    begin_marks(tmp_path)
+    enable_step_marks(tmp_path)
     marks = StepMarks("lab:Many", SEEDS, 10, each="world")
-    marks.begin_at_once({world: EpisodePlace(0, 10 + world, 0) for world in range(10)})
-    marks.begin_at_once({1: EpisodePlace(1, 21, 0)})
+    marks.begin_together({world: EpisodePosition(0, 10 + world, 0) for world in range(10)})
+    marks.begin_together({1: EpisodePosition(1, 21, 0)})
     told = "; ".join(f"world {world}, episode 0 with seed {10 + world}" for world in range(2, 8))
     first = "world 0, episode 0 with seed 10; world 1, episode 1 with seed 21"
     assert str(stepped_env(tmp_path)) == f"env lab:Many ({first}; {told}; and 2 more)"
@@ -104,8 +104,8 @@ def test_env_slots_that_are_stepped_at_once_are_told_together(tmp_path: Path) ->
 
 
 def test_a_worker_on_the_machine_of_its_trial_notes_beside_it_what_it_steps(tmp_path: Path) -> None:
-    begin_marks(tmp_path)
-    place = marks_place()
+    enable_step_marks(tmp_path)
+    place = step_mark_location()
     assert place is not None
     keep_marks_at(place)  # as the worker's process does
     StepMarks("lab:Reads", EpisodeSeeds(run_seed=7, worker_index=2), 1).begin(0, 4, 44)
@@ -114,13 +114,13 @@ def test_a_worker_on_the_machine_of_its_trial_notes_beside_it_what_it_steps(tmp_
     end_marks()
     assert list(tmp_path.iterdir()) == []
     keep_marks_at(place._replace(host="elsewhere"))
-    assert marks_place() is None
+    assert step_mark_location() is None
 
 
 def test_marks_of_an_earlier_process_go_when_a_trial_begins_and_its_own_when_it_ends(tmp_path: Path) -> None:
-    begin_marks(tmp_path)
+    enable_step_marks(tmp_path)
     StepMarks("lab:Reads", SEEDS, 1).begin(0, 4, 44)
-    begin_marks(tmp_path)
+    enable_step_marks(tmp_path)
     assert stepped_env(tmp_path) is None
     StepMarks("lab:Reads", SEEDS, 1).begin(0, 5, 55)
     end_marks()
@@ -129,7 +129,7 @@ def test_marks_of_an_earlier_process_go_when_a_trial_begins_and_its_own_when_it_
 
 def test_a_trial_goes_on_where_nothing_can_be_noted(tmp_path: Path) -> None:
     (tmp_path / ".env-steps-0-0").mkdir()
-    begin_marks(tmp_path)
+    enable_step_marks(tmp_path)
     marks = StepMarks("lab:Reads", SEEDS, 2)
     marks.begin(1, 3, 33)
     assert marks.slot[0] == 1

@@ -10,12 +10,12 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import backend_of, check_env, make_env, make_vector_env, spaces_of
 from rlrun.engine.envs.tasks import Lessons, Tasks
 from rlrun.engine.envs.vector_env import observation_hash
 from rlrun.engine.messages.errors import SpecError, UsageError
-from rlrun.engine.trust import env_demands
+from rlrun.engine.trust import env_risks
 
 HERE = "tests.unit.engine.envs.test_tasks"
 
@@ -189,6 +189,6 @@ def test_arguments_of_listed_tasks_are_checked_before_an_env_is_built(env: str, 
 def test_cartpole_with_tasks_is_stepped_one_by_one_and_functions_need_trust() -> None:
     config = EnvConfig.parse({"id": "CartPole-v1", "tasks": [{"reset_options": {"low": -0.1, "high": 0.1}}]})
     assert backend_of(config) == "loop"
-    assert env_demands(config, "env") == []
+    assert env_risks(config, "env") == []
     config = config.replace(tasks="my.lab:tasks", curriculum="my.lab:harder")
-    assert [demand.split()[0] for demand in env_demands(config, "env")] == ["env.tasks", "env.curriculum"]
+    assert [demand.split()[0] for demand in env_risks(config, "env")] == ["env.tasks", "env.curriculum"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rlrun.engine.data.space_json import space_to_json
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.external.client_episodes import ClientEpisodes
-from rlrun.engine.external.episode import News
+from rlrun.engine.external.episode import PendingStep
 
 SPACES = Spaces(Box(-10, 10, (2,), np.float32), Discrete(3))
 
@@ -62,8 +62,8 @@ def asked(episodes: ClientEpisodes, episode: str, seq: int, observation: Any = (
     )
 
 
-def observed(news: News) -> dict[str, list[float]]:
-    return {name: np.asarray(own).tolist() for name, own in news.observations.items()}
+def observed(pending_step: PendingStep) -> dict[str, list[float]]:
+    return {name: np.asarray(own).tolist() for name, own in pending_step.observations.items()}
 
 
 def test_a_client_gets_the_action_of_the_observation_that_its_world_took() -> None:
@@ -85,7 +85,7 @@ def test_a_repeated_request_gets_the_same_action_and_counts_once() -> None:
     episodes.take(0)
     episodes.answer(0, "agent", np.int64(1))
     assert first.result(0) == again.result(0) == asked(episodes, episode, 0).result(0) == {"action": 1}
-    assert episodes.take(0) == News()
+    assert episodes.take(0) == PendingStep()
 
 
 @pytest.mark.parametrize("seq", [-1, 2, 7, None, "1", 1.0, True])
@@ -97,7 +97,7 @@ def test_any_other_number_is_refused_and_has_no_effect(seq: Any) -> None:
     episodes.answer(0, "agent", np.int64(1))
     refused = asked(episodes, episode, seq, reward=5.0).result(0)
     assert (refused["error"], refused["expected"]) == ("out_of_order", 1)
-    assert episodes.take(0) == News()
+    assert episodes.take(0) == PendingStep()
 
 
 def test_rewards_add_up_until_the_next_step_of_the_world() -> None:
@@ -131,7 +131,7 @@ def test_lies_are_refused_without_an_effect(entries: dict[str, Any], code: str, 
     refused = episodes.ask({"verb": "get_action", "episode": episode, "seq": 0, **entries}).result(0)
     assert refused["error"] == code
     assert re.search(says, refused["message"])
-    assert episodes.take(0) == News()
+    assert episodes.take(0) == PendingStep()
     assert not asked(episodes, episode, 0).done()  # the same number may be said right
 
 
@@ -183,10 +183,14 @@ def test_an_end_gives_the_final_observation_and_frees_the_world_for_the_next_epi
     waits = episodes.ask({"verb": "start_episode", "client": client, "seq": 1})
     end = {"episode": episode, "seq": 0, "observation": [3.0, 4.0], "reward": 2.0, "info": {"items": 4}}
     assert told(episodes, "end_episode", **end) == told(episodes, "end_episode", **end) == {}
-    news = episodes.take(0)
-    assert (observed(news), news.rewards, news.terminateds) == ({"agent": [3.0, 4.0]}, {"agent": 2.0}, {"agent": True})
-    assert news.ended
-    assert news.infos == {"agent": {"items": 4.0, "client_lost": 0.0, "logged_actions": 0.0}}
+    pending_step = episodes.take(0)
+    assert (observed(pending_step), pending_step.rewards, pending_step.terminateds) == (
+        {"agent": [3.0, 4.0]},
+        {"agent": 2.0},
+        {"agent": True},
+    )
+    assert pending_step.ended
+    assert pending_step.infos == {"agent": {"items": 4.0, "client_lost": 0.0, "logged_actions": 0.0}}
     assert not waits.done()
     episodes.free(0)
     assert waits.result(0)["episode"] != episode
@@ -213,7 +217,7 @@ def test_an_info_that_cannot_become_metrics_is_refused_and_the_episode_goes_on(i
     refused = told(episodes, "end_episode", episode=episode, seq=0, info=info)
     assert refused["error"] == "bad_message"
     assert re.search(says, refused["message"])
-    assert episodes.take(0) == News()
+    assert episodes.take(0) == PendingStep()
     assert told(episodes, "end_episode", episode=episode, seq=0, info={"items": 1}) == {}
     assert episodes.take(0).infos["agent"]["items"] == 1.0
 
@@ -223,12 +227,12 @@ def test_an_episode_without_an_observation_leaves_no_trace() -> None:
     client = client_of(episodes)
     episode = begun(episodes, client)
     told(episodes, "end_episode", episode=episode, seq=0)
-    assert episodes.take(0) == News()
+    assert episodes.take(0) == PendingStep()
     second = begun(episodes, client, 1)
     answer = asked(episodes, second, 0)
     told(episodes, "end_episode", episode=second, seq=0, observation=[0.0, 0.0])
     assert answer.result(0)["error"] == "episode_ended"
-    assert episodes.take(0) == News()
+    assert episodes.take(0) == PendingStep()
     assert begun(episodes, client, 2)
 
 
@@ -245,9 +249,9 @@ def test_episodes_of_a_silent_client_end_as_truncated_at_the_last_observation() 
     told(episodes, "heartbeat", client=other)
     clock.now = 40.0
     assert episodes.gather(0.001)
-    news = episodes.take(0)
-    assert (news.truncateds, news.observations, news.ended) == ({"agent": True}, {}, True)
-    assert news.infos["agent"]["client_lost"] == 1.0
+    pending_step = episodes.take(0)
+    assert (pending_step.truncateds, pending_step.observations, pending_step.ended) == ({"agent": True}, {}, True)
+    assert pending_step.infos["agent"]["client_lost"] == 1.0
     assert told(episodes, "heartbeat", client=client)["error"] == "client_unknown"
     assert asked(episodes, episode, 1).result(0)["error"] == "episode_unknown"
     assert episodes.num_clients == 1
@@ -355,12 +359,20 @@ def test_agents_of_an_episode_act_and_end_one_by_one() -> None:
     for name in answers:
         episodes.answer(0, name, np.int64(1))
     told(episodes, "end_agent", episode=episode, agent="buyer", seq=1, observation=[5.0, 5.0], reward=1.0)
-    news = episodes.take(0)
-    assert (observed(news), news.terminateds, news.ended) == ({"buyer": [5.0, 5.0]}, {"buyer": True}, False)
+    pending_step = episodes.take(0)
+    assert (observed(pending_step), pending_step.terminateds, pending_step.ended) == (
+        {"buyer": [5.0, 5.0]},
+        {"buyer": True},
+        False,
+    )
     assert asked(episodes, episode, 2, agent="buyer").result(0)["error"] == "agent_ended"
     told(episodes, "end_episode", episode=episode, seq=0, observations={"seller": [1.0, 1.0]}, truncated=True)
-    news = episodes.take(0)
-    assert (observed(news), news.truncateds, news.ended) == ({"seller": [1.0, 1.0]}, {"seller": True}, True)
+    pending_step = episodes.take(0)
+    assert (observed(pending_step), pending_step.truncateds, pending_step.ended) == (
+        {"seller": [1.0, 1.0]},
+        {"seller": True},
+        True,
+    )
 
 
 def test_free_worlds_take_turns_so_that_one_client_fills_all() -> None:
@@ -408,11 +420,11 @@ def test_whatever_is_repeated_or_out_of_order_each_step_counts_once(data: st.Dat
     rewards, ends = {0: 0.0, 1: 0.0}, {0: 0, 1: 0}
 
     def step(world: int) -> None:
-        news = episodes.take(world)
-        shown[world] += [float(own[0]) for own in news.observations.values()]
-        rewards[world] += sum(news.rewards.values())
-        ends[world] += news.ended
-        if news.observations and not news.ended:
+        pending_step = episodes.take(world)
+        shown[world] += [float(own[0]) for own in pending_step.observations.values()]
+        rewards[world] += sum(pending_step.rewards.values())
+        ends[world] += pending_step.ended
+        if pending_step.observations and not pending_step.ended:
             episodes.answer(world, "agent", np.int64(len(shown[world]) % 3))
 
     while running:

@@ -14,12 +14,12 @@ from rlrun.engine.kernels.library import (
     FLAGS,
     NoLibrary,
     compiler,
-    demand_safe,
     flags,
     key,
     library,
     loaded,
     product,
+    require_safe,
     why_no_library,
 )
 
@@ -61,7 +61,7 @@ def test_a_place_that_others_may_write_to_is_not_loaded_from(tmp_path: Path, mon
     (tmp_path / "cache").chmod(0o777)
     assert why_no_library() == f"other users may write to {tmp_path / 'cache'}"
     (tmp_path / "cache").chmod(0o755)
-    demand_safe(tmp_path / "cache" / "kernels")
+    require_safe(tmp_path / "cache" / "kernels")
     file = tmp_path / "cache" / "kernels" / "some.so"
     file.write_bytes(b"")
     file.chmod(0o666)
@@ -111,4 +111,4 @@ def test_clang_gets_no_flag_that_it_refuses() -> None:
 def test_a_system_that_does_not_tell_noexec_is_taken_as_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "ST_NOEXEC")  # as on macOS
     monkeypatch.setattr("rlrun.engine.kernels.library.sys.platform", "darwin")
-    demand_safe(tmp_path / "cache" / "kernels")
+    require_safe(tmp_path / "cache" / "kernels")

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.league.seat_behavior import SeatBehavior

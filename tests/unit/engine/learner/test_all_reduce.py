@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from rlrun.engine.learner.data_parallel.all_reduce import AllReduce, PeerLost, own_address
+from rlrun.engine.learner.data_parallel.all_reduce import AllReduce, PeerLost, local_address
 
 MEMBER = """
 import json, os, sys, torch
@@ -91,4 +91,4 @@ def test_a_member_alone_keeps_its_tensor_and_may_meet_again_elsewhere():
 
 
 def test_the_address_towards_the_own_loop_is_on_it():
-    assert own_address("127.0.0.1") == "127.0.0.1"
+    assert local_address("127.0.0.1") == "127.0.0.1"

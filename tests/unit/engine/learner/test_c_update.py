@@ -127,10 +127,10 @@ def learned(translate: Any, calls_of: list[int]) -> tuple[Tensor, NDArray[np.flo
     leaves = [x.numpy(), y.numpy(), empty.numpy()]
     if translate is in_numpy:
         for each in rows:
-            totals += update.of_rows(leaves, each, [lr])[0].numpy()
+            totals += update.run_rows(leaves, each, [lr])[0].numpy()
         return weights, totals
     for part in np.split(rows, np.cumsum(calls_of)):
-        update.of_minibatches(leaves, part, [lr], totals)
+        update.run_minibatches(leaves, part, [lr], totals)
     return weights, totals
 
 

@@ -19,7 +19,7 @@ from rlrun.engine.learner.minibatches import Passes, Selection, minibatches
 )
 def test_passes_are_cut_into_minibatches_of_one_size(rows, length, minibatch_size, parts, size, spare):
     passes = [Passes.over(rows, length, minibatch_size, (part, parts)) for part in range(parts)]
-    assert {(each.size, each.spare, each.own_size) for each in passes} == {(size, spare, size // parts)}
+    assert {(each.size, each.spare, each.local_size) for each in passes} == {(size, spare, size // parts)}
     orders = [each.order(np.random.Generator(np.random.Philox(3))).reshape(-1, size // parts) for each in passes]
     expected = np.random.Generator(np.random.Philox(3)).permutation(rows)
     together = np.concatenate(orders, axis=1).ravel()

@@ -14,10 +14,10 @@ from rlrun.engine.kernels.steps import NoKernel
 from rlrun.engine.learner.executors.numpy_update import (
     BoundUpdate,
     NumpyUpdate,
-    demand_same,
+    eliminate_common_subexpressions,
     in_numpy,
-    leave_out_repetitions,
     recorded,
+    require_same,
 )
 from rlrun.engine.learner.optimizers import SGD, Adam, AdamW, Optimizer, RMSProp
 from rlrun.engine.learner.update import fresh_state
@@ -72,8 +72,8 @@ def test_a_function_that_changes_from_call_to_call_is_noticed() -> None:
     held = torch.ones(3)
     for function in (lambda x: [x * next(number)], lambda x: [x + torch.from_numpy(numbers.normal(size=3))]):
         with pytest.raises(NoKernel, match="changes from call to call"):
-            demand_same(function, [X])
-    demand_same(lambda x: [x * held], [X])
+            require_same(function, [X])
+    require_same(lambda x: [x * held], [X])
 
 
 def test_a_tensor_that_the_function_holds_itself_is_a_constant() -> None:
@@ -136,14 +136,14 @@ def test_rows_of_a_batch_are_taken_of_the_columns_that_are_read() -> None:
 
     kept, column, rate = torch.ones(2), torch.arange(10.0).reshape(5, 2), torch.tensor(10.0)
     update = in_numpy(function, [kept, column[:2], column[:2], rate], num_kept=1)
-    (result,) = update.of_rows([column.numpy(), np.empty(0)], np.array([4, 1]), [rate])
+    (result,) = update.run_rows([column.numpy(), np.empty(0)], np.array([4, 1]), [rate])
     assert result.tolist() == [[81, 21], [91, 31]]
 
 
 def test_what_is_computed_twice_is_left_out() -> None:
     graph = recorded(lambda x: [x.t().exp() + x.t().exp()], [X])
     before = len(graph.nodes)
-    leave_out_repetitions(graph)
+    eliminate_common_subexpressions(graph)
     assert before - len(graph.nodes) == 2
     (result,) = NumpyUpdate(BoundUpdate(graph, [X]))([X])
     torch.testing.assert_close(result, 2 * X.t().exp())

@@ -14,8 +14,8 @@ from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.data_parallel.parameter_server import (
     ParameterServers,
     ParameterShard,
+    full_optimizer_state,
     shard_configs,
-    whole_optimizer_state,
 )
 from rlrun.engine.learner.data_parallel.reducer import GradientAllReduce
 from rlrun.engine.learner.executors.compilation import compiler
@@ -177,7 +177,7 @@ def test_servers_shard_any_optimizer(optimizer):
     alone, (remote, shards) = learner_for(given), served(given)
     for seed in range(3):
         assert step(remote, (1.0 + seed, 4.0)) == step(alone, (1.0 + seed, 4.0))
-    state, expected = whole_optimizer_state([shard.optimizer_state() for shard in shards]), alone.optimizer_state()
+    state, expected = full_optimizer_state([shard.optimizer_state() for shard in shards]), alone.optimizer_state()
     assert list(state) == list(expected) != []
     fresh, (shard,) = served(given)
     shard.load_flat(alone.flat())

@@ -11,8 +11,8 @@ from rlrun.engine.learner.data_parallel.all_reduce import PeerLost
 from rlrun.engine.learner.data_parallel.parameter_server import (
     ParameterServers,
     ParameterShard,
+    full_optimizer_state,
     shard_configs,
-    whole_optimizer_state,
 )
 from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.learner.objective import Loss, Objective
@@ -113,7 +113,7 @@ def test_one_learner_with_servers_is_a_learner_alone_to_the_last_bit(objectives,
     statistics = remote.take_statistics()
     assert statistics == pytest.approx(alone.take_statistics(), rel=rounding_error(20))
     assert len(statistics) == (3 if objectives is one_objective else 4)
-    state = whole_optimizer_state([shard.optimizer_state() for shard in shards])
+    state = full_optimizer_state([shard.optimizer_state() for shard in shards])
     expected = alone.optimizer_state()
     assert list(state) == list(expected)
     assert all(np.array_equal(state[name], expected[name]) for name in expected)

@@ -26,10 +26,10 @@ def test_means_of_an_update_are_over_what_was_added_since_it_began():
     totals = StatisticTotals()
     totals.add(("value",), torch.tensor([100.0]))
     totals.begin_update()
-    assert totals.of_update() == {}
+    assert totals.update_means() == {}
     totals.add(("value",), torch.tensor([1.0]))
     totals.add(("value",), torch.tensor([4.0]))
     totals.add(("value", "policy"), torch.tensor([7.0, 10.0]))
-    assert totals.of_update() == {"value": 4.0, "policy": 10.0}
+    assert totals.update_means() == {"value": 4.0, "policy": 10.0}
     assert totals.take() == {"value": 28.0, "policy": 10.0}
-    assert totals.of_update() == {}
+    assert totals.update_means() == {}

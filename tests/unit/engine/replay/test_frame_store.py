@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.replay.replay_buffer import ReplayBuffer

@@ -23,10 +23,10 @@ class Stream:
     def __init__(self, seed: int, columns: int) -> None:
         self.drawn = np.random.default_rng(seed)
         self.columns = columns
-        self.begin_anew()
+        self.reset_slots()
         self.rows: list[dict[str, Any]] = []
 
-    def begin_anew(self) -> None:
+    def reset_slots(self) -> None:
         """Begins new episodes in all columns, as a worker that is made anew does."""
         self.obs = self.drawn.normal(size=(self.columns, 1)).astype(np.float32)
         self.starts, self.finals = np.ones(self.columns, np.bool_), np.zeros(self.columns, np.bool_)
@@ -148,7 +148,7 @@ def test_a_stream_that_breaks_off_ends_at_its_last_observation() -> None:
     replay.add(0, stream.fragment(6))
     stream.rows[-1].update(terminateds=np.array([False]), truncateds=np.array([False]))
     last = stream.obs.copy()
-    stream.begin_anew()
+    stream.reset_slots()
     replay.add(0, stream.fragment(6))
     before = replay.gather(np.array([3]))
     np.testing.assert_array_equal(before["obs"][0, 3], last[0])

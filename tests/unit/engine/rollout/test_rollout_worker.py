@@ -7,7 +7,7 @@ from gymnasium.spaces import Box, Discrete
 
 from rlrun.engine.data.tree import named_leaves
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import spaces_of
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.functional.moments import Moments

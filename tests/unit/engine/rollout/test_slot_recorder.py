@@ -14,7 +14,7 @@ from rlrun.engine.datasets.data_set import DataSet
 from rlrun.engine.datasets.layout import LOGP, LOGP_FORM
 from rlrun.engine.datasets.writer import SetWriter
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env, spaces_of
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import observation_hash

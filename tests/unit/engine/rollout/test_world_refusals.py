@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 
 from rlrun.algorithms.ppo import PPO
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.rollout.evaluation import episodes_side_by_side

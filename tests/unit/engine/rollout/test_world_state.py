@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Discrete
 from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.engine.data.packing import Packing
 from rlrun.engine.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.nn.model_config import ModelConfig

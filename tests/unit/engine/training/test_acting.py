@@ -1,4 +1,4 @@
-"""Acting from Python with views: `act` remembers by itself, with `act_from` the caller does."""
+"""Acting from Python with views: `act` remembers by itself, with `act_with_memory` the caller does."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_episodes_go_on_side_by_side_from_memories_of_the_callers(core):
         for t in range(6):
             for episode in range(2):
                 reward = rewards[episode, t - 1] if t else 0.0
-                _, memories[episode] = training.acting.policy().act_from(
+                _, memories[episode] = training.acting.policy().act_with_memory(
                     memories[episode], shown[episode, t], prev_reward=reward
                 )
                 for name, kept in expected[episode][t]["views"]["seen"].items():
@@ -40,7 +40,7 @@ def test_episodes_go_on_side_by_side_from_memories_of_the_callers(core):
 def test_another_action_than_the_one_that_was_returned_can_be_told():
     with rlrun.Training("CartPole-v1", rlrun.PPO(**CONFIG), seed=1) as training:
         first = np.zeros(4, np.float32)
-        action, memory = training.acting.policy().act_from(None, first)
+        action, memory = training.acting.policy().act_with_memory(None, first)
         assert memory["views"]["seen"]["view:prev_actions"][0, -1] == action
         behavior = training.acting.policy("").behavior()
         behavior.load_memory(memory)

@@ -131,7 +131,7 @@ def test_the_end_of_a_policys_schedule_is_its_part_of_the_runs_sgd_steps(sets: t
     left, right = ({"input": name, "lr": [[0, 1e-3], ["end", 0]]} for name in sets)
     (experiment,) = parse_experiments(spec(left, right))
     assert [config.lr for config in experiment.settings.values()] == [((0, 1e-3), (50, 0.0))] * 2
-    assert experiment.learns.data_alone
+    assert experiment.learns.is_offline
 
 
 @pytest.mark.parametrize(

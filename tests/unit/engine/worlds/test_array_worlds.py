@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.worlds.array_worlds import ArrayVectorWorld
@@ -83,7 +83,8 @@ def test_the_slots_show_what_worlds_of_dicts_show_under_the_seeds_of_the_ledger(
                     assert seen[agent].tobytes() == slots.observations[number * K + k].tobytes()
             assert rows.ended[number] == awaiting[number]
         assert vector.places() == [
-            EpisodePlace(episodes[number], SEEDS.seed(number, episodes[number]), lengths[number]) for number in range(W)
+            EpisodePosition(episodes[number], SEEDS.seed(number, episodes[number]), lengths[number])
+            for number in range(W)
         ]
     assert min(episodes) >= 3
 
@@ -185,7 +186,7 @@ def test_a_world_that_comes_elsewhere_begins_its_next_episode() -> None:
     again.reset()
     rows, exact = again.restore(places, [{"balancer": actions} for actions in joint], hashes, 60.0)
     assert exact == [True, True, False, True]
-    assert again.places()[2] == EpisodePlace(places[2].episode + 1, SEEDS.seed(2, places[2].episode + 1), 0)
+    assert again.places()[2] == EpisodePosition(places[2].episode + 1, SEEDS.seed(2, places[2].episode + 1), 0)
     assert rows.policies["balancer"].starts[4:6].all()
 
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlrun.engine.envs.env_config import WorldClock
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.envs.step_marks import begin_marks, end_marks, stepped_env
+from rlrun.engine.envs.step_marks import enable_step_marks, end_marks, stepped_env
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.messages.errors import EnvironmentUnusable
 from rlrun.engine.worlds.loop_worlds import LoopWorlds
@@ -615,7 +615,7 @@ def test_a_world_that_shows_something_else_begins_its_next_episode() -> None:
     assert exact == [True, False]
     assert worlds.places() == [
         places[0],
-        EpisodePlace(places[1].episode + 1, SEEDS.seed(1, places[1].episode + 1), 0),
+        EpisodePosition(places[1].episode + 1, SEEDS.seed(1, places[1].episode + 1), 0),
     ]
 
 
@@ -645,7 +645,7 @@ def test_first_episodes_are_counted_from_where_they_are_told() -> None:
     world = Scripted(seen(a=1))
     worlds = looped(world, first_episodes=[5])
     worlds.reset()
-    assert worlds.places() == [EpisodePlace(5, SEEDS.seed(0, 5), 0)]
+    assert worlds.places() == [EpisodePosition(5, SEEDS.seed(0, 5), 0)]
     assert world.seeds == [SEEDS.seed(0, 5)]
 
 
@@ -687,7 +687,7 @@ def test_the_world_that_is_reset_or_stepped_is_noted_for_when_its_code_crashes(t
             noted.append(str(stepped_env(tmp_path, worker=4)))
             return super().step(actions)
 
-    begin_marks(tmp_path)
+    enable_step_marks(tmp_path)
     try:
         worlds = looped(*(Noting(seen(a=1), gives(seen(a=2), ended=True)) for _ in range(2)))
         assert list(tmp_path.iterdir()) == []  # worlds that are asked for nothing but spaces note nothing

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env, spaces_of
 from rlrun.engine.worlds.make import check_world, game_of, kinds_of_agents, make_vector_world, spaces_of_policies
 from rlrun.engine.worlds.mapping import PolicyMapping

@@ -13,7 +13,7 @@ from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from pettingzoo import AECEnv, ParallelEnv
 
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.worlds.loop_worlds import LoopWorlds
 from rlrun.engine.worlds.make import make_vector_world, make_world
 from rlrun.engine.worlds.mapping import PolicyMapping

@@ -14,9 +14,9 @@ from gymnasium.vector import AutoresetMode
 
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_watch import waits_for
-from rlrun.engine.envs.episode_place import EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.make import make_vector_env, spaces_of
-from rlrun.engine.envs.step_marks import begin_marks, end_marks, stepped_env
+from rlrun.engine.envs.step_marks import enable_step_marks, end_marks, stepped_env
 from rlrun.engine.worlds.array_worlds import ArrayVectorWorld
 from rlrun.toys.cartpoles import GROUP, CartPoleArrays
 
@@ -27,7 +27,7 @@ TRIAL: list[Path] = []
 @pytest.fixture(autouse=True)
 def _trial(tmp_path: Path) -> Iterator[None]:
     TRIAL[:] = [tmp_path]
-    begin_marks(tmp_path)
+    enable_step_marks(tmp_path)
     yield
     end_marks()
 

@@ -12,8 +12,8 @@ from rlrun.engine.functional.returns import Doubles
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.exact.off_policy_evaluation.action_value_inputs import DiscreteInputs, SampledInputs, plain_model
 from rlrun.exact.off_policy_evaluation.fitted_q import FitSettings, FittedQ
-from rlrun.exact.off_policy_evaluation.judged_policy import JudgedActions
 from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes
+from rlrun.exact.off_policy_evaluation.target_policy import TargetActions
 from tests.tabular_episodes import BEHAVIOR, GAMMA, JUDGED, recorded, sampled, small_mdp
 
 SPACES = Spaces(gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(2))
@@ -23,7 +23,7 @@ LINEAR = plain_model(ModelConfig(), hiddens=())
 
 def tabular(episodes: RecordedEpisodes, gamma: float, settings: FitSettings, fits: int = 1) -> FittedQ:
     probabilities = JUDGED[episodes.observations(np.arange(episodes.num_rows))].astype(np.float32)
-    inputs = DiscreteInputs(SPACES, LINEAR, episodes, JudgedActions(None, probabilities))
+    inputs = DiscreteInputs(SPACES, LINEAR, episodes, TargetActions(None, probabilities))
     return FittedQ(inputs, episodes, np.ones((fits, episodes.num_episodes)), gamma, settings, seed=0)
 
 
@@ -84,7 +84,7 @@ def test_continuous_actions_of_the_judged_policy_are_valued_and_not_the_recorded
     rewards = np.where(valid, 2 * actions[:, 0] + observations[:, 0], 0.0)
     episodes = RecordedEpisodes(lambda rows: observations[rows], actions, rewards, valid, valid)
     spaces = Spaces(gymnasium.spaces.Box(-9, 9, (1,)), gymnasium.spaces.Box(-9, 9, (1,)))
-    judged = JudgedActions(None, None, (np.full_like(actions, 0.5), np.full_like(actions, 1.5)))
+    judged = TargetActions(None, None, (np.full_like(actions, 0.5), np.full_like(actions, 1.5)))
     settings = FitSettings(sgd_steps=150, hiddens=(), lr=0.1, minibatch_size=40)
     inputs = SampledInputs(spaces, LINEAR, episodes, judged)
     fitted = FittedQ(inputs, episodes, np.ones((1, 40)), 0.9, settings, seed=0)

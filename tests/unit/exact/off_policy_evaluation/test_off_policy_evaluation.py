@@ -15,11 +15,11 @@ from rlrun.exact.off_policy_evaluation import estimated_behavior
 from rlrun.exact.off_policy_evaluation.action_value_inputs import plain_model
 from rlrun.exact.off_policy_evaluation.estimated_behavior import EstimatedBehavior
 from rlrun.exact.off_policy_evaluation.estimators import ValueEstimate
-from rlrun.exact.off_policy_evaluation.evaluation import Judgement, OffPolicyEvaluator, PolicyEvaluation
+from rlrun.exact.off_policy_evaluation.evaluation import OffPolicyEvaluator, PolicyEstimate, PolicyEvaluation
 from rlrun.exact.off_policy_evaluation.fitted_q import FitSettings
-from rlrun.exact.off_policy_evaluation.judged_policy import JudgedActions, JudgedPolicy
 from rlrun.exact.off_policy_evaluation.ranking import ranked
 from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes
+from rlrun.exact.off_policy_evaluation.target_policy import TargetActions, TargetPolicy
 from tests.tabular_episodes import BEHAVIOR, GAMMA, JUDGED, recorded, sampled, small_mdp
 
 SPACES = Spaces(gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(2))
@@ -27,7 +27,7 @@ MDP = small_mdp()
 QUICK = FitSettings(sgd_steps=10)
 
 
-class TabularPolicy(JudgedPolicy):
+class TabularPolicy(TargetPolicy):
     """A judged policy given by its probabilities, [S, A]."""
 
     def __init__(self, probabilities: Floats, *, title: str = "stochastic") -> None:
@@ -38,13 +38,13 @@ class TabularPolicy(JudgedPolicy):
     def has_memory(self) -> bool:
         return False
 
-    def on(self, episodes: RecordedEpisodes) -> JudgedActions:
+    def on(self, episodes: RecordedEpisodes) -> TargetActions:
         probabilities = self._probabilities[episodes.observations(np.arange(episodes.num_rows))]
         logs = np.log(np.take_along_axis(probabilities, episodes.actions[:, None], 1)[:, 0].astype(np.float64))
-        return JudgedActions(None if self.title == "deterministic" else logs, probabilities)
+        return TargetActions(None if self.title == "deterministic" else logs, probabilities)
 
 
-def evaluated(policy: JudgedPolicy, episodes: RecordedEpisodes, gamma: float = GAMMA) -> PolicyEvaluation:
+def evaluated(policy: TargetPolicy, episodes: RecordedEpisodes, gamma: float = GAMMA) -> PolicyEvaluation:
     return OffPolicyEvaluator(episodes, SPACES, ModelConfig(), gamma, settings=QUICK, seed=0).evaluate(policy)
 
 
@@ -179,7 +179,7 @@ def test_the_density_of_an_estimated_behavior_is_in_the_units_of_the_actions(mon
 
 def evaluation_of(**estimates: ValueEstimate | None) -> PolicyEvaluation:
     names = {"wdr": "weighted doubly robust", "fqe": "fitted Q evaluation"}
-    rows = [Judgement(names[name], estimate, None, ()) for name, estimate in estimates.items()]
+    rows = [PolicyEstimate(names[name], estimate, None, ()) for name, estimate in estimates.items()]
     return PolicyEvaluation("stochastic", 0.9, None, tuple(rows), ())
 
 

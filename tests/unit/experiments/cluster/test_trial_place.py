@@ -19,7 +19,7 @@ from rlrun.experiments.cluster.trial_place import (
     SCRATCH_VARIABLE,
     TrialMirror,
     leave_token,
-    open_place,
+    open_trial_place,
     sees,
 )
 from rlrun.experiments.spec.experiment import TrialSpec
@@ -412,12 +412,12 @@ def test_a_process_knows_the_runs_directory_by_its_token(tmp_path: Path, monkeyp
     assert not sees(other, token)
     assert not sees(tmp_path / "nowhere", token)
 
-    place = open_place(run, TRIAL, token, "")
+    place = open_trial_place(run, TRIAL, token, "")
     assert not place.is_copied
     assert place.directory == run / TRIAL
     assert place.fetch(run / "x") == run / "x"
     assert place.with_driver_paths(f"{run}") == f"{run}"
     with pytest.raises(UsageError, match=f"does not see the run's directory {other}: name the cluster with --address"):
-        open_place(other, TRIAL, token, "")
+        open_trial_place(other, TRIAL, token, "")
     monkeypatch.setenv(SCRATCH_VARIABLE, str(tmp_path / "scratch"))
-    assert not open_place(run, TRIAL, token, "").is_copied  # there is nobody to bring it back
+    assert not open_trial_place(run, TRIAL, token, "").is_copied  # there is nobody to bring it back

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import rlrun
-from rlrun.engine.envs.episode_place import EpisodeSeeds
-from rlrun.engine.envs.step_marks import StepMarks, begin_marks, end_marks
+from rlrun.engine.envs.episode_position import EpisodeSeeds
+from rlrun.engine.envs.step_marks import StepMarks, enable_step_marks, end_marks
 from rlrun.engine.messages.errors import TrainingFailed
 from rlrun.experiments.runs import active_run
 from rlrun.experiments.runs.active_run import ActiveRun
@@ -103,7 +103,7 @@ def test_a_trial_whose_process_died_in_an_env_is_told_with_the_episode_that_it_w
     (experiment,) = parse_experiments({"pole": SPEC})
     (trial,) = experiment.trials()
     directory = RunDirectory.create(tmp_path, "pole", experiment, [trial], "ray")
-    begin_marks(directory.path / trial.name)  # as the process does that has died since
+    enable_step_marks(directory.path / trial.name)  # as the process does that has died since
     StepMarks("lab:Crashes", EpisodeSeeds(run_seed=0, worker_index=0), 2).begin(1, 4, 44)
     try:
         run = ActiveRun(

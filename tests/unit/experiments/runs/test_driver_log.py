@@ -53,7 +53,7 @@ def test_the_terminal_stays_open_for_the_live_view(tmp_path: Path, capfd: pytest
 def test_a_watcher_may_print(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = DriverLog()
     log.send_to(tmp_path / "driver.log")
-    with log.speaking():
+    with log.printing_to_terminal():
         print("to the user")
         sys.stderr.write("a warning\n")
     print("to the log")
@@ -69,7 +69,7 @@ def test_what_another_thread_prints_while_a_watcher_speaks_goes_to_the_log(
 ) -> None:
     log = DriverLog()
     log.send_to(tmp_path / "driver.log")
-    with log.speaking():
+    with log.printing_to_terminal():
         thread = threading.Thread(target=print, args=["Ray: a raylet was killed"])
         thread.start()
         thread.join()
@@ -133,7 +133,7 @@ def test_a_full_disk_takes_the_output_away_and_nothing_else(tmp_path: Path, capf
 
 def test_without_a_file_nothing_is_touched(capfd: pytest.CaptureFixture[str]) -> None:
     log = DriverLog()
-    with log.speaking():
+    with log.printing_to_terminal():
         print("plain")
     log.close()
 

@@ -190,8 +190,8 @@ def test_a_run_without_a_result_can_be_discarded_and_no_other(tmp_path: Path) ->
     fresh.mark(TRIALS[3], "ERROR")
     (begun.path / TRIALS[3]).mkdir(exist_ok=True)
     (begun.path / TRIALS[3] / "result.json").write_text('{"iteration": 1}\n')
-    fresh.discard_if_unbegun()
-    begun.discard_if_unbegun()
+    fresh.discard_if_empty()
+    begun.discard_if_empty()
     assert [path.name for path in tmp_path.iterdir()] == ["sweep-2"]
 
 

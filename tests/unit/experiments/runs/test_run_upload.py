@@ -13,7 +13,7 @@ from rlrun.engine.checkpoint.format import Content, verify_checkpoint
 from rlrun.engine.checkpoint.store import CheckpointStore
 from rlrun.engine.messages.errors import RlrunError, UsageError
 from rlrun.experiments.runs import run_upload
-from rlrun.experiments.runs.run_upload import RunUpload, fetch_run, is_taken, place_of_copy
+from rlrun.experiments.runs.run_upload import RunUpload, copy_location, fetch_run, is_taken
 from rlrun.experiments.trial.results import read_results
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 
@@ -63,17 +63,17 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def test_the_copy_follows_the_run(tmp_path: Path, storage: str) -> None:
     run = new_run(tmp_path)
-    uri = place_of_copy(storage, run.name)
+    uri = copy_location(storage, run.name)
     assert not is_taken(uri)
     with RunUpload(run, uri) as copy:
         assert stored(uri) == files(run)
         for iteration in range(1, 5):
             step(run, TRIAL, iteration)
-            copy.bring_in_step()
+            copy.synchronize()
             assert stored(uri) == files(run)
         step(run, "001-seed=1", 1)
         (run / TRIAL / "error.txt").write_text("what went wrong")
-        copy.bring_in_step()
+        copy.synchronize()
         (run / TRIAL / "error.txt").unlink()
         step(run, TRIAL, 5)
     assert stored(uri) == files(run)
@@ -86,7 +86,7 @@ def test_the_copy_follows_the_run(tmp_path: Path, storage: str) -> None:
 
 def test_a_later_process_goes_on_with_the_copy(tmp_path: Path, storage: str) -> None:
     run = new_run(tmp_path)
-    uri = place_of_copy(storage, run.name)
+    uri = copy_location(storage, run.name)
     for iteration in (1, 2, 3):
         step(run, TRIAL, iteration)
     with RunUpload(run, uri):
@@ -123,13 +123,13 @@ def test_a_kill_at_any_moment_leaves_a_run_that_can_go_on(tmp_path: Path, is_obj
     whole = False
     for count in range(100):
         storage = f"fsspec+memory:///{secrets.token_hex(4)}" if is_object_store else str(tmp_path / f"s{count}")
-        uri = place_of_copy(storage, run.name)
+        uri = copy_location(storage, run.name)
         with RunUpload(before, uri):
             pass
         killed = Mortal(run, uri)
         killed.left = count
         try:
-            killed.bring_in_step()
+            killed.synchronize()
             whole = True
         except KeyboardInterrupt:
             pass
@@ -178,7 +178,7 @@ def test_what_cannot_be_copied_meanwhile_is_tried_again_and_missed_at_the_end_on
 @pytest.mark.parametrize("uri", ["weird://bucket/runs", "fsspec+no-such-thing://x"])
 def test_a_storage_that_is_none_is_refused(tmp_path: Path, uri: str) -> None:
     with pytest.raises(UsageError, match=f"storage .*{uri[:4]}"):
-        RunUpload(new_run(tmp_path), place_of_copy(uri, "steady"))
+        RunUpload(new_run(tmp_path), copy_location(uri, "steady"))
 
 
 def test_a_storage_that_takes_nothing_is_refused_before_anything_runs(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_storage_that_takes_nothing_is_refused_before_anything_runs(tmp_path: 
 
 def test_a_run_does_not_come_back_over_another(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    uri = place_of_copy(str(tmp_path / "storage"), run.name)
+    uri = copy_location(str(tmp_path / "storage"), run.name)
     with RunUpload(run, uri):
         pass
     with pytest.raises(UsageError, match=f"{run} is there already; to go on with it: rlrun resume {run}"):
@@ -212,4 +212,4 @@ def test_a_run_does_not_come_back_over_another(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_copy_has_the_runs_name(storage: str, uri: str) -> None:
-    assert place_of_copy(storage, "run") == uri
+    assert copy_location(storage, "run") == uri

@@ -174,15 +174,15 @@ def test_a_trial_json_that_was_altered_is_damage(trial: TrialResult) -> None:
 def test_what_is_glaring_is_told_without_reading_all_rows(trial: TrialResult) -> None:
     file = trial.directory / "result.json"
     lines = file.read_bytes().splitlines(keepends=True)
-    assert trial.glaring_problems == ()
+    assert trial.obvious_problems == ()
     file.write_bytes(b"".join([b"garbage\n", *lines[1:]]))
-    assert read_trial(trial.directory, "pole", has_driver=False).glaring_problems == ()
+    assert read_trial(trial.directory, "pole", has_driver=False).obvious_problems == ()
     file.write_bytes(b"".join(lines[:2]))
-    assert read_trial(trial.directory, "pole", has_driver=False).glaring_problems == (
+    assert read_trial(trial.directory, "pole", has_driver=False).obvious_problems == (
         f"{file}: ends with iteration 2, and trial.json has iteration 3",
     )
     (trial.directory / "spec.yaml").write_bytes(bytes(50))
-    assert trial.glaring_problems == (f"{trial.directory / 'spec.yaml'}: cannot be understood: not a mapping",)
+    assert trial.obvious_problems == (f"{trial.directory / 'spec.yaml'}: cannot be understood: not a mapping",)
 
 
 def test_a_trial_that_never_reported_a_return_is_told_so_without_reading_its_rows(trial: TrialResult) -> None:

@@ -4,7 +4,7 @@ from rlrun.experiments.spec.expansion import (
     expand,
     fill,
     filled,
-    is_stated,
+    has_value_at,
     member_seed,
     planned_members,
     planned_trials,
@@ -63,9 +63,9 @@ def test_filling_makes_room_for_what_was_not_said() -> None:
 
 def test_what_is_stated_can_be_looked_up() -> None:
     data = {"config": {"lr": None, "model": {"hiddens": [64]}}}
-    assert is_stated(data, ("config", "lr"))  # null is a value
-    assert not is_stated(data, ("config", "gamma"))
-    assert not is_stated(data, ("config", "lr", "x"))
+    assert has_value_at(data, ("config", "lr"))  # null is a value
+    assert not has_value_at(data, ("config", "gamma"))
+    assert not has_value_at(data, ("config", "lr", "x"))
     assert value_at(data, ("config", "model", "hiddens", 0)) == 64
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.messages.errors import SpecError
-from rlrun.engine.messages.foreign_names import Absent, Ours, settings, table
+from rlrun.engine.messages.foreign_names import Absent, Counterpart, settings, table
 from rlrun.engine.settings.config import ConfigModel, is_config
 from rlrun.engine.settings.registry import algorithm_class, algorithm_names
 from rlrun.experiments.spec.experiment import EvaluationConfig, RunSettings
@@ -20,7 +20,9 @@ from rlrun.experiments.spec.tuning import Pb2Config, PbtConfig
 
 CONFIGS = {name: algorithm_class(name).Config for name in algorithm_names()}
 BESIDE = (RunSettings, EvaluationConfig, PbtConfig, Pb2Config)
-FOREIGN_SETTINGS = {name for name, meanings in settings().items() if any(isinstance(each, Ours) for each in meanings)}
+FOREIGN_SETTINGS = {
+    name for name, meanings in settings().items() if any(isinstance(each, Counterpart) for each in meanings)
+}
 
 
 def problems(text: str) -> list[str]:

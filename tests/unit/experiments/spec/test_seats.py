@@ -13,7 +13,7 @@ from rlrun.engine.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.engine.messages.errors import SpecError
 from rlrun.engine.messages.explain import Mistake
 from rlrun.engine.training.assemble.policies import Policies
-from rlrun.engine.trust import spec_demands
+from rlrun.engine.trust import spec_risks
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec, judged_by
 from rlrun.experiments.spec.learning import check_learning
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
@@ -100,9 +100,9 @@ def test_scripted_opponents_are_code_that_a_trial_asks_leave_for() -> None:
     own = {"rlrun.toys:GreedyForager": 0.2, "minimax": 0.1, "minimax(depth=2)": 0.1}
     seat = {"plays_against": "main", "scripted": own}
     data = experiment(seats={"opponent": seat}).first_trial().to_data()
-    assert not [demand for demand in spec_demands(data) if "scripted" in demand]  # they come with rlrun
+    assert not [demand for demand in spec_risks(data) if "scripted" in demand]  # they come with rlrun
     data["seats"]["opponent"]["scripted"] = {"my_lab.players:Greedy": 0.2, 'minimax(depth="a/b")': 0.2}
-    assert [demand for demand in spec_demands(data) if "scripted" in demand] == [
+    assert [demand for demand in spec_risks(data) if "scripted" in demand] == [
         "seats.opponent.scripted my_lab.players:Greedy is code that would be run",
         'seats.opponent.scripted minimax(depth="a/b") is code that would be run',
     ]

@@ -173,8 +173,8 @@ def test_nothing_is_tuned_restarted_or_told_unless_a_spec_says_so() -> None:
 
 @pytest.mark.parametrize(("seeds", "passes"), [(1, 1), (2, 2), (3, 2), (4, 3), (6, 4), (10, 7)])
 def test_two_thirds_of_the_seeds_must_pass(seeds: int, passes: int) -> None:
-    assert ExpectConfig.parse({"episode_return_mean": 1}).needed_passes(seeds) == passes
-    assert ExpectConfig.parse({"episode_return_mean": 1, "passes": 1}).needed_passes(seeds) == 1
+    assert ExpectConfig.parse({"episode_return_mean": 1}).required_passes(seeds) == passes
+    assert ExpectConfig.parse({"episode_return_mean": 1, "passes": 1}).required_passes(seeds) == 1
 
 
 def of_data(folder: Path, **keys: Any) -> Experiment:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlrun.engine.messages.errors import SpecError
-from rlrun.engine.trust import spec_demands
+from rlrun.engine.trust import spec_risks
 from rlrun.experiments.spec.experiment import AGAINST_METRICS
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
 from rlrun.experiments.trial.trial_evaluation import evaluated
@@ -97,9 +97,9 @@ def test_an_opponent_that_cannot_be_is_told_at_its_line(changed: dict[str, Any],
 def test_an_opponent_of_evaluations_is_code_that_a_trial_asks_leave_for() -> None:
     (experiment,) = parse_experiments({"try": ALONE})
     data = experiment.first_trial().to_data()
-    assert not [demand for demand in spec_demands(data) if "against" in demand]  # it comes with rlrun
+    assert not [demand for demand in spec_risks(data) if "against" in demand]  # it comes with rlrun
     data["evaluation"]["against"] = "my_lab.players:Greedy"
-    assert "evaluation.against my_lab.players:Greedy is code that would be run" in spec_demands(data)
+    assert "evaluation.against my_lab.players:Greedy is code that would be run" in spec_risks(data)
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe_ppo", "tic_tac_toe_league_ppo"])

@@ -155,7 +155,7 @@ def test_a_trial_that_is_built_again_keeps_its_hooks_of_the_trial(tmp_path: Path
     with TrialLoop(small_trial(hooks=MEASURES), tmp_path / "t") as loop:
         run(loop, until=2)
         other = small_trial(hooks=MEASURES, config={"gamma": 0.5})
-        loop.take_exploit(Exploit(1, other, loop.save()))
+        loop.apply_exploit(Exploit(1, other, loop.save()))
         row = loop.step()
     assert row["hooks/seen/result"] == 3
 

@@ -15,7 +15,7 @@ from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.loggers import LoggersConfig, TrialLogger
 from rlrun.experiments.trial import trial_loggers
 from rlrun.experiments.trial.loggers import trial_logger
-from rlrun.experiments.trial.loggers.trial_logger import demand_loggers, loggers_of
+from rlrun.experiments.trial.loggers.trial_logger import loggers_of, require_loggers
 from rlrun.experiments.trial.trial_directory import TrialStatus
 from rlrun.experiments.trial.trial_loggers import TrialLoggers
 
@@ -136,8 +136,8 @@ def test_an_end_without_an_answer_is_told_of(
 def test_a_missing_package_is_told_of_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_logger, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"^logger wandb needs the package wandb: pip install 'rlrun\[wandb\]'$"):
-        demand_loggers(LoggersConfig.parse(["wandb"]))
-    demand_loggers(LoggersConfig())
+        require_loggers(LoggersConfig.parse(["wandb"]))
+    require_loggers(LoggersConfig())
 
 
 def test_each_service_that_a_spec_can_name_has_a_logger() -> None:

@@ -364,7 +364,7 @@ def test_a_member_goes_on_from_another_and_a_kill_just_after_that_changes_nothin
         loop.save()
         shutil.copytree(tmp_path / "t", tmp_path / "killed")
         own = curve(tmp_path / "t")
-        loop.take_exploit(exploit)
+        loop.apply_exploit(exploit)
         learner = loop.training.running.trainee.learner
         taken = learner.policy.parameters.named(learner.flat())
         np.testing.assert_equal(taken, dict(read_checkpoint(parent).tensors["policies/default"]))
@@ -393,7 +393,7 @@ def test_what_changes_in_place_changes_as_in_an_algorithm_that_was_built_anew(
             run(loop, until=3)
             parent = loop.save()
             if name == "in place":
-                loop.take_exploit(Exploit(1, changed, parent))
+                loop.apply_exploit(Exploit(1, changed, parent))
                 run(loop)
     with TrialLoop(changed, tmp_path / "anew", resume=True, exploit=Exploit(0, changed, None)) as loop:
         run(loop)
@@ -405,10 +405,10 @@ def test_an_exploit_is_carried_out_once(tmp_path: Path, small_trial: MakeTrial) 
     with TrialLoop(trial, tmp_path / "t") as loop:
         run(loop, until=2)
         exploit = Exploit(1, trial, loop.save())
-        loop.take_exploit(exploit)
+        loop.apply_exploit(exploit)
         run(loop, until=4)
         steps = loop.training.running.workers.counts.env_steps
-        loop.take_exploit(exploit)
+        loop.apply_exploit(exploit)
         assert (loop.generation, loop.training.running.workers.counts.env_steps) == (1, steps)
 
 

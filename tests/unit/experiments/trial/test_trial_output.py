@@ -115,7 +115,7 @@ def test_a_member_of_a_population_goes_on_writing_its_set_with_other_settings(
         run(loop, until=2)
         counts = loop.training.running.workers.counts
         other = trial.replace(config=trial.config.replace(num_epochs=2))
-        loop.take_exploit(Exploit(1, other, loop.save()))
+        loop.apply_exploit(Exploit(1, other, loop.save()))
         after = loop.training.running.workers.counts
         assert after is not counts  # it was built again
         run(loop)

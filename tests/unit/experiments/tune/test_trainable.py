@@ -229,7 +229,7 @@ def test_a_member_that_comes_to_a_generation_is_saved_and_waits_for_its_orders(t
     assert again[AGAIN] is True
     assert row(again) == second
 
-    trainable.take_exploit(Exploit(1, trial(), None).to_data())
+    trainable.apply_exploit(Exploit(1, trial(), None).to_data())
     assert row(trainable.train())["env_steps"] > second["env_steps"]
     trainable.stop()
 
@@ -253,7 +253,7 @@ def test_a_member_goes_on_with_the_weights_of_another_and_settings_of_its_own(
         trainable.stop()
         trainable = AlgorithmTrainable({**config(tmp_path, interval=100), "exploit": exploit})
     else:
-        trainable.take_exploit(exploit)
+        trainable.apply_exploit(exploit)
     third = row(trainable.train())
     assert third["learner/lr"] == (value if name == "lr" else 3e-4)
     assert third["sgd_steps"] == 4 + (4 if name == "num_epochs" else 2)
@@ -305,7 +305,7 @@ def test_a_member_that_learns_from_data_alone_meets_its_generations_by_sgd_steps
     trainable = AlgorithmTrainable(member)
     assert [AGAIN in trainable.train() for _ in range(3)] == [False, False, True]
     exploit = Exploit(1, of_data(tmp_path, **changed), parent).to_data()
-    trainable.take_exploit(exploit)
+    trainable.apply_exploit(exploit)
     third = row(trainable.train())
     assert (third["sgd_steps"], third["env_steps"]) == (15, 0)
     assert third["learner/lr"] == changed.get("lr", 3e-4)
@@ -331,7 +331,7 @@ def test_a_member_that_has_diverged_waits_for_another_to_go_on_from(tmp_path: Pa
     assert status(tmp_path) == ("PAUSED", "")
 
     parent = tmp_path / "000-seed=1/checkpoints/iteration_000001"
-    trainable.take_exploit(Exploit(1, trial(), parent).to_data())
+    trainable.apply_exploit(Exploit(1, trial(), parent).to_data())
     after = row(trainable.train())
     trainable.stop()
     assert (after["iteration"], after["learner/lr"]) == (1, 3e-4)

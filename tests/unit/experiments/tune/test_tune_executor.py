@@ -3,12 +3,12 @@
 from ray.exceptions import OutOfMemoryError
 
 from rlrun.engine.messages.errors import ExitCode
-from rlrun.experiments.tune.tune_executor import error_told
+from rlrun.experiments.tune.tune_executor import read_tune_error
 
 
 def test_a_trial_that_did_not_fit_into_memory_when_it_started_is_told_by_its_newest_failure() -> None:
     lack = OutOfMemoryError("1 worker(s) were killed due to the node running low on memory.\nTop 10 memory users: PID")
-    told = error_told("000", f"Failure # 1 (occurred at noon)\nboom\nFailure # 2 (occurred later)\n{lack}\n")
+    told = read_tune_error("000", f"Failure # 1 (occurred at noon)\nboom\nFailure # 2 (occurred later)\n{lack}\n")
     assert str(told) == (
         "000: its process was ended because the memory is full: "
         "1 worker(s) were killed due to the node running low on memory."
@@ -17,4 +17,4 @@ def test_a_trial_that_did_not_fit_into_memory_when_it_started_is_told_by_its_new
 
 
 def test_what_else_tune_has_as_a_text_is_told_as_it_is() -> None:
-    assert str(error_told("000", "Failure # 1 (occurred at noon)\nboom\n")) == "000: boom"
+    assert str(read_tune_error("000", "Failure # 1 (occurred at noon)\nboom\n")) == "000: boom"

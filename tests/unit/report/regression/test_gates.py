@@ -15,7 +15,7 @@ from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 from rlrun.experiments.spec.load import load_experiments, parse_experiments, shipped_configs
 from rlrun.report.regression.control import CONTROL_ITERATIONS, evaluated_metrics, frozen, metrics_of
 from rlrun.report.regression.gates import Gate, gates_of
-from rlrun.report.regression.suite import leaders, regress, to_run, with_own_data
+from rlrun.report.regression.suite import leaders, regress, to_run, with_local_data
 
 ROOT = Path(__file__).resolve().parents[4]
 PBT = {"pbt": {"interval_env_steps": 10_000, "mutations": {"lr": {"loguniform": [1e-5, 1e-2]}}}}
@@ -232,14 +232,14 @@ def test_a_control_freezes_the_judged_stage_and_those_before_it_learn_as_ever() 
 def test_data_sets_of_a_chain_lie_in_the_folder_of_runs_under_free_names_and_readers_follow(tmp_path: Path) -> None:
     for number in ("", "-2"):
         place = f"{tmp_path}/swing.recorded-data{number}"
-        recorded, offline, online = with_own_data(running(chain()), tmp_path)
+        recorded, offline, online = with_local_data(running(chain()), tmp_path)
         assert [trial.output for trial in recorded.trials()] == [f"{place}/00{seed}-seed={seed}" for seed in (0, 1)]
         for reader, share in ((offline, 1.0), (online, 0.5)):
             again = parse_experiments({reader.name: reader.to_data()})[0]  # as a resume reads it
             for each in (reader, again):
                 read = [trial.config.to_data()["input"] for trial in each.trials()]
                 assert read == [[{"path": f"{place}/00{seed}-seed={seed}", "share": share}] for seed in (0, 1)]
-        (single, *_) = with_own_data(running(chain(), of_seeds=1), tmp_path / "alone")
+        (single, *_) = with_local_data(running(chain(), of_seeds=1), tmp_path / "alone")
         assert single.first_trial().output == f"{tmp_path}/alone/swing.recorded-data{number}"
 
 

@@ -12,21 +12,21 @@ from typing_extensions import override
 
 from rlrun.engine.data.space_kinds import batched
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.nn.custom_modules import tried_module
-from rlrun.engine.nn.observation_leaf import OwnEncoder
+from rlrun.engine.nn.custom_modules import validated_module
+from rlrun.engine.nn.observation_leaf import CustomEncoder
 from rlrun.engine.settings.registry import load_object
 
 WHAT = "encoder"
 
 
-class OwnModule(nn.Module):
+class CustomEncoderModule(nn.Module):
     """Module of a custom encoder, applied to raw env observations.
 
     Args:
         own: The encoder.
     """
 
-    def __init__(self, own: OwnEncoder) -> None:
+    def __init__(self, own: CustomEncoder) -> None:
         super().__init__()
         self.width = own.width
         self.module: nn.Module = load_object(own.path, what=WHAT)(own.space)
@@ -55,7 +55,7 @@ def tried_width(path: str, space: gymnasium.Space[Any], part: str) -> int:
         UsageError: The encoder does not exist, or is no nn.Module. Or its outputs are not float32 features [N, D], or
             depend on more than parameters and observations.
     """
-    _, returned = tried_module(path, WHAT, lambda make: make(space), _two_of(space), seed=0)
+    _, returned = validated_module(path, WHAT, lambda make: make(space), _two_of(space), seed=0)
     found = f"{_form(returned)} of {returned.dtype}" if isinstance(returned, Tensor) else type(returned).__name__
     is_right = isinstance(returned, Tensor) and returned.ndim == 2 and len(returned) == 2 and returned.shape[1] > 0
     if not is_right or returned.dtype != torch.float32:

@@ -26,7 +26,7 @@ SAMPLES = 4
 
 
 @dataclass(frozen=True)
-class JudgedActions:
+class TargetActions:
     """Actions of the judged policy at recorded observations.
 
     Attributes:
@@ -41,7 +41,7 @@ class JudgedActions:
     sampled: tuple[Any, ...] = ()
 
 
-class JudgedPolicy:
+class TargetPolicy:
     """A behavior policy that is judged, as it draws its actions or with its likeliest ones.
 
     Args:
@@ -65,30 +65,30 @@ class JudgedPolicy:
         """Whether actions depend on more than the last observation."""
         return bool(self._behavior.network.state_size) or self._behavior.views is not None
 
-    def on(self, episodes: RecordedEpisodes) -> JudgedActions:
+    def on(self, episodes: RecordedEpisodes) -> TargetActions:
         """Runs the policy over all recorded observations, with the recorded actions as those that were executed."""
         return self._greedy(episodes) if self._is_greedy else self._stochastic(episodes)
 
-    def _greedy(self, episodes: RecordedEpisodes) -> JudgedActions:
+    def _greedy(self, episodes: RecordedEpisodes) -> TargetActions:
         chosen = self._chosen(episodes, None)
         log_probs = None
         if issubclass(self._space.action_dtype, np.integer):
             differs = (self._space.from_env(episodes.actions) != chosen).reshape(len(chosen), -1).any(-1)
             log_probs = np.where(differs, -np.inf, 0.0)
         if isinstance(self._space, DiscreteActions):
-            return JudgedActions(log_probs, np.eye(self._space.num_outputs, dtype=np.float32)[chosen])
-        return JudgedActions(log_probs, None, (self._space.to_env(chosen),))
+            return TargetActions(log_probs, np.eye(self._space.num_outputs, dtype=np.float32)[chosen])
+        return TargetActions(log_probs, None, (self._space.to_env(chosen),))
 
-    def _stochastic(self, episodes: RecordedEpisodes) -> JudgedActions:
+    def _stochastic(self, episodes: RecordedEpisodes) -> TargetActions:
         log_probs = self._log_probs(episodes)
         if isinstance(self._space, DiscreteActions) and log_probs is not None:
-            return JudgedActions(log_probs[:, 0], np.exp(log_probs[:, 1:]).astype(np.float32))
+            return TargetActions(log_probs[:, 0], np.exp(log_probs[:, 1:]).astype(np.float32))
         draws = [self._chosen(episodes, generator(self._seed, "judged actions", i)) for i in range(SAMPLES)]
         if isinstance(self._space, DiscreteActions):
             shares = np.mean([np.eye(self._space.num_outputs, dtype=np.float32)[each] for each in draws], axis=0)
-            return JudgedActions(None, shares)
+            return TargetActions(None, shares)
         own = None if log_probs is None else log_probs[:, 0]
-        return JudgedActions(own, None, tuple(self._space.to_env(each) for each in draws))
+        return TargetActions(own, None, tuple(self._space.to_env(each) for each in draws))
 
     def _log_probs(self, episodes: RecordedEpisodes) -> Doubles | None:
         """Log-probabilities in the env's units of the recorded action, and of every Discrete action, [N, 1 + A]."""

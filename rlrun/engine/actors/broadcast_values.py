@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 
-class ToldValues:
+class BroadcastValues:
     """Last value for each method and topic, stored in Ray's object store once."""
 
     def __init__(self) -> None:

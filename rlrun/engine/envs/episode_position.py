@@ -13,7 +13,7 @@ from rlrun.engine.envs.seed_hash import hash_keys, split_words
 
 
 @dataclass(slots=True)  # not frozen: a frozen one takes four times as long to make, once a fragment for each env slot
-class EpisodePlace:
+class EpisodePosition:
     """Place of an env slot: an episode and the number of actions taken in it.
 
     Attributes:
@@ -62,7 +62,7 @@ class EpisodeSeeds:
         words = hash_keys([np.full(slots.size, word, dtype=np.uint32) for word in fixed] + varying, 1)
         return (words[:, 0] >> np.uint32(1)).astype(np.int64).reshape(slots.shape)
 
-    def place_after(self, env_index: int, began: EpisodePlace, resets: NDArray[np.bool_]) -> EpisodePlace:
+    def position_after(self, env_index: int, began: EpisodePosition, resets: NDArray[np.bool_]) -> EpisodePosition:
         """Returns the place of an env slot after t steps.
 
         Args:
@@ -72,5 +72,5 @@ class EpisodeSeeds:
         """
         steps, episode = len(resets), began.episode + int(np.count_nonzero(resets))
         if episode == began.episode:
-            return EpisodePlace(episode, began.seed, began.length + steps)
-        return EpisodePlace(episode, self.seed(env_index, episode), steps - 1 - int(np.flatnonzero(resets)[-1]))
+            return EpisodePosition(episode, began.seed, began.length + steps)
+        return EpisodePosition(episode, self.seed(env_index, episode), steps - 1 - int(np.flatnonzero(resets)[-1]))

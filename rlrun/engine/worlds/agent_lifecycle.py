@@ -9,7 +9,7 @@ from typing import Any
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_findings import ACTION_SEED, EnvFinding
 from rlrun.engine.envs.env_watch import Watched
-from rlrun.engine.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.random_actions import RandomActions
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import close_or_warn, env_error
@@ -17,7 +17,7 @@ from rlrun.engine.worlds.make import make_world
 from rlrun.engine.worlds.mapping import PolicyMapping
 
 
-class LifeBook:
+class AgentLifecycle:
     """Counter of agents' births, episode ends and irregularities, such as lost rewards, in a dict-based world.
 
     Args:
@@ -30,7 +30,7 @@ class LifeBook:
         self._config = config
         self._mapping = mapping
         self._random = {policy: RandomActions(own, ACTION_SEED) for policy, own in spaces.items()}
-        self._place = EpisodePlace(0, 0, 0)
+        self._place = EpisodePosition(0, 0, 0)
         self._births = 0
         self._ends = 0
         self._never_shown: set[str] = set()
@@ -45,7 +45,7 @@ class LifeBook:
         try:
             with Watched(f"env {self._config.id}: check", lambda: [self._place]):
                 while taken < steps:
-                    self._place = EpisodePlace(episode, seeds.seed(0, episode), 0)
+                    self._place = EpisodePosition(episode, seeds.seed(0, episode), 0)
                     taken += self._play(world, min(steps - taken, self._config.max_episode_steps or steps))
                     episode += 1
         except (Exception, SystemExit) as error:
@@ -53,29 +53,29 @@ class LifeBook:
         finally:
             close_or_warn(world.close, self._config.id, str(self._place))
         yield EnvFinding("births and ends", "ok", f"{self._births} agents appeared, {self._ends} ended")
-        yield from self._odd(
+        yield from self._irregularity(
             self._never_shown,
             "ended without ever having been shown anything",
             "nothing is learned from it, and it counts nowhere",
             "show an agent an observation at least one step before its end",
         )
-        yield from self._odd(
+        yield from self._irregularity(
             self._lost,
             "were given a reward when they had ended or before an episode in which they never appeared",
             "no return has it, and `dropped_rewards` counts it",
             "give the reward in the step that ends the agent, or before",
         )
-        yield from self._odd(
+        yield from self._irregularity(
             self._left,
             "were left without an end of their own when the episode of the world ended",
             "they count as truncated: a value of what would follow is added",
             "say `terminateds` where nothing follows",
         )
-        yield from self._odd(
+        yield from self._irregularity(
             self._both, "ended terminated and truncated", "such an end counts as terminated: nothing is expected", ""
         )
 
-    def _odd(self, agents: set[str], what: str, reason: str, advice: str) -> Iterator[EnvFinding]:
+    def _irregularity(self, agents: set[str], what: str, reason: str, advice: str) -> Iterator[EnvFinding]:
         if agents:
             named = ", ".join(sorted(agents)[:3]) + (", ..." if len(agents) > 3 else "")
             yield EnvFinding("births and ends", "note", f"{named} {what}", reason, advice)

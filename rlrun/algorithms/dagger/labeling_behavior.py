@@ -25,7 +25,7 @@ from rlrun.engine.policy.weights import Weights
 Floats = NDArray[np.float32]
 
 
-class AskingBehavior(BehaviorPolicy):
+class LabelingBehavior(BehaviorPolicy):
     """Behavior policy that records the expert's action at each step, and takes it with the probability beta.
 
     The expert is loaded at the first step that is collected: evaluations need none.

@@ -26,8 +26,8 @@ from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.policy.weights import Weights
-from rlrun.exact.off_policy_evaluation.judged_policy import SAMPLES, JudgedPolicy
 from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes
+from rlrun.exact.off_policy_evaluation.target_policy import SAMPLES, TargetPolicy
 from tests.policies import plain_policy, policy_from
 
 SEEN = Box(-9, 9, (3,))
@@ -76,7 +76,7 @@ def test_densities_of_box_actions_are_in_the_units_of_the_env(family: str) -> No
     behavior = acting(policy)
     observations = np.tile(drawn_from(SEEN, 1), (rows, 1))
     actions = np.linspace(-1.0, 7.0, rows, dtype=np.float32)[:, None]
-    judged = JudgedPolicy(behavior, is_greedy=False, seed=0).on(episodes_of(observations, actions, (rows - 1,)))
+    judged = TargetPolicy(behavior, is_greedy=False, seed=0).on(episodes_of(observations, actions, (rows - 1,)))
     assert judged.log_probs is not None
     density = np.exp(judged.log_probs)
     inside = np.trapezoid(density[1:-1], actions[1:-1, 0])
@@ -94,7 +94,7 @@ def test_sampled_continuous_actions_are_the_policys_own() -> None:
     behavior = acting(plain_policy(ActorCriticPolicy, SEEN, Box(-2.0, 2.0, (1,)), SMALL))
     observations = np.tile(drawn_from(SEEN, 1), (1000, 1))
     recorded = episodes_of(observations, np.zeros((1000, 1), np.float32), (999,))
-    judged = JudgedPolicy(behavior, is_greedy=False, seed=0).on(recorded)
+    judged = TargetPolicy(behavior, is_greedy=False, seed=0).on(recorded)
     mean, log_std = behavior.outputs(observations)[0]
     noise = np.random.default_rng(0).normal(size=100_000)
     expected = np.clip(2 * (mean + np.exp(log_std) * noise), -2, 2)
@@ -112,7 +112,7 @@ def test_epsilon_greedy_probabilities_are_those_of_the_draws_under_a_mask() -> N
         "seen": np.tile(drawn_from(SEEN, 1), (rows, 1)),
     }
     recorded = episodes_of(observations, np.full(rows, 4), (rows - 1,))
-    judged = JudgedPolicy(behavior, is_greedy=False, seed=0).on(recorded)
+    judged = TargetPolicy(behavior, is_greedy=False, seed=0).on(recorded)
     assert judged.probabilities is not None
     assert judged.log_probs is not None
     best = int(behavior.outputs(observations)[0].argmax())
@@ -127,7 +127,7 @@ def test_epsilon_greedy_probabilities_are_those_of_the_draws_under_a_mask() -> N
 def test_soft_q_probabilities_are_a_mixture_of_softmax_and_uniform_actions() -> None:
     behavior = acting(plain_policy(QPolicy, SEEN, Discrete(3), SMALL, exploration="soft_q"))
     observations = drawn_from(SEEN, 3)
-    judged = JudgedPolicy(behavior, is_greedy=False, seed=0).on(episodes_of(observations, np.zeros(3, int), (2,)))
+    judged = TargetPolicy(behavior, is_greedy=False, seed=0).on(episodes_of(observations, np.zeros(3, int), (2,)))
     assert judged.probabilities is not None
     preferred = np.exp(behavior.outputs(observations) / 0.5)
     expected = 0.3 / 3 + 0.7 * preferred / preferred.sum(-1, keepdims=True)
@@ -138,7 +138,7 @@ def test_a_recurrent_policy_runs_over_whole_episodes() -> None:
     behavior = acting(plain_policy(ActorCriticPolicy, SEEN, Discrete(2), SMALL.replace(core="gru", core_width=4)))
     lengths = (3, 5, 1)
     observations, actions = drawn_from(SEEN, 12), np.array([0, 1, 0, 0, 1, 1, 0, 1, 0, 0, 1, 0])
-    policy = JudgedPolicy(behavior, is_greedy=False, seed=0)
+    policy = TargetPolicy(behavior, is_greedy=False, seed=0)
     assert policy.has_memory
     found = policy.on(episodes_of(observations, actions, lengths)).log_probs
     assert found is not None
@@ -159,7 +159,7 @@ def test_views_show_the_recorded_actions_and_rewards() -> None:
 
     def log_probs(actions: list[int]) -> np.ndarray:
         recorded = episodes_of(observations, np.array(actions), (2, 2), rewards)
-        judged = JudgedPolicy(behavior, is_greedy=False, seed=0).on(recorded)
+        judged = TargetPolicy(behavior, is_greedy=False, seed=0).on(recorded)
         assert judged.probabilities is not None
         return judged.probabilities[:, 0]
 
@@ -174,7 +174,7 @@ def test_a_decision_transformer_is_judged_after_the_recorded_actions() -> None:
     config = DTConfig.parse({"embedding": 8, "num_layers": 1, "context_length": 3, "target_return": 5.0})
     behavior = acting(DTPolicy(Spaces(SEEN, Discrete(2)), config, 0))
     observations = drawn_from(SEEN, 4)
-    judged = JudgedPolicy(behavior, is_greedy=False, seed=0)
+    judged = TargetPolicy(behavior, is_greedy=False, seed=0)
     found = [
         judged.on(episodes_of(observations, np.array(actions), (3,))).probabilities
         for actions in ([0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0])
@@ -185,7 +185,7 @@ def test_a_decision_transformer_is_judged_after_the_recorded_actions() -> None:
 
 def test_a_deterministic_continuous_policy_has_no_log_probabilities() -> None:
     behavior = acting(policy_from(DeterministicPolicy, TD3Config, SEEN, Box(-2.0, 2.0, (1,)), WITH_CRITICS))
-    policy = JudgedPolicy(behavior, is_greedy=False, seed=0)
+    policy = TargetPolicy(behavior, is_greedy=False, seed=0)
     observations = drawn_from(SEEN, 5)
     judged = policy.on(episodes_of(observations, np.zeros((5, 1), np.float32), (4,)))
     assert policy.title == "deterministic"
@@ -199,7 +199,7 @@ def test_greedy_discrete_actions_have_probability_one_or_none() -> None:
     observations = drawn_from(SEEN, 4)
     actions = behavior.actions(observations, None)
     actions[1, 0] = 1 - actions[1, 0]
-    policy = JudgedPolicy(behavior, is_greedy=True, seed=0)
+    policy = TargetPolicy(behavior, is_greedy=True, seed=0)
     judged = policy.on(episodes_of(observations, actions, (3,)))
     assert policy.title == "greedy"
     np.testing.assert_array_equal(judged.log_probs, [0.0, -np.inf, 0.0, 0.0])
@@ -210,7 +210,7 @@ def test_an_autoregressive_policy_has_no_log_probabilities_of_recorded_actions()
     model = SMALL.replace(autoregressive=True)
     behavior = acting(plain_policy(ActorCriticPolicy, SEEN, MultiDiscrete([2, 3]), model))
     observations = drawn_from(SEEN, 4)
-    policy = JudgedPolicy(behavior, is_greedy=False, seed=0)
+    policy = TargetPolicy(behavior, is_greedy=False, seed=0)
     judged = policy.on(episodes_of(observations, np.zeros((4, 2), np.int64), (3,)))
     assert policy.title == "stochastic"
     assert judged.log_probs is None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
 
 
-def own_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operator]:
+def custom_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operator]:
     """Imports an operator's class.
 
     Args:
@@ -32,7 +32,7 @@ def own_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operator]
     return found
 
 
-def own_operator(path: str, settings: Mapping[str, Any], trainee: Trainee) -> Operator:
+def custom_operator(path: str, settings: Mapping[str, Any], trainee: Trainee) -> Operator:
     """Creates an operator of `before_learning`.
 
     Args:
@@ -44,7 +44,7 @@ def own_operator(path: str, settings: Mapping[str, Any], trainee: Trainee) -> Op
         UsageError: There is no such class, it is no operator, or it has no such arguments.
         TrainingFailed: Its constructor raises.
     """
-    make: Any = own_operator_class(path, settings)
+    make: Any = custom_operator_class(path, settings)
     try:
         operator: Operator = make(trainee, **settings)
     except Exception as error:

@@ -14,7 +14,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from pydantic_core import PydanticSerializationError
 from typing_extensions import override
 
-from rlrun.engine.envs.env_config import WHICH_ENV, EnvConfig, GivenEnv
+from rlrun.engine.envs.env_config import WHICH_ENV, EnvConfig, UserEnv
 from rlrun.engine.envs.env_ids import is_factory, makes_vector_env
 from rlrun.engine.envs.single_env import made_by
 from rlrun.engine.envs.vector_env import close_or_warn
@@ -70,7 +70,7 @@ def env_config(env: EnvLike, kwargs: Mapping[str, Any] | None = None, *, path: s
     except PydanticSerializationError as error:
         reason = f"must be plain data, as checkpoints hold it; let a function pass other objects to the env ({error})"
         raise SpecError([Problem(path, reason)]) from None
-    return config if given is None else config.with_given(given)
+    return config if given is None else config.with_user_env(given)
 
 
 def replaced_env(saved: EnvConfig, env: EnvLike) -> EnvConfig:
@@ -109,7 +109,7 @@ def import_name(found: object) -> str:
     return public_path(path) if path.startswith("rlrun.") else path
 
 
-def _named(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[dict[str, str], GivenEnv | None]:
+def _named(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[dict[str, str], UserEnv | None]:
     """Returns the setting that names an object's env, and the object itself unless it has an import name.
 
     Raises:
@@ -135,7 +135,7 @@ def _named(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[dict[st
             raise SpecError([Problem(path, reason)])
     else:
         is_world = takes_num_worlds(found) or (not makes_vector_env(found) and _makes_world(found, title, kwargs))
-    return {"world" if is_world else "id": title}, None if name else GivenEnv(found)
+    return {"world" if is_world else "id": title}, None if name else UserEnv(found)
 
 
 def _makes_world(function: Callable[..., Any], title: str, kwargs: Mapping[str, Any]) -> bool:
@@ -147,7 +147,7 @@ def _makes_world(function: Callable[..., Any], title: str, kwargs: Mapping[str, 
     return is_world
 
 
-def _named_instance(env: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, str], GivenEnv]:
+def _named_instance(env: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, str], UserEnv]:
     """Returns the setting that names an instance, and the instance as a factory that lends it.
 
     Raises:
@@ -158,10 +158,10 @@ def _named_instance(env: Any, kwargs: Mapping[str, Any]) -> tuple[dict[str, str]
     if kwargs:
         raise UsageError(f"env {title} is an instance, which exists already: pass kwargs to its constructor")
     if isinstance(env, VectorEnv):
-        return {"id": title}, GivenEnv(_LentVector(env), env, env.num_envs)
+        return {"id": title}, UserEnv(_BorrowedVector(env), env, env.num_envs)
     if isinstance(env, gymnasium.Env):
-        return {"id": title}, GivenEnv(_Lent(_LentEnv(env)), env, 1)
-    return {"world": title}, GivenEnv(_Lent(_LentWorld(as_world(title, env))), env, 1)
+        return {"id": title}, UserEnv(_Borrowed(_BorrowedEnv(env)), env, 1)
+    return {"world": title}, UserEnv(_Borrowed(_BorrowedWorld(as_world(title, env))), env, 1)
 
 
 def _title(found: object) -> str:
@@ -181,7 +181,7 @@ def _is_pettingzoo(kind: type) -> bool:
 
 
 @dataclass(frozen=True)
-class _Lent:
+class _Borrowed:
     """Factory that returns a user's instance at each call."""
 
     env: Any
@@ -191,16 +191,16 @@ class _Lent:
 
 
 @dataclass(frozen=True)
-class _LentVector:
+class _BorrowedVector:
     """Factory that returns a user's vector env at each call."""
 
     env: Any
 
     def __call__(self, num_envs: int) -> Any:
-        return _LentVectorEnv(self.env)
+        return _BorrowedVectorEnv(self.env)
 
 
-class _LentEnv(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
+class _BorrowedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Env of the user's, which rlrun steps and does not close."""
 
     @override
@@ -208,7 +208,7 @@ class _LentEnv(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # 
         return
 
 
-class _LentVectorEnv(VectorWrapper):  # type: ignore[misc]  # gymnasium is not type-checked
+class _BorrowedVectorEnv(VectorWrapper):  # type: ignore[misc]  # gymnasium is not type-checked
     """Vector env of the user's, which rlrun steps and does not close."""
 
     @override
@@ -216,7 +216,7 @@ class _LentVectorEnv(VectorWrapper):  # type: ignore[misc]  # gymnasium is not t
         return
 
 
-class _LentWorld(WrappedWorld):
+class _BorrowedWorld(WrappedWorld):
     """World of the user's, which rlrun steps and does not close."""
 
     @override

@@ -12,10 +12,10 @@ from gymnasium.spaces import Box, Dict, Discrete
 from torch import nn
 
 from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.nn.custom_encoders import CustomEncoderModule
 from rlrun.engine.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize_orthogonally
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.nn.observation_leaves import described_leaves, observation_leaves
-from rlrun.engine.nn.own_encoders import OwnModule
 
 OWN_ENCODERS = """
 import numpy as np
@@ -78,17 +78,17 @@ SPACE = Dict(
 
 
 @pytest.fixture(autouse=True)
-def own_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_encoders.py").write_text(OWN_ENCODERS)
+def custom_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "custom_encoders.py").write_text(OWN_ENCODERS)
     monkeypatch.syspath_prepend(tmp_path)
 
 
 def test_an_encoder_of_one_s_own_is_given_its_part_as_the_env_shows_it() -> None:
-    encoders = {"camera": "own_encoders:Camera", "radar": "own_encoders:Lazy"}
+    encoders = {"camera": "custom_encoders:Camera", "radar": "custom_encoders:Lazy"}
     tree = observation_leaves(SPACE, {}, normalize=True, encoders=encoders)
     assert described_leaves(tree) == [
-        ("camera", "4x6x3 through own_encoders:Camera, 5 numbers"),
-        ("radar", "2x2 through own_encoders:Lazy, 7 numbers"),
+        ("camera", "4x6x3 through custom_encoders:Camera, 5 numbers"),
+        ("radar", "2x2 through custom_encoders:Lazy, 7 numbers"),
         ("speed", "vector of 2, normalised by running moments"),
     ]
     assert tree["camera"].own == pickle.loads(pickle.dumps(tree["camera"].own))
@@ -97,12 +97,12 @@ def test_an_encoder_of_one_s_own_is_given_its_part_as_the_env_shows_it() -> None
     encoded = encode(observations)
     assert encoded.shape == (2, 14)
     camera = encode.parts[0]
-    assert isinstance(camera, OwnModule)
+    assert isinstance(camera, CustomEncoderModule)
     torch.testing.assert_close(encoded[:, :5], camera.module(observations["camera"]))
 
 
 def test_its_first_weights_are_its_own() -> None:
-    tree = observation_leaves(SPACE, {}, normalize=False, encoders={"camera": "own_encoders:Camera"})
+    tree = observation_leaves(SPACE, {}, normalize=False, encoders={"camera": "custom_encoders:Camera"})
     encode = nn.Sequential(ObservationEncoder(tree), nn.Linear(11, 11))
     before = {name: parameter.detach().clone() for name, parameter in encode.named_parameters()}
     initialize_orthogonally(encode, HIDDEN_GAIN, torch.Generator().manual_seed(0))
@@ -114,30 +114,36 @@ def test_torch_s_own_generator_is_left_alone_where_an_encoder_is_tried() -> None
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
-    observation_leaves(SPACE, {}, normalize=False, encoders={"camera": "own_encoders:Camera"})
+    observation_leaves(SPACE, {}, normalize=False, encoders={"camera": "custom_encoders:Camera"})
     assert torch.rand(1) == expected
 
 
 def test_any_part_may_have_one_and_so_may_an_observation_without_parts() -> None:
-    tree = observation_leaves(Discrete(4), {}, normalize=False, encoders={"": "own_encoders:Choice"})
+    tree = observation_leaves(Discrete(4), {}, normalize=False, encoders={"": "custom_encoders:Choice"})
     assert ObservationEncoder(tree)(torch.tensor([1, 1, 2])).shape == (3, 3)
 
 
 @pytest.mark.parametrize(
     ("encoders", "message"),
     [
-        ({"camra": "own_encoders:Camera"}, "model.encoders: 'camra' is no part .*; did you mean 'camera'"),
-        ({"camera": "own_encoders:Camra"}, "has no 'Camra'; did you mean 'Camera'"),
+        ({"camra": "custom_encoders:Camera"}, "model.encoders: 'camra' is no part .*; did you mean 'camera'"),
+        ({"camera": "custom_encoders:Camra"}, "has no 'Camra'; did you mean 'Camera'"),
         ({"camera": "own_encodrs:Camera"}, "'own_encodrs' is not found"),
         ({"camera": "Camera"}, "the encoder 'Camera' is no import path"),
-        ({"camera": "own_encoders:no_module"}, r"own_encoders:no_module makes int, not a torch\.nn\.Module"),
-        ({"camera": "own_encoders:number"}, "own_encoders:number is int; name a class, or a function, that makes one"),
-        ({"camera": "own_encoders:made"}, "own_encoders:made is Linear; name a class"),
-        ({"camera": "own_encoders:flat"}, r"features \[N, D\] of torch.float32; .* returned \(2,\) of torch.float32"),
-        ({"camera": "own_encoders:single"}, r"for N = 2 it returned \(1, 5\) of torch.float32"),
-        ({"camera": "own_encoders:double"}, r"for N = 2 it returned \(2, 5\) of torch.float64"),
-        ({"camera": "own_encoders:several"}, "for N = 2 it returned tuple"),
-        ({"camera": "own_encoders:dropout"}, "the encoder own_encoders:dropout draws random numbers as it runs"),
+        ({"camera": "custom_encoders:no_module"}, r"custom_encoders:no_module makes int, not a torch\.nn\.Module"),
+        (
+            {"camera": "custom_encoders:number"},
+            "custom_encoders:number is int; name a class, or a function, that makes one",
+        ),
+        ({"camera": "custom_encoders:made"}, "custom_encoders:made is Linear; name a class"),
+        (
+            {"camera": "custom_encoders:flat"},
+            r"features \[N, D\] of torch.float32; .* returned \(2,\) of torch.float32",
+        ),
+        ({"camera": "custom_encoders:single"}, r"for N = 2 it returned \(1, 5\) of torch.float32"),
+        ({"camera": "custom_encoders:double"}, r"for N = 2 it returned \(2, 5\) of torch.float64"),
+        ({"camera": "custom_encoders:several"}, "for N = 2 it returned tuple"),
+        ({"camera": "custom_encoders:dropout"}, "the encoder custom_encoders:dropout draws random numbers as it runs"),
     ],
 )
 def test_an_encoder_that_does_not_fit_is_explained(encoders: dict[str, str], message: str) -> None:

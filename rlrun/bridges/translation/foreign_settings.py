@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlrun.bridges.translation.meanings import Has, Source
-from rlrun.bridges.translation.remarks import Harm
+from rlrun.bridges.translation.remarks import Impact
 
 OMIT: Any = object()
 """Result of a conversion that has written what there is to write, or nothing."""
@@ -43,7 +43,7 @@ def defaults_of(source: Source) -> dict[str, Any]:
 
 
 @dataclass
-class Theirs:
+class ForeignSettings:
     """Settings of one experiment in another library's names, and what has become of them.
 
     Attributes:
@@ -52,7 +52,7 @@ class Theirs:
         written: Settings of the file by dotted name.
         defaults: The library's defaults by dotted name.
         ours: Settings of rlrun found so far, by dotted path in the entry.
-        remarks: Remarks so far: key, text and harm.
+        remarks: Remarks so far: key, text and impact.
         is_atari: Whether the env is an Atari game.
         horizon: Step limit of episodes; None if it is not known.
         is_continuous: Whether the env is known for continuous actions.
@@ -63,7 +63,7 @@ class Theirs:
     written: Mapping[str, Any]
     defaults: Mapping[str, Any]
     ours: dict[str, Written] = field(default_factory=dict)
-    remarks: list[tuple[str, str, Harm]] = field(default_factory=list)
+    remarks: list[tuple[str, str, Impact]] = field(default_factory=list)
     is_atari: bool = False
     horizon: int | None = None
     is_continuous: bool = False
@@ -104,6 +104,6 @@ class Theirs:
         if key in self.written or path not in self.ours:  # the file goes before a default
             self.ours[path] = Written(value, key)
 
-    def tell(self, key: str, text: str, harm: Harm = Harm.SLIGHT) -> None:
+    def tell(self, key: str, text: str, impact: Impact = Impact.SLIGHT) -> None:
         """Adds a remark on a key."""
-        self.remarks.append((key, text, harm))
+        self.remarks.append((key, text, impact))

@@ -28,7 +28,7 @@ def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _
         subject: What the elements are, for messages.
 
     Raises:
-        Misfit: An element is not in the space; the message names it, and its part.
+        SpaceMismatch: An element is not in the space; the message names it, and its part.
     """
     batch = empty_batch(space, len(elements))
     write = row_writer(space, batch)
@@ -48,7 +48,7 @@ def action_batch_from_json(space: Space[Any], actions: Sequence[Any]) -> Tree:
     """Converts actions in JSON form to a batch, as `batch_from_json` does; true and false are no choices.
 
     Raises:
-        Misfit: An action is not in the space; the message names it, and its part.
+        SpaceMismatch: An action is not in the space; the message names it, and its part.
     """
     batch = batch_from_json(space, actions, "the action")
     if any(_has_flag_as_choice(space, action) for action in actions):

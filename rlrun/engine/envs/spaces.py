@@ -179,7 +179,7 @@ def _element(space: Space[Any], kind: SpaceKind, observation: Any, at: str) -> N
     """Converts an observation of a leaf space (neither Dict nor Tuple) to an array.
 
     Raises:
-        Misfit: The observation is outside of the space.
+        SpaceMismatch: The observation is outside of the space.
     """
     if _is_plain(space, observation):
         plain: NDArray[Any] = observation

@@ -24,7 +24,7 @@ def reading_columns(env_step: Step, columns: Mapping[str, NDArray[np.float64]], 
         slot: The env slot.
 
     Raises:
-        Misfit: By the returned function, if an info entry is missing or is not a finite number.
+        SpaceMismatch: By the returned function, if an info entry is missing or is not a finite number.
     """
     kept = list(columns.items())
 
@@ -42,7 +42,7 @@ def column_number(info: Mapping[str, Any], name: str) -> float:
     """Returns the number of a column in a step's info.
 
     Raises:
-        Misfit: The info entry is missing or is not a finite number.
+        SpaceMismatch: The info entry is missing or is not a finite number.
     """
     number = finite_number(info.get(name))
     if number is None:

@@ -51,7 +51,7 @@ def json_schema() -> dict[str, Any]:
     definitions: dict[str, Any] = generated["$defs"]
     of_trials = (EnvConfig, OpenEnvConfig, WorldSamplingSettings, SeatSettings, LeagueSettings)
     with_spaces = _definitions([*of_trials, *configs.values()])
-    eased = {name: _eased(schema, spaces=name in with_spaces) for name, schema in definitions.items()}
+    eased = {name: _simplified(schema, spaces=name in with_spaces) for name, schema in definitions.items()}
     for model in configs.values():
         properties = eased[references[model, "validation"]["$ref"].rpartition("/")[2]]["properties"]
         for setting in AUTO_SETTINGS if KEPT in properties else ():
@@ -61,7 +61,7 @@ def json_schema() -> dict[str, Any]:
     eased["EnvConfig"] = {"anyOf": [alone, *_kinds_of_env(eased["EnvConfig"])]}
     for choice in (SchedulerConfig, SearcherConfig):
         eased[choice.__name__] = _one_of(choice, eased[choice.__name__])
-    eased["LoggersConfig"] = _several_of(LoggersConfig, eased["LoggersConfig"])
+    eased["LoggersConfig"] = _abbreviated_mapping(LoggersConfig, eased["LoggersConfig"])
     mutation = {"allOf": [_SPACE, {"not": {"required": ["grid_search"]}}]}
     eased["PbtConfig"]["properties"]["mutations"] |= {"additionalProperties": mutation, "minProperties": 1}
     eased["Pb2Config"]["properties"]["bounds"]["minProperties"] = 1
@@ -121,7 +121,7 @@ def _one_of(model: type[OneOf], schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"anyOf": [{"enum": names, "description": "The name alone, with its defaults."}, mapping]}
 
 
-def _several_of(model: type[ConfigModel], schema: Mapping[str, Any]) -> dict[str, Any]:
+def _abbreviated_mapping(model: type[ConfigModel], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Schema of a mapping by name or import path, which may be abbreviated to a name, or to a list."""
     name = {"anyOf": [{"enum": list(model.model_fields)}, {"type": "string", "pattern": _PATH}]}
     others = {"patternProperties": {_PATH: {"type": "object"}}, "additionalProperties": False}
@@ -234,7 +234,7 @@ def _experiment(
                 "additionalProperties": {"type": "object"},
             },
             **settings["properties"],
-            "seeds": _either({**seeds, "anyOf": [number, {key: seeds[key] for key in ("type", "items")}]}),
+            "seeds": _alternatives({**seeds, "anyOf": [number, {key: seeds[key] for key in ("type", "items")}]}),
         },
         "allOf": [
             *_configs(by_algorithm),
@@ -246,7 +246,7 @@ def _experiment(
     }
 
 
-def _either(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _alternatives(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Reduces a schema to the alternatives (`anyOf`), description and default."""
     return {key: value for key, value in schema.items() if key in ("anyOf", *_KEPT_OUTSIDE)}
 
@@ -267,15 +267,17 @@ def _space(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _eased(schema: Any, *, spaces: bool) -> Any:
+def _simplified(schema: Any, *, spaces: bool) -> Any:
     """Rewrites Pydantic's schema: no titles, numbers with grouped digits and, below configs, search spaces."""
     if isinstance(schema, list):
-        return [_eased(item, spaces=spaces) for item in schema]
+        return [_simplified(item, spaces=spaces) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
-    result = {key: _eased(value, spaces=spaces) for key, value in schema.items() if key not in ("title", "properties")}
+    result = {
+        key: _simplified(value, spaces=spaces) for key, value in schema.items() if key not in ("title", "properties")
+    }
     if "properties" in schema:
-        properties = {name: _eased(value, spaces=spaces) for name, value in schema["properties"].items()}
+        properties = {name: _simplified(value, spaces=spaces) for name, value in schema["properties"].items()}
         result["properties"] = {
             name: _alternative(value, _SPACE) if spaces else value for name, value in properties.items()
         }

@@ -18,7 +18,7 @@ LOGGERS = {
 """Import path of each service's logger; the service, its Python package and the extra that installs it share a name."""
 
 
-def demand_loggers(config: LoggersConfig) -> None:
+def require_loggers(config: LoggersConfig) -> None:
     """Checks, before anything starts, that the packages of loggers are installed.
 
     Raises:

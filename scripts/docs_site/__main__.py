@@ -1,4 +1,4 @@
-"""``python -m scripts.docs_site``: build the site, or write AGENTS.md alone."""
+"""``python -m scripts.docs_site``: build the site, or write only the generated pages of the repository."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import sys
 
 from scripts.docs_site.agents import write_agents_page
 from scripts.docs_site.build import build
+from scripts.docs_site.spec_reference import write_spec_reference
 
 if __name__ == "__main__":
+    write_spec_reference()
     write_agents_page()
-    if sys.argv[1:] == ["agents"]:
+    if sys.argv[1:] == ["pages"]:
         sys.exit(0)
     sys.exit(build())

@@ -13,7 +13,7 @@ from scripts.docs_site.commands import command_pages
 from scripts.docs_site.gallery import gallery_page
 from scripts.docs_site.page import Page, toctree
 from scripts.docs_site.places import Places
-from scripts.docs_site.settings import metrics_page, settings_page
+from scripts.docs_site.settings import metrics_page
 from scripts.docs_site.shown_files import file_pages, spec_pages
 from scripts.docs_site.written import LAST_SECTION, sections, written_pages
 
@@ -44,7 +44,7 @@ def contents() -> Contents:
     project = found.pop(LAST_SECTION, [])
     made = {
         **command_pages(pages),
-        **{page.name: page for page in (settings_page(), metrics_page(), gallery_page(places))},
+        **{page.name: page for page in (metrics_page(), gallery_page(places))},
         **api_pages(),
         **spec_pages(),
         **file_pages(places),
@@ -55,7 +55,7 @@ def contents() -> Contents:
     pages |= made
     for name, words in yaml.safe_load(KEYWORDS.read_text(encoding="utf-8")).items():
         pages[name].keywords = words
-    found[REFERENCE] = ["gallery", "commands", "settings", "metrics", "api", "specs"]
+    found[REFERENCE] = ["gallery", "commands", "metrics", "api", "specs"]
     found[LAST_SECTION] = [*project, "files"]
     lists = [toctree(["guides"]), *(toctree(names, section) for section, names in found.items())]
     pages["index"].extra[""] = "\n".join(lists)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from rlrun.engine.algorithm import AlgorithmConfig
 from rlrun.engine.messages.explain import describe, full_annotation, is_model
@@ -14,8 +15,21 @@ from rlrun.engine.training.assemble.policies import Policies
 from rlrun.experiments.spec.metric_checks import reported_metrics
 from scripts.docs_site.page import Page, table
 
-Row = tuple[str, str, str]
-"""A setting's name with its section, its default, and its meaning with what it takes."""
+
+class Row(NamedTuple):
+    """Row of a table of settings.
+
+    Attributes:
+        name: Name of the setting, with its section: `model.core`.
+        kind: Values that it takes, in words.
+        default: Default in YAML, or `required`.
+        meaning: Its docstring.
+    """
+
+    name: str
+    kind: str
+    default: str
+    meaning: str
 
 
 def setting_rows(model: type[ConfigModel], prefix: str = "", section: ConfigModel | None = None) -> Iterator[Row]:
@@ -28,18 +42,19 @@ def setting_rows(model: type[ConfigModel], prefix: str = "", section: ConfigMode
         if isinstance(value, ConfigModel):
             yield from setting_rows(type(value), f"{prefix}{name}.", value)
             continue
-        kind = "" if is_model(setting.annotation) else f" *{described(setting)}*"
-        yield f"{prefix}{name}", "required" if required else flow_yaml(value), meaning + kind
+        kind = "a section" if is_model(setting.annotation) else described(setting)
+        yield Row(f"{prefix}{name}", kind, "required" if required else flow_yaml(value), meaning)
 
 
 def described(setting: object) -> str:
     """Text of the values that a setting takes."""
-    return describe(full_annotation(setting)).replace("*", "\\*")  # type: ignore[arg-type]
+    return describe(full_annotation(setting)).replace("a mapping (key: value)", "a mapping")  # type: ignore[arg-type]
 
 
 def settings_table(rows: Sequence[Row]) -> str:
     """Table of settings."""
-    return table(["setting", "default", "meaning"], [[f"`{name}`", f"`{value}`", text] for name, value, text in rows])
+    cells = [[f"`{name}`", kind, f"`{default}`", meaning] for name, kind, default, meaning in rows]
+    return table(["setting", "type", "default", "meaning"], cells)
 
 
 COMMON = tuple(setting_rows(AlgorithmConfig))
@@ -77,32 +92,6 @@ def metrics_table(metrics: Sequence[Metric]) -> str:
 def escaped(text: str) -> str:
     """Text whose names with placeholders are no HTML tags."""
     return text.replace("<", "&lt;")
-
-
-def settings_page() -> Page:
-    """Page of the settings that every algorithm has, and of the other sections of an experiment."""
-    from rlrun.engine.envs.env_config import EnvConfig
-    from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConfig
-    from rlrun.experiments.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
-    from rlrun.experiments.spec.stop_config import StopConfig
-    from rlrun.experiments.spec.tuning import FailureConfig
-
-    parts: dict[str, type[ConfigModel]] = {
-        "`env`": EnvConfig, "`stop`": StopConfig, "`evaluation`": EvaluationConfig, "`checkpoint`": CheckpointConfig,
-        "`resources`": ResourcesConfig, "`failure`": FailureConfig, "`expect`": ExpectConfig,
-        "`config.curiosity`": CuriosityConfig, "`config.constraint`": ConstraintConfig,
-    }  # fmt: skip
-    text = [
-        "# Settings",
-        "Every setting with its default and meaning, read from the code. [Writing a spec](yaml.md) explains how they "
-        "work together; [each algorithm's page](algorithms.md) ends with its own. `rlrun config ALGORITHM` prints "
-        "them in a terminal.",
-        "## `config`: settings of every algorithm\n",
-        settings_table(COMMON),
-    ]
-    for title, model in parts.items():
-        text += [f"## {title}\n", settings_table(list(setting_rows(model)))]
-    return Page("settings", "\n\n".join(text))
 
 
 def metrics_page() -> Page:

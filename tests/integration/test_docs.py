@@ -14,17 +14,16 @@ import pytest
 from rlrun.engine.messages.errors import SpecError
 from rlrun.experiments.search.rules.asha import Asha
 from rlrun.experiments.search.rules_of_run import make_rule
-from rlrun.experiments.spec.experiment import CheckpointConfig, EvaluationConfig, ExpectConfig, ResourcesConfig
-from rlrun.experiments.spec.keys import ENTRY_KEYS
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
 from rlrun.experiments.spec.search_space import KINDS
-from rlrun.experiments.spec.tuning import FailureConfig, ModelSearchConfig, SchedulerConfig, SearcherConfig
+from rlrun.experiments.spec.tuning import SchedulerConfig, SearcherConfig
 from rlrun.experiments.spec.yaml_source import parse_document
 from rlrun.experiments.trial.trial_loop import TrialLoop
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OF_DATA = ROOT / "docs" / "offline.md"
+OF_SEARCH = ROOT / "docs" / "search.md"
 OF_HOOKS = ROOT / "docs" / "hooks.md"
 READERS_ENVS = ("tank", "lift", "rover")
 """Modules that pages assume next to the spec, with an env of the reader's own."""
@@ -59,7 +58,7 @@ def test_python_snippets_run_one_after_the_other(tmp_path: Path) -> None:
     [
         ("datasets.md", 0),
         ("privileged_critics.md", 0),
-        ("yaml.md", 0),
+        ("custom_environments.md", 0),
         pytest.param("multi_agent.md", 1, marks=pytest.mark.regress),
     ],
 )
@@ -150,49 +149,34 @@ def test_the_python_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_search_of_the_page_makes_as_many_trials_as_its_comment_says(tmp_path: Path) -> None:
-    (block,) = [text for text in blocks(ROOT / "docs" / "yaml.md", "yaml") if "16 trials" in text]
+    (block,) = [text for text in blocks(OF_SEARCH, "yaml") if "16 trials" in text]
     path = tmp_path / "page.yaml"
     path.write_text(block)
     (experiment,) = load_experiments([path])
     assert len(experiment.trials()) == 16
 
 
-def test_yaml_page_names_every_key_and_every_search_space() -> None:
-    named = set(re.findall(r"`([\w.]+)`", text := (ROOT / "docs" / "yaml.md").read_text()))
-    assert set(ENTRY_KEYS) <= named
-    for section in (CheckpointConfig, EvaluationConfig, ResourcesConfig, ExpectConfig):
-        assert set(section.model_fields) <= named
+def test_the_page_about_search_names_every_search_space_scheduler_and_searcher() -> None:
+    text = OF_SEARCH.read_text()
     assert set(KINDS) <= set(re.findall(r"`(\w+): \[", text))
+    assert {*SchedulerConfig.kinds(), *SearcherConfig.kinds()} <= set(re.findall(r"`(\w+)`", text))
 
 
-def test_yaml_page_names_every_scheduler_and_searcher_with_every_setting() -> None:
-    named = set(re.findall(r"`([\w.]+)`", (ROOT / "docs" / "yaml.md").read_text()))
-    pbt, pb2 = (
-        {"interval_env_steps": 1, "mutations": {"lr": {"uniform": [0, 1]}}},
-        {"interval_env_steps": 1, "bounds": {"lr": [0, 1]}},
-    )
-    written = [*("asha", "hyperband", "median", "bohb"), {"pbt": pbt}, {"pb2": pb2}]
-    assert {SchedulerConfig.parse(one).kind for one in written} == set(SchedulerConfig.kinds()) <= named
-    for one in written:
-        assert set(type(SchedulerConfig.parse(one).settings).model_fields) <= named
-    assert {*SearcherConfig.kinds(), *ModelSearchConfig.model_fields, *FailureConfig.model_fields} <= named
-
-
-@pytest.mark.parametrize(("name", "trials"), [("cartpole-optuna", 60), ("cartpole-asha", 16), ("cartpole-pbt", 8)])
-def test_sweeps_of_the_yaml_page_have_as_many_trials_as_their_comments_say(name: str, trials: int) -> None:
-    (block,) = [text for text in blocks(ROOT / "docs" / "yaml.md", "yaml") if text.startswith(f"{name}:")]
+@pytest.mark.parametrize(("name", "trials"), [("cartpole-optuna", 80), ("cartpole-asha", 27), ("cartpole-pbt", 12)])
+def test_sweeps_of_the_page_have_as_many_trials_as_their_comments_say(name: str, trials: int) -> None:
+    (block,) = [text for text in blocks(OF_SEARCH, "yaml") if text.startswith(f"{name}:")]
     (experiment,) = parse_experiments(parse_document(block).data)
     assert experiment.num_trials == trials
 
 
-def test_rungs_of_the_yaml_page_are_where_its_comment_says() -> None:
-    (block,) = [text for text in blocks(ROOT / "docs" / "yaml.md", "yaml") if text.startswith("cartpole-asha:")]
-    assert "rungs at 5,000 and 20,000" in block
+def test_rungs_of_the_page_are_where_its_comment_says() -> None:
+    (block,) = [text for text in blocks(OF_SEARCH, "yaml") if text.startswith("cartpole-asha:")]
+    assert "rungs at 10,000 and 30,000" in block
     (experiment,) = parse_experiments(parse_document(block).data)
     assert experiment.scheduler is not None
     rule = make_rule(experiment.scheduler, experiment.stop.bounds, experiment.num_trials)
     assert isinstance(rule, Asha)
-    assert rule.rungs == ((5_000, 20_000),)
+    assert rule.rungs == ((10_000, 30_000),)
 
 
 OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]

@@ -22,6 +22,7 @@ from scripts.docs_site.page import ROOT, Page, inserted
 from scripts.docs_site.places import Places
 from scripts.docs_site.plan_picture import Picture
 from scripts.docs_site.settings import own_metrics, own_settings
+from scripts.docs_site.spec_reference import SPEC_REFERENCE, spec_reference_text
 from scripts.docs_site.written import sections, written_pages
 
 GUIDE = ROOT / "docs" / "running.md"
@@ -114,10 +115,10 @@ def test_a_group_has_the_usage_of_each_command_in_it() -> None:
 
 
 def test_settings_of_an_algorithm_are_those_that_differ_from_what_all_have() -> None:
-    settings = {name: default for name, default, _ in own_settings("ppo")}
+    settings = {row.name: row.default for row in own_settings("ppo")}
     assert settings["gae_lambda"] == "0.95"
     assert "gamma" not in settings
-    assert {name: default for name, default, _ in own_settings("ppg")}["gamma"] == "0.999"
+    assert {row.name: row.default for row in own_settings("ppg")}["gamma"] == "0.999"
 
 
 def test_metrics_of_an_algorithm_leave_out_those_of_every_training() -> None:
@@ -172,8 +173,12 @@ def test_the_reference_documents_the_names_of_plugins_and_aliases_by_their_text(
 
 
 def test_the_page_for_coding_agents_is_that_of_the_commands_and_guides() -> None:
-    assert AGENTS.read_text() == agents_text(), "run `make docs`, which writes AGENTS.md"
+    assert AGENTS.read_text() == agents_text(), "run `python -m scripts.docs_site pages`, which writes AGENTS.md"
     assert all(f"`rlrun {name}`" in agents_text() for name in COMMANDS)
+
+
+def test_the_spec_reference_is_that_of_the_config_classes() -> None:
+    assert SPEC_REFERENCE.read_text() == spec_reference_text(), "run `python -m scripts.docs_site pages`"
 
 
 def test_the_site_has_a_page_of_every_algorithm(written: dict[str, Page]) -> None:

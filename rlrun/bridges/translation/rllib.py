@@ -176,7 +176,8 @@ def _translate_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) ->
     ):
         if key in entry:
             meaning = meaning_of(key, result.source, lambda _: False)
-            result.tell((key,), key, meaning.text if meaning and not meaning.path else "see docs/spec_reference.md", Impact.NONE)
+            text = meaning.text if meaning and not meaning.path else "see docs/spec_reference.md"
+            result.tell((key,), key, text, Impact.NONE)
     if entry.get("restore"):
         result.tell(("restore",), "restore", "checkpoints of RLlib cannot be read", Impact.LEARNING)
 

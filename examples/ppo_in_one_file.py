@@ -1,4 +1,4 @@
-"""PPO in one file: everything that happens when PPO learns CartPole, with torch and Gymnasium and nothing else.
+"""Example 8: PPO in one file, everything that happens when PPO learns CartPole, with torch and Gymnasium alone.
 
     python ppo_in_one_file.py                    # about a minute on one core; prints the mean return
     python ppo_in_one_file.py --seed 3 --env Acrobot-v1

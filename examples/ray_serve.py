@@ -1,4 +1,4 @@
-"""A saved policy as a deployment of Ray Serve, with a queue, replicas and batches of Ray's own.
+"""Example 7: a saved policy as a deployment of Ray Serve, which has a queue, replicas and batches.
 
     pip install 'ray[serve]'
     python examples/ray_serve.py runs/cartpole-ppo/000-seed=0/checkpoints/iteration_000050

@@ -1,1 +1,1 @@
-"""A lab outside of rlrun: algorithms, an env, an exploration and a network of one's own."""
+"""A lab outside of rlrun: custom algorithms, an env, an exploration and a network."""

@@ -153,3 +153,10 @@ def test_the_readme_of_a_folder_lists_what_is_in_it(page: str, listed: str) -> N
     names = [f"`{path.parent.name}`" if path.name == "run.py" else path.name for path in files]
     assert len(names) > 4
     assert [name for name in names if name not in text] == []
+
+
+def test_nine_examples_have_their_number_in_their_first_line() -> None:
+    rows = re.findall(r"^\| (\d) \| `([^`]+)` \|", (ROOT / "examples" / "README.md").read_text(), re.MULTILINE)
+    assert [int(number) for number, _ in rows] == [*range(1, 10)]
+    heads = {name: (ROOT / "examples" / name).read_text().partition("\n")[0] for _, name in rows}
+    assert [name for number, name in rows if f"Example {number}: " not in heads[name]] == []

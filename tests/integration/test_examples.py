@@ -86,7 +86,17 @@ def break_line(path: Path, line: str, broken: str) -> int:
 
 
 def test_own_algorithm_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
-    done = rlrun("train", "-f", lab / "room.yaml", "--set", "stop.env_steps=30_000", "--json", cwd=tmp_path)
+    done = rlrun(
+        "train",
+        "-f",
+        lab / "room_awr.yaml",
+        "-f",
+        lab / "room.yaml",
+        "--set",
+        "stop.env_steps=30_000",
+        "--json",
+        cwd=tmp_path,
+    )
     assert done.exit_code == 0, done.stderr
     trials = json.loads(done.stdout)["trials"]
     assert [Path(trial["directory"]).parent.name for trial in trials] == ["room-awr", "room-ppo"]
@@ -102,7 +112,7 @@ def test_own_algorithm_learns_in_own_env(lab: Path, tmp_path: Path) -> None:
 
 
 def test_own_checkpoint_is_followed_in_ones_own_runs_and_elsewhere_only_when_trusted(lab: Path, tmp_path: Path) -> None:
-    trained = rlrun("train", "-f", lab / "room.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
+    trained = rlrun("train", "-f", lab / "room_awr.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
     assert trained.exit_code == 0, trained.stderr
     own = fresh_rlrun("evaluate", "room-awr", "--episodes", "2", "--json", cwd=tmp_path)
     assert own.returncode == 0, own.stderr
@@ -252,7 +262,7 @@ def test_what_is_learned_from_a_file_alone_drives_as_the_driver_does(importable_
 
 
 def test_plan_shows_the_own_operator_between_the_built_in_ones(lab: Path, tmp_path: Path) -> None:
-    done = rlrun("plan", "-f", lab / "room.yaml", cwd=tmp_path)
+    done = rlrun("plan", "-f", lab / "room_awr.yaml", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     lines = done.stdout.splitlines()
     own = next(index for index, line in enumerate(lines) if "ExponentialWeights" in line)
@@ -285,7 +295,7 @@ def test_an_entry_point_gives_the_own_algorithm_a_plain_name(lab: Path, tmp_path
 def test_an_error_in_the_own_env_shows_its_own_traceback_and_where_it_was(lab: Path, tmp_path: Path) -> None:
     step = "self._quarter += 1\n"
     line = break_line(lab / "my_lab" / "room.py", step, 'raise RuntimeError("the heater is broken")\n')
-    done = rlrun("train", "-f", lab / "room.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
+    done = rlrun("train", "-f", lab / "room_awr.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
     assert done.exit_code == 4
     assert f'room.py", line {line}, in step' in done.stderr
     assert "RuntimeError: the heater is broken" in done.stderr
@@ -298,7 +308,7 @@ def test_an_error_in_the_own_env_shows_its_own_traceback_and_where_it_was(lab: P
 def test_an_error_in_the_own_loss_shows_its_own_traceback(lab: Path, tmp_path: Path) -> None:
     text = 'valid = batch["valid"].float()\n'
     line = break_line(lab / "my_lab" / "awr.py", text, 'valid = batch["vlaid"].float()\n')
-    done = rlrun("train", "-f", lab / "room.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
+    done = rlrun("train", "-f", lab / "room_awr.yaml", "--set", "stop.env_steps=2_048", cwd=tmp_path)
     assert done.exit_code == 4
     assert f'awr.py", line {line}, in loss' in done.stderr
     assert "KeyError: 'vlaid'" in done.stderr
@@ -306,17 +316,17 @@ def test_an_error_in_the_own_loss_shows_its_own_traceback(lab: Path, tmp_path: P
 
 def test_a_module_that_cannot_be_imported_shows_the_traceback_of_its_import(lab: Path, tmp_path: Path) -> None:
     line = break_line(lab / "my_lab" / "room.py", "import math\n", "import no_such_package_here\n")
-    done = rlrun("validate", lab / "room.yaml", cwd=tmp_path)
+    done = rlrun("validate", lab / "room_awr.yaml", cwd=tmp_path)
     assert done.exit_code == 4
     assert f'room.py", line {line}, in <module>' in done.stderr
     assert "No module named 'no_such_package_here'" in done.stderr
 
 
 def test_a_name_that_is_not_in_the_own_module_is_a_mistake_in_the_spec(lab: Path, tmp_path: Path) -> None:
-    break_line(lab / "room.yaml", "  algorithm: my_lab.awr:AWR\n", "  algorithm: my_lab.awr:AWRR\n")
-    done = rlrun("validate", lab / "room.yaml", cwd=tmp_path)
+    break_line(lab / "room_awr.yaml", "  algorithm: my_lab.awr:AWR\n", "  algorithm: my_lab.awr:AWRR\n")
+    done = rlrun("validate", lab / "room_awr.yaml", cwd=tmp_path)
     assert done.exit_code == 2
-    assert "room.yaml:4:14: room-awr.algorithm: " in done.stderr
+    assert "room_awr.yaml:4:14: room-awr.algorithm: " in done.stderr
     assert "did you mean 'AWR'?" in done.stderr
 
 

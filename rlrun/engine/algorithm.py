@@ -38,9 +38,9 @@ C = TypeVar("C", bound=AlgorithmConfig)
 
 
 class SettingsByName:
-    """Descriptor for the `__signature__` of algorithm classes.
+    """Descriptor that provides the `__signature__` of algorithm classes, with all settings as keyword parameters.
 
-    A class with a constructor of its own has that constructor's signature, and a class without settings its base's.
+    A class that defines a constructor has the constructor's signature; a class without settings has that of its base.
     """
 
     def __get__(self, instance: object, owner: type[Any]) -> Signature:
@@ -56,12 +56,13 @@ class SettingsByName:
 class Algorithm(Generic[C]):
     """Base class of algorithms: a subclass defines settings (`Config`), a loss and a dataflow.
 
-    Instances are immutable values without state of a run, and are sent to learner processes.
+    Instances are immutable, hold no state of a run, and are sent to learner processes.
     `rlrun.engine.training.training.Training` runs an algorithm.
 
     Args:
         config: Parsed settings; None to parse `settings`.
-        others: Not accepted; the error shows how to train for those who pass a policy and an env as in other libraries.
+        others: Not accepted; passing a policy and an env, as in other libraries, raises an error that shows the right
+            usage.
         settings: Settings by name, as in a spec; omitted settings have their defaults.
 
     Raises:
@@ -175,7 +176,8 @@ class Algorithm(Generic[C]):
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
         """Loss on rows of experience, to be minimised.
 
-        The loss is traced once and run as machine code, so it must read nothing of Python that changes between updates.
+        The loss is traced once and then run as machine code, so it must not read Python state that changes between
+        updates.
 
         Args:
             outputs: Outputs of the policy for the rows, or the policy's networks as functions.
@@ -196,7 +198,7 @@ class Algorithm(Generic[C]):
         return [Objective("loss", self.loss, parameters=policy.descended, max_grad_norm=bound, is_main=True)]
 
     def picture(self, trainee: Trainee) -> str | None:
-        """SVG of the learned policy or model for reports; None without one.
+        """SVG picture of the learned policy or model for reports; None if the algorithm draws none.
 
         The picture is drawn after each iteration with an evaluation; drawing must not change any state.
 
@@ -206,7 +208,7 @@ class Algorithm(Generic[C]):
         return None
 
     def worker_config(self, config: WorkerConfig) -> Any:
-        """Config of the rollout workers; a custom worker may have a picklable dataclass of its own.
+        """Config of the rollout workers; a custom worker may have a custom picklable dataclass.
 
         Args:
             config: Config of the default worker, which steps envs with behavior policies.

@@ -1,4 +1,4 @@
-"""Settings that all algorithms share: learning and collection of experience."""
+"""Settings that all algorithms share: learning, and collection of experience."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SAMPLING = (
 
 
 class AlgorithmConfig(ConfigModel):
-    """Settings that all algorithms share; each algorithm adds further ones."""
+    """Settings that all algorithms share; each algorithm's config adds its own settings."""
 
     of_logged_actions: ClassVar[LoggedActions] = "learn"
     """The most that the algorithm can do with actions that a client took instead of the policy's."""
@@ -140,7 +140,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def fragment_length(self) -> int:
-        """Steps of each env in one fragment."""
+        """Number of steps of each env in one fragment."""
         return self.rollout_fragment_length or 1
 
     @property
@@ -160,7 +160,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def env_columns(self) -> tuple[str, ...]:
-        """Names of the env columns besides rewards that the algorithm learns from; none by default."""
+        """Names of the columns, read from the env's infos, from which the algorithm learns; none by default."""
         return ()
 
     @property
@@ -185,12 +185,12 @@ class AlgorithmConfig(ConfigModel):
 
     @classmethod
     def scheduled_fields(cls) -> tuple[str, ...]:
-        """Names of the settings that have a schedule type, and so may vary with the env steps."""
+        """Names of the settings that have a schedule type, and may thus change during training."""
         return tuple(name for name, field in cls.model_fields.items() if _is_schedule(field))
 
     @classmethod
     def fixed_schedules(cls) -> dict[str, float]:
-        """Values of schedulable base settings that this config has fixed, by name."""
+        """Values of settings that the base class allows to be scheduled but this config class fixes, by name."""
         return {name: getattr(cls, name) for name, field in cls.fixed_fields.items() if _is_schedule(field)}
 
     @classmethod

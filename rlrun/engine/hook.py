@@ -1,8 +1,8 @@
 """Hooks: a user's callbacks that measure a run and may stop it, without changing what is learned.
 
-A hook is a class that overrides events of `Hook`; only overridden events are delivered. Events of episodes and
-fragments are delivered in each rollout worker, once a fragment is recorded, to an instance of that worker. Events of
-results, evaluations and checkpoints are delivered in the trial, to another instance.
+A hook is a class that overrides events of `Hook`; only overridden events are delivered. Each rollout worker has an
+instance of the hook, which receives the events of episodes and fragments once a fragment is recorded. Another instance
+in the trial's process receives the events of results, evaluations and checkpoints.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ TRIAL_EVENTS = ("on_result", "on_evaluation", "on_checkpoint")
 
 @dataclass(frozen=True)
 class Stop:
-    """Answer of a hook that stops the run, at the end of the iteration.
+    """Return value of a hook's event that stops the run at the end of the iteration.
 
     Attributes:
-        reason: Reason that `rlrun status` and `rlrun show` print.
-        metrics: Metrics by declared name.
+        reason: Reason shown by `rlrun status` and `rlrun show`.
+        metrics: Values of the hook's declared metrics, by name.
     """
 
     reason: str
@@ -52,16 +52,16 @@ Answer = Mapping[str, float] | Stop | None
 
 @dataclass
 class RunningEpisode:
-    """An agent's episode so far.
+    """State of an agent's running episode.
 
     Attributes:
-        slot: Number of the env slot of the worker; in worlds, of the policy's agent slot.
-        seed: Seed of the env's episode.
+        slot: Index of the worker's env slot; in multi-agent worlds, of the policy's agent slot.
+        seed: Seed with which the env was reset.
         policy: Name of the policy.
         agent: Name of the agent; "" in an env with one agent.
         length: Steps so far.
         episode_return: Sum of the raw rewards so far.
-        notes: What hooks keep until the episode's end, by names of their own: plain data, saved with the episode.
+        notes: Plain data that hooks keep until the episode's end, by freely chosen names; saved in checkpoints.
     """
 
     slot: int
@@ -74,7 +74,7 @@ class RunningEpisode:
 
 
 class EpisodeStep(NamedTuple):
-    """One step of an episode, as the env gave and took it: before filters, clipping and views.
+    """One step of an episode, as the env returned it: before filters, clipping and history views.
 
     Attributes:
         observation: Observation before the step; its arrays are read-only.
@@ -83,7 +83,7 @@ class EpisodeStep(NamedTuple):
         next_observation: Observation after the step.
         terminated: Whether the episode terminated.
         truncated: Whether the episode was truncated.
-        columns: Numbers in the step's info that `env.columns` names.
+        columns: Numbers from the step's info, by the names in `env.columns`.
     """
 
     observation: Any
@@ -97,13 +97,13 @@ class EpisodeStep(NamedTuple):
 
 @dataclass(frozen=True)
 class Fragment:
-    """Counts of a worker's fragment.
+    """Counts of one fragment of a rollout worker.
 
     Attributes:
         worker: Index of the worker; 0 is the trial's own process.
-        number: Number of the fragment among those of its worker, from 0.
-        env_steps: Steps of the envs or worlds in it.
-        episodes: Episodes of envs or worlds that ended in it.
+        number: Index of the fragment among those of its worker.
+        env_steps: Number of env or world steps in the fragment.
+        episodes: Number of episodes that ended in the fragment.
     """
 
     worker: int
@@ -113,15 +113,15 @@ class Fragment:
 
 
 class Hook:
-    """Base class of hooks: override the events that are needed.
+    """Base class of hooks: subclasses override the events that they need.
 
-    The attributes of a hook are its state, which checkpoints save: numbers, texts, lists, dicts and arrays. A hook with
-    others overrides `state` and `load_state`.
+    The attributes of a hook (numbers, texts, lists, dicts and arrays) are its state, which checkpoints save. A hook
+    with other attributes overrides `state` and `load_state`.
 
     Attributes:
-        declared_metrics: Declarations of the metrics that the events return, reported as `hooks/<name>`: means over an
-            iteration.
-        rng: The instance's random generator, set before the first event and saved with it.
+        declared_metrics: Declarations of the metrics that the events return; reported as `hooks/<name>`, averaged over
+            an iteration.
+        rng: Random generator of the instance, set before the first event and saved in checkpoints.
     """
 
     declared_metrics: Sequence[Metric] = ()
@@ -132,7 +132,7 @@ class Hook:
         return None
 
     def on_episode_step(self, episode: RunningEpisode, step: EpisodeStep) -> Answer:
-        """Called after each step, which the episode's length and return include."""
+        """Called after each step; the episode's length and return already include the step."""
         return None
 
     def on_episode_end(self, episode: RunningEpisode) -> Answer:
@@ -144,7 +144,7 @@ class Hook:
         return None
 
     def on_result(self, result: Mapping[str, Any]) -> Answer:
-        """Called with the result of each iteration, before an evaluation."""
+        """Called with the result of each iteration, before any evaluation."""
         return None
 
     def on_evaluation(self, evaluation: Mapping[str, Any]) -> Answer:
@@ -152,7 +152,7 @@ class Hook:
         return None
 
     def on_checkpoint(self, iteration: int) -> Answer:
-        """Called before a checkpoint of an iteration is captured; it saves what the hook changes here."""
+        """Called before the state for a checkpoint is captured; changes that the hook makes to itself are saved."""
         return None
 
     def state(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class Hook:
         return deepcopy({name: value for name, value in vars(self).items() if name != "rng"})
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the hook from `state()`."""
         vars(self).update(state)
 
 
@@ -187,7 +187,7 @@ def hook_class(path: str) -> type[Hook]:
 
 
 def subscribed(hook: type[Hook], events: Sequence[str]) -> tuple[str, ...]:
-    """Events, of the given ones, that a hook's class overrides."""
+    """Those of the given events that a hook's class overrides."""
     return tuple(event for event in events if getattr(hook, event) is not getattr(Hook, event))
 
 
@@ -220,22 +220,22 @@ def make_hook(path: str, settings: Mapping[str, Any]) -> Hook:
 
 
 def users_traceback(error: BaseException) -> str:
-    """Traceback of an exception in user code, without the frame that called it."""
+    """Traceback text of an exception in user code, without rlrun's calling frame."""
     trace = error.__traceback__ and error.__traceback__.tb_next
     return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
 
 
 def refuse_other_settings(what: str, found: type[Any], settings: Mapping[str, Any], *given: str) -> None:
-    """Validates that a class takes the settings of a spec as arguments.
+    """Validates that a class accepts the settings of a spec as arguments.
 
     Args:
         what: Name of the object in messages.
         found: The class.
         settings: The settings.
-        given: Names of arguments that rlrun gives before them.
+        given: Names of arguments that rlrun itself passes.
 
     Raises:
-        UsageError: The class has no such arguments, or needs others.
+        UsageError: The class does not accept a setting, or requires one that is missing.
     """
     signature = inspect.signature(found)
     try:
@@ -247,13 +247,13 @@ def refuse_other_settings(what: str, found: type[Any], settings: Mapping[str, An
 
 
 def declared_by(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[Metric]:
-    """Metrics of hooks, by their names in results.
+    """Declared metrics of hooks, by their names in results.
 
     Args:
         hooks: Settings of each hook by its import path.
 
     Raises:
-        UsageError: A hook cannot be made, or two declare metrics with equal names.
+        UsageError: A hook cannot be created, or two hooks declare metrics with equal names.
     """
     found: list[Metric] = []
     for hook in hooks:

@@ -1,10 +1,10 @@
 """Security policy for untrusted runs and checkpoints: ownership, and an allowlist of harmless contents.
 
-A run in the user's folder of runs is the user's own: it may import any code and write any file. Another user's run may
-name only harmless objects, which import no foreign code and access no other file. These are installed algorithms, the
-objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own worlds, and settings that are
-numbers, truth values and short plain texts. Everything else needs the user's permission. `RecordVideo` writes videos,
-`make` of Gymnasium imports any named module, and a text may name a file to read.
+A run in the user's folder of runs belongs to the user and may import any code and write any file. Another user's run
+may name only harmless objects, which import no third-party code and access no other file. Harmless are installed
+algorithms, the objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own worlds, and
+settings that are numbers, booleans and short plain texts. Everything else needs the user's permission: for example,
+`RecordVideo` writes videos, Gymnasium's `make` imports any named module, and a text may name a file to read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SEARCH = ("searcher", "scheduler")
 
 
 def why_not_own(run: Path, runs_dir: Path) -> str:
-    """Message on a run that does not count as the user's own, "" for an own run.
+    """Reason why a run does not count as the user's own, "" if it does.
 
     Args:
         run: The run's directory.
@@ -69,59 +69,59 @@ def why_not_own(run: Path, runs_dir: Path) -> str:
 
 @cache
 def harmless() -> Mapping[str, frozenset[str]]:
-    """Loads the harmless objects by kind: envs, worlds, wrappers, tasks, mappings, opponents and experts."""
+    """Loads the names of harmless objects by kind: envs, worlds, wrappers, tasks, mappings, opponents and experts."""
     listed: Mapping[str, list[str]] = yaml.safe_load(Path(__file__).with_name("harmless.yaml").read_text("utf-8"))
     return {kind: frozenset(names) for kind, names in listed.items()}
 
 
-def refuse_risks(demands: Sequence[str], what: str) -> None:
-    """Raises an error for a run or checkpoint with demands that need the user's permission.
+def refuse_risks(risks: Sequence[str], what: str) -> None:
+    """Raises an error if a run or checkpoint has risks that the user must permit.
 
     Args:
-        demands: Demands of the run or checkpoint, one clause each; empty for an accepted one.
+        risks: Risks of the run or checkpoint, one clause each; empty if it is harmless.
         what: Subject of the message: a path and a noun.
 
     Raises:
-        CheckpointRefused: There are demands, all of which the message names.
+        CheckpointRefused: There are risks; the message names all of them.
     """
-    if demands:
+    if risks:
         raise CheckpointRefused(
-            f"{what} asks for what is not known to be harmless: {'; '.join(dict.fromkeys(demands))}; "
+            f"{what} asks for what is not known to be harmless: {'; '.join(dict.fromkeys(risks))}; "
             "if you trust who made it, say --trust (in Python: trust=True)"
         )
 
 
 def refuse_risks_of_run(run: Path) -> None:
-    """Raises an error for another user's run with demands that need the user's permission; imports no code.
+    """Raises an error if another user's run has risks that the user must permit; imports no code.
 
     Args:
         run: The run's directory.
 
     Raises:
-        CheckpointRefused: There are demands, all of which the message names.
+        CheckpointRefused: There are risks; the message names all of them.
         RunDamaged: A file of the run cannot be parsed.
     """
-    demands: list[str] = []
+    risks: list[str] = []
     try:
         for file in _files(run, _SPECS):
-            demands += spec_risks(_mapping(file))
+            risks += spec_risks(_mapping(file))
         for experiment in _mapping(run / SPEC_FILE).values():
-            demands += spec_risks(experiment)
-            demands += [
+            risks += spec_risks(experiment)
+            risks += [
                 f"{part} makes trials that cannot be checked beforehand" for part in _SEARCH if experiment.get(part)
             ]
         for file in _files(run, _RECORDS):
-            demands += _record_risks(_mapping(file))
+            risks += _record_risks(_mapping(file))
     except SpecError as error:
-        demands.append(f"its spec cannot be looked at beforehand ({error})")
+        risks.append(f"its spec cannot be looked at beforehand ({error})")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunDamaged(f"{run}: its spec cannot be understood: {error}") from error
-    demands += [f"{link.relative_to(run)} is a link to another place" for link in _links(run)]
-    refuse_risks(demands, f"{run}: the run")
+    risks += [f"{link.relative_to(run)} is a link to another place" for link in _links(run)]
+    refuse_risks(risks, f"{run}: the run")
 
 
 def spec_risks(spec: Mapping[str, Any]) -> list[str]:
-    """Collects the potentially harmful demands (imports, files) of a trial's spec, one clause each.
+    """Collects the risks (imports, files) of an untrusted trial's spec, one clause each.
 
     Args:
         spec: The spec as plain data, with `algorithm`, `env` and `config`.
@@ -132,26 +132,26 @@ def spec_risks(spec: Mapping[str, Any]) -> list[str]:
         SpecError: An env is malformed.
     """
     if policies := spec.get("policies"):
-        demands = _policies_risks(policies, spec.get("mapping")) + _seats_risks(spec.get("seats") or {})
+        risks = _policies_risks(policies, spec.get("mapping")) + _seats_risks(spec.get("seats") or {})
     else:
-        demands = _algorithm_risks(str(spec["algorithm"]))
-    demands += env_risks(EnvConfig.parse(spec["env"]), "env")
-    demands += _config_risks(spec["config"], "config")
+        risks = _algorithm_risks(str(spec["algorithm"]))
+    risks += env_risks(EnvConfig.parse(spec["env"]), "env")
+    risks += _config_risks(spec["config"], "config")
     if isinstance(evaluation := spec.get("evaluation"), Mapping):
-        demands += _evaluation_risks(evaluation)
+        risks += _evaluation_risks(evaluation)
     if spec.get("storage"):
-        demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
+        risks.append(f"storage {spec['storage']!s:.80} is a place to write to")
     if spec.get("output"):
-        demands.append(f"output {spec['output']!s:.80} is a place to write to")
+        risks.append(f"output {spec['output']!s:.80} is a place to write to")
     if spec.get("hooks"):
-        demands.append(f"hooks {spec['hooks']!s:.80} is code that would be run")
+        risks.append(f"hooks {spec['hooks']!s:.80} is code that would be run")
     if spec.get("loggers"):
-        demands.append("loggers are services to send results to")
-    return demands
+        risks.append("loggers are services to send results to")
+    return risks
 
 
 def policy_risks(policy: Mapping[str, Any], path: str) -> list[str]:
-    """Collects the potentially harmful demands of one policy.
+    """Collects the risks (imports, files) of one policy in an untrusted spec.
 
     Args:
         policy: The policy's `algorithm` and `config`.
@@ -161,36 +161,36 @@ def policy_risks(policy: Mapping[str, Any], path: str) -> list[str]:
 
 
 def env_risks(env: EnvConfig, path: str) -> list[str]:
-    """Collects the potentially harmful demands of an untrusted spec's env, one clause each.
+    """Collects the risks (imports, files) of the env in an untrusted spec, one clause each.
 
     Args:
         env: The env or the multi-agent world.
         path: Path of the env in the spec.
     """
-    demands = []
+    risks = []
     if env.external is not None:
         return [f"{path}.external opens port {env.external.port} on {env.external.host:.80} to other programs"]
     if env.has_many_agents:
         kwargs, evaluation_kwargs = _without_builtin_envs(env.kwargs), _without_builtin_envs(env.evaluation_kwargs)
         if not _is_known_world(env):
-            demands.append(f"{path} {env.id:.80} is none of the known worlds, so its code would be run")
+            risks.append(f"{path} {env.id:.80} is none of the known worlds, so its code would be run")
     else:
         kwargs, evaluation_kwargs = env.kwargs, env.evaluation_kwargs
         if not _is_known_env(env):
-            demands.append(f"{path} {env.id:.80} is none of the known envs, so its code would be run")
-        demands += text_risks(env.reset_options, f"{path}.reset_options")
-    demands += text_risks(kwargs, f"{path}.kwargs")
-    demands += text_risks(evaluation_kwargs, f"{path}.evaluation_kwargs")
-    demands += _task_risks(env, path)
+            risks.append(f"{path} {env.id:.80} is none of the known envs, so its code would be run")
+        risks += text_risks(env.reset_options, f"{path}.reset_options")
+    risks += text_risks(kwargs, f"{path}.kwargs")
+    risks += text_risks(evaluation_kwargs, f"{path}.evaluation_kwargs")
+    risks += _task_risks(env, path)
     for wrapper in env.wrappers:
         if wrapper.id not in harmless()["wrappers"]:
-            demands.append(f"{path}.wrappers has {wrapper.id:.80}, which may run code or write files")
-        demands += text_risks(wrapper.kwargs, f"{path}.wrappers.{wrapper.id:.80}")
-    return demands
+            risks.append(f"{path}.wrappers has {wrapper.id:.80}, which may run code or write files")
+        risks += text_risks(wrapper.kwargs, f"{path}.wrappers.{wrapper.id:.80}")
+    return risks
 
 
 def text_risks(value: Any, path: str) -> list[str]:
-    """Collects potentially harmful arguments: all except numbers, booleans, short plain texts, lists and dicts.
+    """Collects risky arguments: all except numbers, booleans, short plain texts, lists and dicts.
 
     Examples:
         >>> text_risks({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")
@@ -199,14 +199,14 @@ def text_risks(value: Any, path: str) -> list[str]:
     if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
         return []
     if isinstance(value, dict):
-        return [demand for key, item in value.items() for demand in text_risks(item, f"{path}.{key!s:.40}")]
+        return [risk for key, item in value.items() for risk in text_risks(item, f"{path}.{key!s:.40}")]
     if isinstance(value, list | tuple):
-        return [demand for number, item in enumerate(value) for demand in text_risks(item, f"{path}[{number}]")]
+        return [risk for number, item in enumerate(value) for risk in text_risks(item, f"{path}[{number}]")]
     return [f"{path} is {repr(value)[:_SHOWN_CHARACTERS]}, which may name a file or code"]
 
 
 def _config_risks(config: Any, path: str) -> list[str]:
-    """Collects the demands of an algorithm's settings; a data set is a folder to read, an operator is code."""
+    """Collects the risks of an algorithm's settings; a data set is a folder to read, an operator is code."""
     if not isinstance(config, dict):
         return text_risks(config, path)
     others = {key: value for key, value in config.items() if key != "expert" or value not in harmless()["experts"]}
@@ -217,7 +217,7 @@ def _config_risks(config: Any, path: str) -> list[str]:
 
 
 def is_own_opponent(path: str) -> bool:
-    """Whether a scripted opponent is built into rlrun and has plain settings, and so imports no foreign code.
+    """Whether a scripted opponent is built into rlrun and has plain settings, and so runs no third-party code.
 
     Examples:
         >>> is_own_opponent("minimax(depth=5)"), is_own_opponent("rlrun.toys:RandomLegal")
@@ -234,17 +234,17 @@ def _algorithm_risks(algorithm: str) -> list[str]:
 
 
 def _policies_risks(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -> list[str]:
-    """Collects the demands of a multi-agent world's policies, and of the function that maps agents to policies."""
-    demands = []
+    """Collects the risks of a multi-agent world's policies, and of the function that maps agents to policies."""
+    risks = []
     for name, policy in policies.items():
-        demands += policy_risks(policy, f"policies.{name!s:.40}.config")
+        risks += policy_risks(policy, f"policies.{name!s:.40}.config")
     if isinstance(mapping, str) and mapping not in harmless()["mappings"]:
-        demands.append(f"mapping {mapping:.80} is code that would be run")
-    return demands
+        risks.append(f"mapping {mapping:.80} is code that would be run")
+    return risks
 
 
 def _seats_risks(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Collects the demands of a league's seats: code of scripted opponents, and checkpoint files of saved ones."""
+    """Collects the risks of a league's seats: code of scripted opponents, and checkpoint files of saved ones."""
     code = [
         f"seats.{seat!s:.40}.scripted {path!s:.80} is code that would be run"
         for seat, settings in seats.items()
@@ -260,25 +260,25 @@ def _seats_risks(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _evaluation_risks(evaluation: Mapping[str, Any]) -> list[str]:
-    demands = []
+    risks = []
     if evaluation.get("env"):
-        demands += env_risks(EnvConfig.parse(evaluation["env"]), "evaluation.env")
+        risks += env_risks(EnvConfig.parse(evaluation["env"]), "evaluation.env")
     against = evaluation.get("against")
     if against and not is_own_opponent(str(against)):
-        demands.append(f"evaluation.against {against!s:.80} is code that would be run")
-    return demands
+        risks.append(f"evaluation.against {against!s:.80} is code that would be run")
+    return risks
 
 
 def _task_risks(env: EnvConfig, path: str) -> list[str]:
-    """Collects the demands of an env's tasks and curriculum."""
-    demands = []
+    """Collects the risks of an env's tasks and curriculum."""
+    risks = []
     if isinstance(env.tasks, str) and env.tasks not in harmless()["tasks"]:
-        demands.append(f"{path}.tasks {env.tasks:.80} is code that would be run")
+        risks.append(f"{path}.tasks {env.tasks:.80} is code that would be run")
     elif env.tasks is not None and not isinstance(env.tasks, str):
-        demands += text_risks([task.model_dump() for task in env.tasks], f"{path}.tasks")
+        risks += text_risks([task.model_dump() for task in env.tasks], f"{path}.tasks")
     if env.curriculum is not None:
-        demands.append(f"{path}.curriculum {env.curriculum:.80} is code that would be run")
-    return demands
+        risks.append(f"{path}.curriculum {env.curriculum:.80} is code that would be run")
+    return risks
 
 
 def _without_builtin_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -337,7 +337,7 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 
 def _record_risks(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the potentially harmful demands of run.json or a trial.json."""
+    """Yields the potentially harmful risks of run.json or a trial.json."""
     if (start := record.get("from_checkpoint")) is not None:
         yield f"from_checkpoint {start!s:.80} is a file to read"
     if (copy := record.get("copy")) is not None:

@@ -1,1 +1,1 @@
-"""Objects in Ray actors: the shell around each, supervision and restarts, a private Ray."""
+"""Objects in Ray actors: a shell around each object, supervision with restarts, and a private Ray instance."""

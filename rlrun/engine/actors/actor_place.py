@@ -14,13 +14,13 @@ class Call:
 
     Attributes:
         actor: Index of the actor.
-        method: Name of its object's method.
-        arguments: The method's arguments.
+        method: Name of the method of the actor's object.
+        arguments: Arguments of the call.
         allowed_s: Timeout of the answer in seconds.
         reference: Ray's reference to the answer, while the call runs.
         done: Whether the answer has arrived.
         answer: The answer.
-        inbox: Queue that gets the call once it is done, for callers with many calls at a time; None for none.
+        inbox: Queue to which the call is appended once it is done, for callers that wait for many calls; or None.
     """
 
     actor: int
@@ -46,11 +46,11 @@ class ActorPlace:
     Attributes:
         index: The actor's index.
         shell: Ray's handle, None between a failure and the restart.
-        ready: Reference that is ready once the object is made; None after that.
-        calls: Unanswered calls, in their order.
-        since: Start of the first of them, or of the actor, on the clock of `time.monotonic`.
+        ready: Ray reference that resolves once the actor's object is constructed; None afterwards.
+        calls: Unanswered calls, oldest first.
+        since: Start time of the oldest unanswered call, or of the actor, on the clock of `time.monotonic`.
         failures: Consecutive failures.
-        restart_at: Time of the next start, on the same clock.
+        restart_at: Time of the next restart, on the same clock.
     """
 
     index: int
@@ -63,14 +63,14 @@ class ActorPlace:
 
     @property
     def references(self) -> list[Any]:
-        """References to wait for: its start, and its first unanswered call."""
+        """Ray references to wait for: the actor's start, and its oldest unanswered call."""
         watched = [self.ready] if self.ready is not None else []
         if self.calls and self.calls[0].reference is not None:
             watched.append(self.calls[0].reference)
         return watched
 
     def deadline(self, start_timeout_s: float) -> float:
-        """Returns when the actor is late, or is started again, on the clock of `time.monotonic`."""
+        """Time at which the actor's answer or restart is due, on the clock of `time.monotonic`."""
         if self.shell is None:
             return self.restart_at
         if not self.calls:

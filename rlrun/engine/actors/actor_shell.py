@@ -1,7 +1,7 @@
 """The one class of Ray actors in rlrun: a thin shell around a plain object.
 
-The shell imports neither ray, torch nor gymnasium; the object's imports happen where it is made, in the actor.
-An exception of the object is returned as a `Failure`. The driver raises it again as it was, without Ray's wrapping.
+The shell imports neither ray, torch nor gymnasium; the object is constructed, with its imports, in the actor. An
+exception of the object is returned as a `Failure`, which the driver raises again without Ray's wrapper.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception of an object in an actor.
+    """Exception raised by an object in an actor, in a form that can be sent to the driver.
 
     Attributes:
         module: Module of the exception's class.
-        name: Name of that class.
+        name: Name of the exception's class.
         message: The exception's text.
-        trace: Its traceback, as text.
-        is_ours: Whether its message was written for the user (an RlrunError).
-        attributes: The exception's own attributes, notes among them.
+        trace: The exception's traceback, as text.
+        is_ours: Whether the message was written for the user (an RlrunError).
+        attributes: Attributes of the exception, including its notes.
     """
 
     module: str
@@ -43,7 +43,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Makes the failure of a caught exception."""
+        """Creates a `Failure` from a caught exception."""
         attributes = dict(vars(error))
         try:
             pickle.dumps(attributes)
@@ -60,7 +60,7 @@ class Failure:
         )
 
     def error(self, where: str) -> RlrunError:
-        """Returns the driver's exception: rlrun's own as it was, any other with its traceback as the message.
+        """Converts the failure to the exception that the driver raises: an RlrunError unchanged, others with traceback.
 
         Args:
             where: Name of the actor, such as "rollout worker 2".
@@ -82,9 +82,9 @@ class Failure:
 
 
 class ActorShell:
-    """Holds an object and calls its methods; an exception is returned as a `Failure`.
+    """Actor that holds an object and calls its methods; an exception is returned as a `Failure`.
 
-    An actor works on one call at a time, in the order in which they were made. A failed `tell`, which has no
+    Calls are executed one at a time, in the order in which they were made. The failure of a `tell`, which has no
     answer, is returned by the next `ask`.
     """
 
@@ -106,7 +106,7 @@ class ActorShell:
             self._failure = Failure.of(error)
 
     def ready(self) -> Failure | None:
-        """Returns the failure to make the object, or None; an answer means that the actor has started."""
+        """Returns the failure to construct the object, or None. An answer means that the actor has started."""
         return self._failure
 
     def ask(self, method: str, *arguments: Any) -> Any:

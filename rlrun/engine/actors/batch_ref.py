@@ -1,4 +1,4 @@
-"""References to batches that stay in the object store of the machine where they were collected."""
+"""References to fragments that stay in the object store of the machine where they were collected."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class BatchRef:
     """Reference to a fragment that stays in the object store of its worker's machine until it is fetched.
 
     Attributes:
-        reference: Ray's reference to it.
-        steps: Env steps in it.
+        reference: Ray's reference to the fragment.
+        steps: Number of env steps in the fragment.
     """
 
     reference: Any

@@ -1,4 +1,4 @@
-"""Last values that actors were told, which those that are restarted get again."""
+"""Values broadcast to actors, of which a restarted actor receives the latest again."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 
 class BroadcastValues:
-    """Last value for each method and topic, stored in Ray's object store once."""
+    """Latest value broadcast to actors for each method and topic; each value is stored in Ray's object store once."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, Hashable], tuple[Any, Any]] = {}  # with its reference
 
     def tell(self, method: str, value: Any, about: Hashable, shells: Iterable[Any]) -> None:
-        """Calls a method of actors' objects with a value, which replaces the last one of its method and topic.
+        """Calls a method of the actors' objects with a value, which replaces the former value of this method and topic.
 
         Args:
             method: Name of the method.
@@ -32,6 +32,6 @@ class BroadcastValues:
                 shell.tell.options(num_returns=0).remote(method, reference)
 
     def repeat(self, shell: Any) -> None:
-        """Calls all methods of a restarted actor with their last values, in the order of the first ones."""
+        """Calls each method of a restarted actor's object with the latest value, in the order of the broadcasts."""
         for (method, _), (_, reference) in self._values.items():
             shell.tell.options(num_returns=0).remote(method, reference)

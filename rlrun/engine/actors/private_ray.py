@@ -1,4 +1,4 @@
-"""A private Ray on this machine: no telemetry, no dashboard, reachable from this machine and user alone."""
+"""Private Ray instance on this machine: no telemetry, no dashboard, reachable only by this user and machine."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _folder: tempfile.TemporaryDirectory[str] | None = None
 
 
 def start_unless_running(num_cpus: int) -> bool:
-    """Starts a private Ray for remote workers in a Python session, unless Ray runs already.
+    """Starts a private Ray for remote workers in a Python session, unless Ray is already running.
 
     Args:
-        num_cpus: CPUs that Ray counts; cores are shared if there are fewer.
+        num_cpus: CPUs that Ray may reserve; may exceed the number of cores, which processes then share.
 
     Returns:
-        Whether it was started here.
+        Whether this call started Ray.
     """
     prepare_environment(loopback=True)
     import ray
@@ -44,13 +44,14 @@ def start_unless_running(num_cpus: int) -> bool:
 
 
 def prepare_environment(*, loopback: bool) -> None:
-    """Sets the environment variables that Ray reads at its import: no telemetry, authentication by token.
+    """Sets the environment variables that Ray reads at its import: no telemetry, token authentication.
 
-    Ray reads its mode of authentication once: set later, the driver and its workers would disagree. Variables that the
-    user has set are kept.
+    Ray reads its authentication mode only once; if it were set later, the driver and the workers would disagree.
+    Variables that the user has set are kept.
 
     Args:
-        loopback: Whether Ray is for this machine alone: it then listens on the loopback interface, and else on all.
+        loopback: Whether Ray listens on the loopback interface only, as for a single machine, instead of on all
+            interfaces.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray keeps a record of every call for its dashboard, which is never started here; a long sweep makes very many.
@@ -62,18 +63,18 @@ def prepare_environment(*, loopback: bool) -> None:
 
 
 def start(num_cpus: int, object_store_bytes: int, *, quiet: bool, say: Callable[[str], object] = warnings.warn) -> None:
-    """Starts Ray for this process, with further attempts where it does not come up in time.
+    """Starts Ray for this process, and retries if Ray does not come up in time.
 
-    Processes of failed attempts end with this process; Ray sees to that.
+    Ray ends the processes of failed attempts when this process ends.
 
     Args:
-        num_cpus: CPUs that Ray counts.
-        object_store_bytes: Size of its object store.
-        quiet: Whether its processes' output is dropped instead of forwarded to this process's output.
-        say: Called with a sentence before each further attempt.
+        num_cpus: CPUs that Ray may reserve.
+        object_store_bytes: Size of Ray's object store in bytes.
+        quiet: Whether to drop the output of Ray's processes instead of forwarding it to this process's output.
+        say: Function called with a message before each retry.
 
     Raises:
-        EnvironmentUnusable: It has not come up.
+        EnvironmentUnusable: Ray did not start.
     """
     for attempt in range(1, START_ATTEMPTS + 1):
         try:
@@ -112,7 +113,7 @@ def _start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
 
 
 def stop() -> None:
-    """Stops or leaves the Ray of this process, and removes the folder of the one that was started here."""
+    """Stops or leaves the Ray of this process, and removes the session folder of a Ray that was started here."""
     import ray
 
     global _folder
@@ -123,12 +124,12 @@ def stop() -> None:
 
 
 def is_bound_to_this_machine() -> bool:
-    """Whether Ray was imported for this machine alone, which a process cannot change any more."""
+    """Whether Ray was imported for this machine alone; a process cannot change this later."""
     return "ray" in sys.modules and os.environ.get(LOOPBACK_VARIABLE) == "0"
 
 
 def has_token() -> bool:
-    """Whether Ray finds a token of the user's: in the environment, a file named there, or one in the home."""
+    """Whether Ray finds a user's authentication token: in the environment, a file named there, or the home folder."""
     if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
         return True
     return (Path.home() / ".ray" / "auth_token").exists()

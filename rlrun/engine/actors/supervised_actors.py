@@ -1,4 +1,4 @@
-"""Supervision of actors: one that dies or hangs is restarted, with its last orders and unanswered calls sent again."""
+"""Supervision of actors: one that dies or hangs is restarted; it receives its broadcasts and unanswered calls again."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 def unknown(index: int) -> str:
-    """Default of `ended_in`: no word about the object's last work."""
+    """Default of `ended_in`: the last work of the object is unknown."""
     return ""
 
 
 class SupervisedActors:
-    """Supervised actors, each a shell around an object of the same kind; Ray must run before.
+    """Supervised actors, each a shell around an object of the same kind. Ray must be running.
 
-    The cost of `attend` grows with the number of new answers, and hardly with the number of actors: watched references
+    The cost of `attend` grows with the number of new answers, but hardly with the number of actors: watched references
     are updated at each call and answer, and deadlines are checked when the next one has passed. The constructor starts
     all actors at once and waits for none.
 
     Args:
-        make: Returns the picklable factory of the object of an index; called again for each restart.
+        make: Returns the picklable factory of the object with a given index; called again for each restart.
         indices: The actors' indices.
         what: Kind of the object in messages: "rollout worker".
         num_cpus: CPUs that Ray reserves for each actor.
@@ -45,8 +45,8 @@ class SupervisedActors:
         max_restarts: Restarts of all actors together; with one more failure the run fails.
         num_gpus: GPUs that Ray reserves for each actor.
         max_concurrency: Calls that an actor executes at a time; with several, in any order.
-        without_it: End of the message when no restart is left; None for a clause about `max_worker_restarts`.
-        ended_in: Returns, for messages, the last work of the object of an index; "" where it is unknown.
+        without_it: End of the error message when no restart is left; None to name the setting `max_worker_restarts`.
+        ended_in: Returns a description of the last work of the object with a given index, for messages; "" if unknown.
 
     Attributes:
         indices: The actors' indices.
@@ -95,13 +95,13 @@ class SupervisedActors:
             self._start(place)
 
     def ask(self, actor: int, method: str, *arguments: Any, may_take_long: bool = False) -> Call:
-        """Calls a method of one object; the answer is in the returned call once it is done.
+        """Starts a call to a method of one object; the returned call holds the answer once it is done.
 
         Args:
-            actor: Its index.
-            method: Name of its object's method.
+            actor: Index of the actor.
+            method: Name of the object's method.
             arguments: The method's arguments.
-            may_take_long: Whether the answer may take as long as a start, such as a replay of episodes.
+            may_take_long: Whether the call, such as a replay of episodes, may take as long as the start of an actor.
         """
         call = Call(actor, method, arguments, self._start_timeout_s if may_take_long else self._timeout_s)
         place = self._places[actor]
@@ -113,11 +113,11 @@ class SupervisedActors:
         return call
 
     def post(self, actor: int, method: str, *arguments: Any) -> None:
-        """Calls a method of one object without an answer; the call is lost if the actor is or gets lost.
+        """Calls a method of one object without an answer; the call is lost if the actor dies.
 
         Args:
-            actor: Its index.
-            method: Name of its object's method; its failure is the answer to the next call.
+            actor: Index of the actor.
+            method: Name of the object's method; a failure is returned as the answer to the next call.
             arguments: The method's arguments.
         """
         shell = self._places[actor].shell
@@ -125,26 +125,26 @@ class SupervisedActors:
             shell.tell.options(num_returns=0).remote(method, *arguments)
 
     def tell(self, method: str, value: Any, only: int | None = None, about: Hashable = None) -> None:
-        """Calls a method of all objects, or of one, with a value that is stored in the object store once.
+        """Calls a method of all objects, or of one, with a value that is stored in Ray's object store once.
 
-        An actor that is restarted gets the last value for each pair of `method` and `about` again.
+        A restarted actor receives the latest value for each pair of `method` and `about` again.
 
         Args:
-            method: Its name.
-            value: Its argument.
-            only: The index of the one object; None for all.
-            about: Topic of the value: a new value replaces only the last one of the same topic.
+            method: Name of the objects' method.
+            value: Argument of the method.
+            only: Index of the only actor to call; None for all.
+            about: Topic of the value; a new value replaces only the previous value of the same topic.
         """
         asked = self._places if only is None else (only,)
         self._told.tell(method, value, about, [self._places[index].shell for index in asked])
 
     def attend(self) -> None:
-        """Collects the answers that have arrived, and restarts actors that died or are late; never waits.
+        """Collects the answers that have arrived, and restarts actors that died or are late; does not block.
 
         Raises:
-            RlrunError: An object raised it.
-            TrainingFailed: An object raised another exception, the restarts are used up, or the cluster has become
-                too small.
+            RlrunError: An object raised such an error.
+            TrainingFailed: An object raised another exception, the restarts are used up, or the cluster has become too
+                small.
         """
         for reference, answer in self._arrived():
             place = self._watched.pop(reference, None)
@@ -154,12 +154,12 @@ class SupervisedActors:
             self._restart_late()
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the references to wait for, of which one is enough, and the deadline of that wait."""
+        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
         is_asked = any(place.calls for place in self._places.values())
         return tuple(self._watched), self._look_at if is_asked else math.inf
 
     def wait(self, until: float = math.inf) -> None:
-        """Waits for the next answer or deadline, at most until a moment on the clock of `time.monotonic`."""
+        """Waits for the next answer or deadline, at most until a given time on the clock of `time.monotonic`."""
         import ray
 
         references, deadline = self.awaited()
@@ -174,7 +174,7 @@ class SupervisedActors:
         """Waits for calls and returns their answers.
 
         Raises:
-            RlrunError: As `attend`.
+            RlrunError: An object raised an error; see `attend`.
         """
         while True:
             self.attend()
@@ -183,7 +183,9 @@ class SupervisedActors:
             self.wait()
 
     def answers_of_all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Calls a method of every object with its own arguments, with the timeout of a start, and returns the answers.
+        """Calls a method of every object with separate arguments and the timeout of an actor's start.
+
+        Returns all answers.
 
         Raises:
             RlrunError: As `attend`.
@@ -192,7 +194,7 @@ class SupervisedActors:
         return self.answers([self.ask(index, method, *own, may_take_long=True) for index, own in asked])
 
     def shells(self) -> list[Any]:
-        """Returns Ray's handles of the actors, in their order, for direct calls."""
+        """Ray's handles of the actors by index, for direct calls."""
         return [place.shell for place in self._places.values()]
 
     def forget(self) -> None:
@@ -203,7 +205,7 @@ class SupervisedActors:
             self._watch(place)
 
     def close(self) -> None:
-        """Calls `close` of the objects, and ends the actors."""
+        """Calls `close` on all objects, and ends the actors."""
         import ray
 
         if not ray.is_initialized():

@@ -36,11 +36,11 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes], size: int) -> None:
-    """Writes a file piece by piece, atomically; if the pieces end with an error, there is no file.
+    """Writes a file atomically from chunks of bytes; if the iterator of chunks raises an error, no file is written.
 
     Args:
         path: The file; an existing one is replaced.
-        pieces: Its content.
+        pieces: Chunks of the file's content.
         size: Size of the content in bytes.
 
     Raises:
@@ -65,7 +65,7 @@ def append_line(path: Path, line: bytes) -> None:
 
     Args:
         path: The file; created if missing.
-        line: The line, without its end.
+        line: The line, without a newline.
 
     Raises:
         OutOfResources: The disk is full.
@@ -98,24 +98,24 @@ def commit_directory(partial: Path, directory: Path) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Removes a directory, first renamed so that a partial one is never found under its name."""
+    """Removes a directory; it is renamed first, so that no partial directory is ever found under its name."""
     doomed = partial_name(directory)
     directory.rename(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
 
 
 def partial_name(path: Path) -> Path:
-    """Temporary path in the same directory as another path, recognised by `remove_leftovers`."""
+    """Temporary path for a write in progress, in the same directory as the final path; see `remove_leftovers`."""
     return path.parent / f".{path.name}.{secrets.token_hex(4)}.partial"
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether a path has the form of `partial_name`, as an interrupted write leaves it."""
+    """Whether a path is a temporary path of `partial_name`, left by an interrupted write."""
     return _LEFTOVER.fullmatch(path.name) is not None
 
 
 def remove_leftovers(directory: Path) -> list[str]:
-    """Removes temporary files of interrupted writes from a directory; only its single writer may call it.
+    """Removes temporary files of interrupted writes from a directory; only the directory's single writer may call this.
 
     Returns:
         The removed names.
@@ -145,7 +145,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator[None]:
-    """Context manager that converts errors of a full disk to OutOfResources, with path, needed and free space.
+    """Context manager that turns errors of a full disk into OutOfResources with path, needed and free space.
 
     Args:
         path: Path that is written to.

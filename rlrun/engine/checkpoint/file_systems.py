@@ -1,4 +1,4 @@
-"""Files in storages: any file system of pyarrow, by URI."""
+"""Access to files in storages by URI, through any file system that pyarrow supports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_uri(path: str) -> bool:
 
 
 def file_system(uri: str) -> tuple[Any, str]:
-    """File system object for a path or URI, and the path in it.
+    """File system object for a path or URI, and the path within that file system.
 
     Raises:
         UsageError: There is no such storage.
@@ -33,7 +33,7 @@ def file_system(uri: str) -> tuple[Any, str]:
 
 
 def read_chunks(files: Any, path: str) -> Iterator[bytes]:
-    """Yields a file of a file system in pieces.
+    """Yields the content of a file in a file system in chunks of bytes.
 
     Raises:
         OSError: The file cannot be read.

@@ -5,7 +5,7 @@
     policies/default.safetensors  named tensors, one file per stem of `Content.tensors`
     state.json, state.npz         everything else, and the arrays in it               (see state_codec.py)
 
-safetensors loads most files with a flipped bit or a zero-filled tail without complaint, hence the digests.
+The digests are needed since safetensors loads most files with a flipped bit or a zero-filled tail without an error.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedChec
 
 
 def read_checkpoint(directory: Path) -> Content:
-    """Loads a checkpoint, after verification of all its files.
+    """Loads a checkpoint after verifying all its files.
 
     Raises:
         CheckpointCorrupt: A file is missing, added, truncated or altered; the message names each.

@@ -1,8 +1,8 @@
 """Manifest of a checkpoint: metadata, and the size and SHA-256 digest of every other file.
 
-The first line holds the sha256 of the manifest itself, computed with 64 zeros in its place, so that a flipped bit here
-is noticed too. That line, `format` and `format_version` are the same in every version of the format; the rest may
-change.
+The first line holds the SHA-256 digest of the manifest itself, computed with 64 zeros in place of the digest, so that a
+flipped bit in the manifest is detected too. This line, `format` and `format_version` are the same in every version of
+the format; everything else may change.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Manifest:
 
 
 def manifest_bytes(about: dict[str, Any], files: dict[str, FileEntry]) -> bytes:
-    """Serializes a manifest to text that includes its own digest.
+    """Serializes a checkpoint's manifest to text that includes the text's own digest.
 
     Raises:
         CheckpointError: A value in `about` cannot be stored.
@@ -89,7 +89,7 @@ def manifest_bytes(about: dict[str, Any], files: dict[str, FileEntry]) -> bytes:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Loads and verifies a checkpoint's manifest, without its other files.
+    """Loads and verifies a checkpoint's manifest, without reading the other files.
 
     Raises:
         CheckpointError: The directory is no checkpoint, cannot be read, or was written by a newer rlrun.

@@ -1,4 +1,4 @@
-"""Parsing of JSON files that may be damaged or malicious."""
+"""Parser of JSON files that may be damaged or malicious."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def load_json(text: str | bytes) -> Any:
-    """Parses JSON text; deep nesting is an error like any other mistake.
+    """Parses JSON text; too deep nesting raises ValueError like any other mistake.
 
     Raises:
         ValueError: The text is no JSON, or nested too deeply.
@@ -29,7 +29,7 @@ def load_json(text: str | bytes) -> Any:
 
 
 def read_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
-    """Loads a file with one JSON value per line; [] without a file. Lines truncated by a kill are skipped."""
+    """Loads a file with one JSON value per line; [] if there is no file. Lines truncated by a kill are skipped."""
     found = []
     with suppress(FileNotFoundError):
         for line in path.read_bytes().splitlines():
@@ -39,6 +39,6 @@ def read_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
 
 
 def first_mistake(error: ValidationError) -> str:
-    """First validation mistake in data from a file, with its location."""
+    """Description of the first validation mistake in data from a file, with its location."""
     mistake = error.errors()[0]
     return ": ".join(filter(None, (".".join(map(str, mistake["loc"])), mistake["msg"])))

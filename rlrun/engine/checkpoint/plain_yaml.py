@@ -1,7 +1,7 @@
-"""Plain data as YAML with equal meaning in YAML 1.1 and 1.2, without tags or references.
+"""Plain data as YAML that means the same in YAML 1.1 and 1.2, without tags or references.
 
-YAML 1.1 (PyYAML) and YAML 1.2 (rlrun's specs) disagree on what `1e-4`, `on` or `1_000` are. Strings that either of them
-would take for something else are quoted here, so both read the same data.
+YAML 1.1 (PyYAML) and YAML 1.2 (rlrun's specs) disagree on what `1e-4`, `on` or `1_000` are. Strings that either version
+would read as another type are quoted, so that both read the same data.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def dump_plain_yaml(data: Any) -> str:
 
 
 def load_plain_yaml(text: str) -> Any:
-    """Parses YAML of `dump_plain_yaml`.
+    """Parses YAML text written by `dump_plain_yaml`.
 
     Raises:
         ValueError: The text is no YAML, has references (which can expand without bound) or tags, or is too large.

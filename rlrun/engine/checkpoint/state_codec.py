@@ -1,6 +1,6 @@
 """Encoding of nested state as strict JSON with a list of arrays, and exact decoding.
 
-JSON has no NaN, tuples or arrays. They are written as an object with a single key that begins with "$":
+JSON has no NaN, tuples or arrays. Each is written as an object with a single key that begins with "$":
 
     {"$array": 3}                       the array with index 3 in the file of arrays
     {"$scalar": 4}                      a NumPy scalar, stored as an array without dimensions
@@ -9,7 +9,7 @@ JSON has no NaN, tuples or arrays. They are written as an object with a single k
     {"$tuple": [...]}                   a tuple
     {"$dict": {...}}                    a dict with a key that begins with "$"
 
-Nothing else can be stored: no objects, so nothing is ever unpickled.
+Other Python objects cannot be stored, so loading a state never unpickles anything.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def encode(value: Any, arrays: list[np.ndarray[Any, Any]] | None, path: str = "s
 
 
 def decode(data: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
-    """Decodes JSON data of `encode` to the nested value.
+    """Restores the nested value from JSON data written by `encode`.
 
     Raises:
-        ValueError: The data is not from `encode`.
+        ValueError: The data was not written by `encode`.
     """
     if isinstance(data, list):
         return [decode(item, arrays) for item in data]

@@ -1,4 +1,4 @@
-"""Checkpoint store of one trial: names, the newest valid and the best checkpoint, and retention."""
+"""Checkpoint store of one trial: file names, the newest valid and the best checkpoint, and retention."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAME = re.compile(r"iteration_(\d{6,})")
 
 @dataclass(frozen=True)
 class SkippedCheckpoint:
-    """A checkpoint that is not usable, with the reason.
+    """Unusable checkpoint, with the reason.
 
     Attributes:
         path: Directory of the checkpoint.
@@ -60,8 +60,8 @@ class Scan:
 class CheckpointStore:
     """Directory of one trial's checkpoints, ``iteration_000010`` and so on.
 
-    Any process may read it at any time; only the trial's process may write. Nothing is created before the first
-    `stage`.
+    Any process may read the directory at any time; only the trial's process may write to it. The directory is created
+    by the first `stage`.
     """
 
     def __init__(self, directory: Path, keep: int = 3, best: str | None = None) -> None:
@@ -81,12 +81,12 @@ class CheckpointStore:
         self._spec: tuple[dict[str, Any], str] | None = None
 
     def stage(self, iteration: int, content: Content, result: Mapping[str, Any]) -> StagedCheckpoint:
-        """Writes the files of a checkpoint under a temporary name, after removing those of interrupted writes.
+        """Writes the files of a checkpoint under a temporary name, after removing leftovers of interrupted writes.
 
         Args:
             iteration: Number of the last completed iteration.
             content: Content of the checkpoint; the result is added to the manifest.
-            result: The result of that iteration.
+            result: Result row of that iteration.
 
         Returns:
             The checkpoint for `commit`, which must follow before the next `stage`.
@@ -101,10 +101,10 @@ class CheckpointStore:
         return stage_checkpoint(self._place_of(iteration), content, self._spec[1])
 
     def commit(self, staged: StagedCheckpoint) -> Path:
-        """Renames a staged checkpoint to its final path, then removes checkpoints that are not to be kept.
+        """Renames a staged checkpoint to its final path, and removes checkpoints that retention no longer keeps.
 
-        Checkpoints of later iterations, left from before a resume at an earlier iteration, are removed too. May run in
-        another thread, while nothing else uses the store.
+        Checkpoints of later iterations, left from before a resume at an earlier iteration, are removed too. This may
+        run in another thread, as long as nothing else uses the store meanwhile.
 
         Returns:
             The checkpoint's directory.
@@ -126,7 +126,7 @@ class CheckpointStore:
         return self.scan().newest
 
     def scan(self) -> Scan:
-        """Finds the newest valid checkpoint, and the newer ones that are not usable, with reasons."""
+        """Searches for the newest valid checkpoint; newer unusable checkpoints are reported with reasons."""
         found, skipped = self._newest(verify_checkpoint)
         return Scan(found[0] if found else None, skipped)
 
@@ -148,7 +148,7 @@ class CheckpointStore:
         return None
 
     def best(self, metric: str | None = None) -> Path | None:
-        """Checkpoint with the highest value of a metric (the newest of equals); None if none has a value.
+        """Path of the checkpoint with the highest value of a metric (the newest of equals); None if none has a value.
 
         Args:
             metric: Name of the metric; None for the store's `best` metric.
@@ -164,7 +164,7 @@ class CheckpointStore:
         return None if best is None else self._score(best, self.best_metric)
 
     def results(self) -> dict[int, dict[str, Any]]:
-        """Results stored in the checkpoints, by iteration; damaged checkpoints are left out."""
+        """Result rows stored in the checkpoints, by iteration; damaged checkpoints are skipped."""
         found: dict[int, dict[str, Any]] = {}
         for iteration, path in self._numbered():
             with suppress(CheckpointError):

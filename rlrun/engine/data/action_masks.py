@@ -25,7 +25,7 @@ def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
 
 
 def mask_of(observations: Any) -> Any | None:
-    """Action mask [..., A] in observations, as an array or tensor; None if there is no mask."""
+    """Action mask [..., A] contained in observations, as an array or tensor; None if there is no mask."""
     return observations.get(ACTION_MASK) if isinstance(observations, dict) else None
 
 
@@ -35,10 +35,10 @@ def can_be_masked(action_space: gymnasium.Space[Any]) -> bool:
 
 
 def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
-    """Number of actions of each choice that a mask covers, in the mask's order.
+    """Numbers of actions of the discrete choices that a mask covers, in the order of the mask.
 
-    Of a Tuple or Dict these are the choices of its Discrete and MultiDiscrete parts, in the space's order; a mask does
-    not cover the other parts.
+    In a Tuple or Dict space, the mask covers the Discrete and MultiDiscrete parts, in the order of the space, but no
+    other parts.
 
     Raises:
         UsageError: Actions of this kind cannot be masked.

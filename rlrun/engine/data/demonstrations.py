@@ -1,7 +1,7 @@
-"""Demonstrations: episodes of another policy or a person, and their file format (NumPy, no pickle).
+"""Demonstrations: recorded episodes of another policy or a person, and their file format (NumPy, no pickle).
 
 The file is a ``.npz`` with one row for each step of each episode, in order. After the last step of each episode, one
-more row holds the final observation and no step:
+more row holds the episode's final observation:
 
 - ``obs`` [N, ...], or ``obs/<part>`` for each part of a nested observation,
 - ``actions`` [N, ...] as passed to the env,
@@ -39,8 +39,8 @@ class Demonstrations:
 
     Attributes:
         columns: `actions`, `rewards`, `terminateds`, `truncateds` and `valid`, [N, ...].
-        observations: Parts of the observations by path, "" for an observation that is not nested, [N, ...].
-        about: Information of the recorder.
+        observations: Parts of the observations [N, ...] by path; the path is "" if observations are not nested.
+        about: Information from the recorder, such as the env.
     """
 
     columns: Mapping[str, NDArray[Any]]
@@ -67,10 +67,10 @@ class Demonstrations:
             partial.unlink(missing_ok=True)
 
     def fragment(self, like: SampleBatch) -> SampleBatch:
-        """All episodes as one fragment [T, 1], as a rollout worker would have collected them.
+        """All episodes concatenated to one fragment [T, 1], as a rollout worker would have collected them.
 
         Args:
-            like: A fragment of a worker, for the structure and types of observations and actions.
+            like: Fragment of a worker, which gives the structure and dtypes of observations and actions.
 
         Raises:
             UsageError: Observations have another structure or shape.

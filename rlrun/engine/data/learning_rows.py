@@ -18,7 +18,7 @@ def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: b
     """Reshapes a batch [T, B] to learner rows [S, L, ...]: single steps, sequences or whole fragments.
 
     Args:
-        batch: Batch with closing rows.
+        batch: Batch with closing rows (the observations after the last steps).
         seq_len: Steps in a row of a recurrent policy, no more than T; None for rows of single steps.
         whole_fragments: Whether a row is a whole fragment with its closing observation, L = T + 1.
 
@@ -50,11 +50,11 @@ def has_empty_rows(batch: SampleBatch) -> bool:
 
 
 def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
-    """Drops rows [S, L, ...] without a valid step, and zero-pads to `at_least` rows.
+    """Drops rows [S, L, ...] without a valid step, and pads the rest with zeros to `at_least` rows.
 
     Args:
         rows: Columns of experience.
-        at_least: Smallest number of rows, such as those of a minibatch, whose shape is fixed.
+        at_least: Minimum number of rows, such as the fixed size of a minibatch.
     """
     filled = rows["valid"].any(axis=1).nonzero()[0]
     padding = max(at_least - len(filled), 0)
@@ -73,13 +73,13 @@ def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
 def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
     """Reshapes a batch [T, B] to one packed row per env slot, with the final bootstrap observation.
 
-    With a recurrent network each row begins with a step, and `state` [S, state_size] is the state before it.
+    For a recurrent network each row begins with a step, and `state` [S, state_size] is the state before that step.
     """
     return target_rows(batch)[0]
 
 
 def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
-    """Whole-fragment rows of a batch for value targets, and the `Packing` to map results back to [T, B]."""
+    """Whole-fragment rows of a batch for value targets, and the `Packing` that maps results back to [T, B]."""
     batch = viewed(batch)
     is_recurrent = "state" in batch
     packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"], to_front=is_recurrent)
@@ -101,12 +101,12 @@ def sequence_rows(batch: SampleBatch, length: int) -> SampleBatch:
     Rows hold steps only. An episode's final observation is left out: its value is known from acting, and
     `episode_starts` resets the state at the next step. Rows with fewer steps are padded with zeros.
 
-    The state is the one recorded while acting, without burn-in. So it is of older weights from the second minibatch on,
-    as in other implementations of recurrent PPO.
+    The state is the one recorded while acting, without burn-in. From the second minibatch on, it therefore stems from
+    older weights, as in other implementations of recurrent PPO.
 
     Args:
         batch: Columns [T, B, ...], `episode_starts` and `state` [T, B, state_size] among them.
-        length: L, steps in a row.
+        length: L, number of steps in a row.
 
     Returns:
         Columns [S, L, ...] of S = ceil(T / L) * B rows, and `state` [S, state_size].

@@ -1,13 +1,13 @@
 """Packing of fragments: removal of empty rows between a step and its successor (NumPy).
 
 A row with `valid` 1 holds a step. A row with `valid` 0 directly after a step that ended its episode holds the final
-observation, with reward 0 and no end. Any other row with `valid` 0 is *empty*: no agent owned the slot, or its agent
-had no decision there. An empty row holds garbage and counts nowhere.
+observation, with reward 0 and no end of episode. Any other row with `valid` 0 is *empty*: no agent owned the slot, or
+the agent had no decision to make. The content of an empty row is undefined and ignored.
 
-So the successor of a step is the slot's next row that is not empty; its observation and value are the step's next
-observation and value. Gamma counts once for each step. If there is no such row, the successor is the closing row T;
-after a final observation the closing row is empty too. Row 0 with `valid` 0 has no step before it in the fragment, and
-counts as empty.
+The successor of a step is the slot's next row that is not empty; the successor's observation and value are the step's
+next observation and value. The discount factor applies once for each step. If there is no such row, the successor is
+the closing row T; after a final observation the closing row is empty too. Row 0 with `valid` 0 counts as empty, since
+the fragment has no step before it.
 
 Computations that read the next row work on a packed fragment: the successor of a step is in the next row, and empty
 rows hold zeros.
@@ -26,7 +26,7 @@ Flags = NDArray[np.bool_]
 
 
 def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) -> Flags:
-    """Mask of non-empty rows: steps, final observations, and the closing rows of last steps.
+    """Mask of a fragment's non-empty rows [T + 1, B]: steps, final observations, and closing rows after last steps.
 
     Args:
         valid: Whether the row holds a step, [T, B].
@@ -51,7 +51,7 @@ def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) ->
 
 
 def zeroed(tree: Any, holds: Flags) -> Any:
-    """Replaces entries (t, b) of a tree of arrays [T, B, ...] by zeros unless `holds` [T, B]."""
+    """Copies a tree of arrays [T, B, ...], with zeros in the entries (t, b) where the mask `holds` [T, B] is false."""
 
     def clear(leaf: NDArray[Any]) -> NDArray[Any]:
         return np.where(holds.reshape(*holds.shape, *[1] * (leaf.ndim - 2)), leaf, np.zeros((), leaf.dtype))
@@ -60,7 +60,7 @@ def zeroed(tree: Any, holds: Flags) -> Any:
 
 
 def clear(tree: Any, rows: Flags) -> None:
-    """Sets entries of a tree of arrays to zero in place: [T, B, ...] by `rows` [T, B], or [T, ...] by [T]."""
+    """Zeroes entries of a tree of arrays in place: (t, b) of [T, B, ...] by mask [T, B], or t of [T, ...] by [T]."""
     for leaf in leaves(tree):
         leaf[rows] = 0
 
@@ -108,7 +108,7 @@ class Packing:
         return self._order is not None
 
     def pack(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Packs a column [T, B, ...] or [T + 1, B, ...], with zeros in empty rows."""
+        """Packs a column [T, B, ...] or [T + 1, B, ...] by moving its rows; empty rows are zeros."""
         if self._filled is None:
             return leaf
         filled = self._filled[: len(leaf)]
@@ -123,7 +123,7 @@ class Packing:
         return packed
 
     def first(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """The first row of a packed column [T, B, ...], [B, ...]."""
+        """First row [B, ...] of a packed column [T, B, ...]."""
         if self._filled is None:
             row: NDArray[Any] = leaf[0]
             return row

@@ -13,7 +13,8 @@ from rlrun.engine.messages.errors import CheckpointError
 class RestoredRows:
     """Rows restored from a checkpoint, whose layout is validated once the first new rows arrive.
 
-    The expected columns are known only then. Rows are validated, since a checkpoint may come from an untrusted source.
+    The expected columns are known only from the first new rows. Validation is needed since a checkpoint may come from
+    an untrusted source.
 
     Args:
         free_axis: Axis of concatenation, whose length is not validated.
@@ -24,7 +25,7 @@ class RestoredRows:
         self._rows: list[Mapping[str, Any]] = []
 
     def load(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Stores rows from a checkpoint, for later validation."""
+        """Stores rows restored from a checkpoint, for later validation."""
         self._rows = list(rows)
 
     @property

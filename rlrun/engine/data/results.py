@@ -16,7 +16,7 @@ class Results(list[dict[str, Any]]):
     """Result rows of a training or trial, oldest first: metrics by name."""
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Converts the rows to a DataFrame, with a column for each metric and NaN where a row lacks it.
+        """Converts the rows to a DataFrame with a column for each metric, and NaN where a row lacks a metric.
 
         Raises:
             UsageError: pandas is not installed.
@@ -25,7 +25,7 @@ class Results(list[dict[str, Any]]):
 
 
 def data_frame(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
-    """Creates a pandas DataFrame from rows by column name.
+    """Creates a pandas DataFrame from rows, which are mappings from column names to values.
 
     Raises:
         UsageError: pandas is not installed.

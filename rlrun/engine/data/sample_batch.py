@@ -95,7 +95,7 @@ class SampleBatch(dict[str, Any]):
         return int(shape[0] * shape[1])
 
     def map(self, function: Callable[..., Any]) -> SampleBatch:
-        """Maps a function over all arrays of the batch."""
+        """Applies a function to all arrays of the batch."""
         return SampleBatch({name: map_tree(function, column) for name, column in self.items()})
 
     def steps(self) -> SampleBatch:
@@ -111,7 +111,7 @@ class SampleBatch(dict[str, Any]):
     def closed(self) -> SampleBatch:
         """Copy of the batch with an invalid closing row in every column, [T + 1, B].
 
-        So the observation after the last step is in the next row, like a final observation after an episode's end.
+        The observation after the last step thus is in the next row, like the final observation of an episode.
         """
 
         def close(leaf: Any) -> Any:
@@ -125,7 +125,7 @@ class SampleBatch(dict[str, Any]):
         """Reshapes [T, B] columns to rows of consecutive steps of one env slot, [S, length].
 
         Args:
-            length: Steps in a row; it divides T.
+            length: Number of steps in a row; must divide T.
         """
 
         def cut(leaf: Any) -> Any:
@@ -138,10 +138,10 @@ class SampleBatch(dict[str, Any]):
         return self.map(cut)
 
     def zero_invalid(self, keep: Sequence[str] = ()) -> SampleBatch:
-        """Copy of the batch with invalid entries zeroed, so that no garbage reaches a loss.
+        """Copy of the batch with invalid entries zeroed, so that undefined values do not reach a loss.
 
         Args:
-            keep: Columns to leave unchanged, such as final observations that a network is to evaluate.
+            keep: Columns to leave unchanged, such as observations if a network must evaluate final observations.
         """
         valid = self["valid"]
         if valid.all():
@@ -150,9 +150,9 @@ class SampleBatch(dict[str, Any]):
 
 
 def network_columns(batch: Mapping[str, Any]) -> SampleBatch:
-    """Network input columns of a batch, and `valid`.
+    """Columns of a batch that networks take as inputs, and `valid`.
 
-    These are observations, recurrent state, and actions, which autoregressive networks take.
+    Inputs are the observations, the recurrent state, and, for autoregressive networks, the actions.
     """
     names = ("obs", "valid", "state", "episode_starts", "actions")
     return SampleBatch({name: batch[name] for name in names if name in batch})

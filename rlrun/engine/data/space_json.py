@@ -1,7 +1,7 @@
 """JSON form of Gymnasium spaces, with an exact round trip: bounds to the last bit, dtypes, and the order of keys.
 
 Each space is an object with its `type`. Infinite bounds are the texts "inf" and "-inf", since JSON has no such numbers.
-Bounds that are all equal are one number.
+Bounds that are all equal are written as one number.
 
 | type | further keys |
 |---|---|
@@ -12,8 +12,7 @@ Bounds that are all equal are one number.
 | `Dict` | `spaces`: an object of spaces |
 | `Tuple` | `spaces`: a list of spaces |
 
-Who writes a space by hand may leave out the `dtype`, which then is float32 for a Box and int64 for integers, and the
-`start`, which then is 0.
+In hand-written spaces, `dtype` defaults to float32 for a Box and int64 for other spaces, and `start` defaults to 0.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ DTYPES = frozenset(
 
 
 def space_to_json(space: Space[Any]) -> dict[str, Any]:
-    """Converts a space to plain data.
+    """Converts a Gymnasium space to plain data for JSON.
 
-    Subclasses of a kind of space are written as that kind.
+    An instance of a subclass is written as the Gymnasium space that it extends.
 
     Raises:
-        ValueError: The space, or a part of it, has no such form.
+        ValueError: The space, or a part of it, has no JSON form.
 
     Examples:
         >>> space_to_json(Box(-np.inf, 1.0, (2,)))
@@ -58,10 +57,10 @@ def space_to_json(space: Space[Any]) -> dict[str, Any]:
 
 
 def space_from_json(data: Any) -> Space[Any]:
-    """Restores a space from plain data of any origin.
+    """Restores a Gymnasium space from plain data, which may come from an untrusted source.
 
     Raises:
-        ValueError: The data is no space in JSON; the message names the place of the mistake.
+        ValueError: The data is not the JSON form of a space; the message names the location of the mistake.
     """
     if not isinstance(data, Mapping) or data.get("type") not in _READERS:
         raise ValueError(f"{data!r:.80} is no space: its type is one of {', '.join(_READERS)}")
@@ -74,10 +73,10 @@ def space_from_json(data: Any) -> Space[Any]:
 
 
 def dtype_named(name: Any) -> np.dtype[Any]:
-    """Dtype of a name in a file.
+    """NumPy dtype for a dtype name in a file.
 
     Raises:
-        ValueError: The name is none of `DTYPES`.
+        ValueError: The name is not in `DTYPES`.
     """
     if name not in DTYPES:
         raise ValueError(f"{name!r:.80} is none of the dtypes {', '.join(sorted(DTYPES))}")
@@ -86,10 +85,10 @@ def dtype_named(name: Any) -> np.dtype[Any]:
 
 
 def shape_listed(shape: Any) -> tuple[int, ...]:
-    """Shape from a list in a file.
+    """Validates a list from a file as the shape of an array.
 
     Raises:
-        ValueError: The list is no shape, or one of more than `MOST_NUMBERS` numbers.
+        ValueError: The list is not a shape, or the array would have more than `MOST_NUMBERS` numbers.
     """
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError(f"{shape!r:.80} is no shape")

@@ -1,7 +1,7 @@
 """Registry of leaf spaces: array form, bounds and network encoding of each space type.
 
-Dict and Tuple are trees of other spaces. Each other kind is one entry of `KINDS`, the only place that knows it:
-batches, checks of observations and the way into a network follow from the entry.
+Dict and Tuple are trees of other spaces. Each other type of space has one entry in `KINDS`, from which batches, checks
+of observations and network encodings are derived.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ActionKind = Literal["Discrete", "MultiDiscrete", "MultiBinary", "Box", "bounded
 
 
 def own_form(space: Space[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype of a space's elements, as declared by Gymnasium."""
+    """Shape and dtype of a space's elements, as Gymnasium declares them."""
     return tuple(space.shape or ()), np.dtype(space.dtype)
 
 
 def as_array(space: Space[Any], element: Any) -> NDArray[Any]:
-    """Converts an element to an array without copying an array.
+    """Converts an element of a space to an array; an array is returned without a copy.
 
     Raises:
         ValueError: The element is ragged.
@@ -45,9 +45,9 @@ class SpaceKind(NamedTuple):
     Attributes:
         meaning: Meaning of the array's numbers: `numbers` enter a network as they are, scaled or as an image, `choices`
             as one-hot or learned vectors, `bits` as 0 and 1.
-        bounds: Lowest and highest values of a space, [*shape] or one for all.
+        bounds: Lowest and highest values of a space, [*shape] or a single number for all entries.
         form: Shape and dtype of the array for one element.
-        array: Converts an element, as envs return it, to that array; raises ValueError for any other value.
+        array: Function that converts an element returned by an env to an array; raises ValueError for any other value.
     """
 
     meaning: Meaning
@@ -65,24 +65,24 @@ KINDS: dict[type[Space[Any]], SpaceKind] = {
 
 
 def kind_of(space: Any) -> SpaceKind | None:
-    """Registry entry of a leaf space; None for an unsupported type."""
+    """Registry entry for the type of a leaf space; None for an unsupported type."""
     return KINDS.get(type(space)) or next((kind for own, kind in KINDS.items() if isinstance(space, own)), None)
 
 
 def known_kind(space: Space[Any]) -> SpaceKind:
-    """Registry entry of a leaf space that was validated at env creation."""
+    """Registry entry for the type of a leaf space that was validated when the env was created."""
     kind = kind_of(space)
     assert kind is not None, space
     return kind
 
 
 def kinds_in_words() -> str:
-    """Names of all supported leaf spaces, for messages."""
+    """Names of all supported leaf spaces as one text, for messages."""
     return f"{', '.join(kind.__name__ for kind in KINDS)} and Dict and Tuple of these"
 
 
 def action_kinds(space: Space[Any]) -> tuple[ActionKind, ...]:
-    """Kinds of an action space, the plainest first; empty for one in which no policy acts.
+    """Kinds of an action space, most general first; empty if no policy supports the space.
 
     Examples:
         >>> action_kinds(Discrete(2)), action_kinds(Box(-1, 1)), action_kinds(Box(-np.inf, np.inf))
@@ -114,14 +114,14 @@ def space_tree(space: Space[Any]) -> Any:
 
 
 def batched(space: Space[Any], *elements: Any) -> Any:
-    """Stacks elements of a space into a tree of arrays [N, ...], with the elements' dtypes."""
+    """Stacks N elements of a space to a tree of arrays [N, ...] with the elements' dtypes."""
     return map_tree(
         lambda part, *own: np.stack([known_kind(part).array(part, one) for one in own]), space_tree(space), *elements
     )
 
 
 def choice_ranges(space: Space[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Number of values and smallest value of each discrete choice in a space, in order."""
+    """Number of values and smallest value of each discrete choice in a space, in the order of the space."""
     kind = known_kind(space)
     shape, _ = kind.form(space)
     low, high = (np.broadcast_to(bound, shape).ravel().astype(np.int64) for bound in kind.bounds(space))

@@ -20,7 +20,7 @@ def uniform_choices(draws: Array, number: int, mask: Array | None = None) -> NDA
     """Uniform samples from the allowed choices 0 to `number` - 1, [N].
 
     Args:
-        draws: Numbers from 0 to 1, [N].
+        draws: Uniform random numbers in [0, 1), [N].
         number: Number of choices.
         mask: Mask of the allowed choices, [N, number]; None if all are allowed.
     """
@@ -31,7 +31,7 @@ def uniform_allowed(fractions: Array, mask: Array) -> NDArray[np.int64]:
     """Uniform samples from the allowed actions, [B]; 0 where no action is allowed.
 
     Args:
-        fractions: Uniform random numbers from 0 to 1, [B].
+        fractions: Uniform random numbers in [0, 1), [B].
         mask: Mask of the allowed actions, [B, A].
     """
     allowed_up_to = np.cumsum(mask != 0, axis=-1)
@@ -43,7 +43,7 @@ def uniform_allowed(fractions: Array, mask: Array) -> NDArray[np.int64]:
 class UniformSampler:
     """Uniform sampler of a space's elements, with optional action mask for discrete choices.
 
-    A number with one bound follows an exponential distribution beyond it, a number without bounds a logistic one.
+    Numbers with one bound are drawn from an exponential distribution, numbers without bounds from a logistic one.
 
     Args:
         space: The space.

@@ -1,15 +1,15 @@
 """History views: network inputs with stacked observations, past actions and past rewards (NumPy).
 
-A fragment holds each observation, action and reward once. Network inputs are gathered when needed: `viewed` replaces
-`obs` by a dict with the parts
+A fragment stores each observation, action and reward once. Network inputs are gathered when needed: `viewed` replaces
+`obs` by a dict with these parts:
 
 - `view:obs`, the present observation, or `view:frames` [n, ...], the last n of them, the oldest first;
 - `view:prev_actions` [k, ...], the last k actions; `view:prev_rewards` [k], their rewards, as the env returned them;
 - `action_mask`, the present one, if the observation holds one.
 
-Row 0 of each column's history is the value before an episode's start: zeros, or for numbers that are one-hot encoded a
-number out of their range. `episode_steps` is the number of steps since the episode's start. `history` holds the rows
-before a fragment; the worker passes it from one fragment to the next.
+Row 0 of each column's history stands for steps before an episode's start. It holds zeros, or an out-of-range number in
+columns that are one-hot encoded. `episode_steps` is the number of steps since the episode's start. `history` holds the
+rows before a fragment; the worker passes it from one fragment to the next.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_viewed(tree: Any) -> bool:
 
 
 def shown(tree: Any) -> Any:
-    """Env observation inside a history view; other trees unchanged."""
+    """The env observation inside a history view; other trees are returned unchanged."""
     if not is_viewed(tree):
         return tree
     observed = tree[VIEW_FRAMES] if VIEW_FRAMES in tree else tree[VIEW_OBS]
@@ -49,14 +49,14 @@ def shown(tree: Any) -> Any:
 
 
 def with_new_observation(tree: Any, observed: Any) -> Any:
-    """Copy of a history view with another env observation, in the structure of `shown`."""
+    """Copy of a history view in which the env observation is replaced, in the structure of `shown`."""
     if not is_viewed(tree):
         return observed
     return {**tree, **split(observed, VIEW_FRAMES if VIEW_FRAMES in tree else VIEW_OBS)}
 
 
 def split(observed: Any, name: str) -> dict[str, Any]:
-    """Splits an observation into parts of a view: the network's input under a name, and the action mask."""
+    """Splits an observation into the parts of a view: the network's input under its name, and the action mask."""
     if not isinstance(observed, dict) or ACTION_MASK not in observed:
         return {name: observed}
     seen = {key: part for key, part in observed.items() if key != ACTION_MASK}
@@ -90,7 +90,7 @@ def viewed(batch: SampleBatch) -> SampleBatch:
 
 
 def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Last frames, actions and rewards of a fragment, which stacked observations at the start of the next one need.
+    """Last frames, actions and rewards of a fragment, from which the next fragment's first views are built.
 
     The fragment's final row, which only holds the observation for bootstrapping, is left out.
 

@@ -1,7 +1,7 @@
 """Files of a data set: one uncompressed record batch each, in Arrow's IPC format, read by memory mapping.
 
-An entry of several numbers is a list of fixed size, and its shape is in the manifest. Truth values are bytes, since
-Arrow packs eight into one, which no NumPy array can show.
+An entry of several numbers is stored as a list of fixed size; the manifest holds the shape. Booleans are stored as
+bytes, since NumPy arrays cannot view Arrow's packed bits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Pieces:
 
 
 def file_pieces(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> list[bytes]:
-    """Serializes columns [N, ...] to the bytes of a file, in pieces; equal columns give equal bytes."""
+    """Serializes columns [N, ...] to the bytes of a file, in chunks; equal columns give equal bytes."""
     import pyarrow as pa
 
     batch = arrow_batch(columns, forms)
@@ -47,19 +47,19 @@ def file_pieces(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnF
 
 
 def arrow_batch(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> Any:
-    """Arrow record batch of columns [N, ...]."""
+    """Converts columns [N, ...] to an Arrow record batch."""
     import pyarrow as pa
 
     return pa.record_batch([_to_arrow(columns[name], form) for name, form in forms.items()], schema=_schema(forms))
 
 
 def mapped_columns(path: Path, forms: Mapping[str, ColumnForm], rows: int) -> Columns:
-    """Maps a file's columns into memory, [N, ...], without reading them.
+    """Maps the columns [N, ...] of a file into memory without reading them.
 
     Args:
         path: The file.
-        forms: Forms of the columns that the file must have.
-        rows: N, number of rows that the file must have.
+        forms: Expected columns: dtype and shape by name.
+        rows: Expected number of rows, N.
 
     Raises:
         DataSetError: The file cannot be read, or has other columns or rows.

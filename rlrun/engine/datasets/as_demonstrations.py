@@ -1,4 +1,4 @@
-"""Demonstrations from a data set, for algorithms that learn from a file of `rlrun demonstrate`."""
+"""Conversion of data sets to demonstrations, for algorithms that learn from files of `rlrun demonstrate`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rlrun.engine.messages.errors import UsageError
 
 
 def demonstrations_at(path: str) -> Demonstrations:
-    """Loads demonstrations from the folder of a data set, or from a file.
+    """Loads demonstrations from the folder of a data set, or from a demonstration file.
 
     Args:
-        path: The folder, its URI in a storage, or the file. A relative path is searched for like a module; see
+        path: Path or URI of the folder, or path of the file. A relative path is searched for like a module; see
             `load_demonstrations`.
 
     Raises:
@@ -28,7 +28,7 @@ def demonstrations_at(path: str) -> Demonstrations:
 
 
 def demonstrations_of(found: DataSet) -> Demonstrations:
-    """Demonstrations of all episodes of a data set, without seeds, agents, versions and further columns.
+    """Converts all episodes of a data set to demonstrations, without seeds, agents, versions and additional columns.
 
     Raises:
         UsageError: The set holds no steps, or nested actions.

@@ -1,4 +1,4 @@
-"""Check of a data set: files and digests, alignment of episodes, numbers outside their spaces, gaps and duplicates."""
+"""Check of a data set: files and digests, alignment of episodes, values outside their spaces, gaps and duplicates."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ USUAL_SCALE = (1e-2, 1e2)
 
 @dataclass(frozen=True)
 class DataFinding:
-    """A finding of the check.
+    """Finding of a data set's check.
 
     Attributes:
-        place: File of the set, with the episode and the row in the file where there is one; "" for the whole set.
-        text: The finding.
-        is_wrong: Whether the set cannot be learned from as it is; other findings are notes.
+        place: File of the set, and the episode and row in the file if known; "" for the whole set.
+        text: Description of the finding.
+        is_wrong: Whether the problem prevents learning from the set; other findings are notes.
     """
 
     place: str
@@ -44,7 +44,7 @@ def check_set(folder: Path | SetFolder) -> list[DataFinding]:
     """Checks a data set: every file, digest and row.
 
     Args:
-        folder: Folder of the data set; a path is one on this machine.
+        folder: Folder of the data set: an opened folder, or a path on this machine.
 
     Raises:
         DataSetError: The folder is no data set, or its manifest cannot be understood.
@@ -145,7 +145,7 @@ def _no_agent(agents: NDArray[Any], manifest: Manifest) -> NDArray[np.bool_]:
 
 
 class AcrossFiles:
-    """Comparison of episodes over all files: gaps in their numbers, and duplicates."""
+    """Comparison of episodes across all files of a data set: gaps in their numbers, and duplicates."""
 
     def __init__(self) -> None:
         self._next: int | None = 0
@@ -153,11 +153,11 @@ class AcrossFiles:
         self._contents: dict[bytes, str] = {}
 
     def skip(self) -> None:
-        """Skips a file that cannot be read."""
+        """Records that a file was skipped because it cannot be read."""
         self._next = None
 
     def compare(self, entry: FileEntry, columns: Columns) -> Iterator[DataFinding]:
-        """Yields the gaps before a file's episodes, and the episodes that were in the set before."""
+        """Yields the gaps before a file's episodes, and the episodes that already occurred in the set."""
         content = [column for name, column in columns.items() if name.partition("/")[0] in ("obs", "actions")]
         for start, end in episode_rows(columns["valid"]):
             number, place = int(columns["episode"][start]), f"{entry.name}: episode {columns['episode'][start]}"

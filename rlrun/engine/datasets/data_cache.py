@@ -1,11 +1,12 @@
-"""Cache of copies of data sets from elsewhere, which all processes of a user on this machine share.
+"""Cache of copies of remote data sets, shared by all processes of a user on this machine.
 
-Each set has a folder named by the digest of its manifest, and two files next to it. Who copies or maps a file of the
-set holds `.lock` meanwhile. Who has the set open shares `.used` as long as it does, and its time is that of the last
-opening. The sets opened longest ago are removed when a copy would pass the limit, except those that are open.
+Each set has a folder named by the digest of its manifest, and two lock files next to it. A process holds `.lock` while
+it copies or maps a file of the set, and a shared lock on `.used` while it has the set open. The modification time of
+`.used` is the time of the last opening. When a copy would exceed the size limit, the least recently opened sets are
+removed, except those in use.
 
-The cache is one user's. Each process compares a copy with its digest before it first uses it, and copies the file again
-if it differs, or if other users may write to it.
+The cache belongs to one user. Before its first use of a copy, each process verifies the copy's digest, and copies the
+file again if the digest differs or if other users may write to the copy.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ DEFAULT_LIMIT_GB = 50
 
 
 def limit_bytes() -> int:
-    """Bytes that all copies together may have.
+    """Maximum total size of the cached copies in bytes.
 
     Raises:
-        UsageError: The environment variable is no positive number.
+        UsageError: The environment variable is not a positive number.
     """
     text = os.environ.get(LIMIT_VARIABLE) or str(DEFAULT_LIMIT_GB)
     with suppress(ValueError, OverflowError):
@@ -49,7 +50,7 @@ _compared: dict[Path, tuple[int, int, int]] = {}
 
 
 class CachedSet:
-    """Copies of a data set's files. While this object lives, no other process makes room at their expense.
+    """Cached copies of a data set's files, which no other process removes while this object exists.
 
     Args:
         digest: Digest of the set's manifest.
@@ -73,11 +74,11 @@ class CachedSet:
 
     @contextmanager
     def file(self, entry: FileEntry, pieces: Iterable[bytes]) -> Iterator[Path]:
-        """Context manager with the copy of a file, in which no process removes it.
+        """Context manager that provides the copy of a file and protects the copy from removal.
 
         Args:
             entry: The file's entry in the manifest.
-            pieces: Content of the file; iterated if there is no copy yet, or none that can be used.
+            pieces: Chunks of the file's content; read only if there is no usable copy yet.
 
         Raises:
             OutOfResources: The disk is full.
@@ -95,7 +96,7 @@ class CachedSet:
             yield path
 
     def release(self, entry: FileEntry) -> None:
-        """Removes the copy of a file; where it is mapped into memory, it can still be read."""
+        """Removes the cached copy of a file; existing memory maps of the copy remain readable."""
         with alone_with(self._folder):
             (self._folder / entry.name).unlink(missing_ok=True)
             self._read.discard(entry.name)

@@ -1,4 +1,4 @@
-"""Data sets for reading: memory-mapped columns, rows by index, bounds of episodes, moments."""
+"""Data sets for reading: memory-mapped columns, rows by index, bounds of episodes, and moments."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class _ReadFile:
 class DataSet:
     """A data set, opened for reading.
 
-    Rows have numbers from 0 over all files. The row after a step has the step's next observation, since an episode's
-    rows are consecutive and its final observation has a row of its own.
+    Rows are numbered from 0 across all files. The row after a step holds the step's next observation, since an
+    episode's rows are consecutive and its final observation has a separate row.
 
     Args:
-        folder: Folder of the data set; a path is one on this machine.
+        folder: Folder of the data set: an opened folder, or a path on this machine.
         manifest: Manifest of the files to read; None for the whole set.
 
     Attributes:
@@ -81,7 +81,7 @@ class DataSet:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Names of the agents whose positions the column `agent` holds."""
+        """Names of the agents, to which the column `agent` refers by position."""
         return self.manifest.agents
 
     @property
@@ -91,7 +91,7 @@ class DataSet:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows, those of final observations included."""
+        """Number of rows, including those of final observations."""
         return int(self._file_ends[-1]) if len(self._file_ends) else 0
 
     @property
@@ -101,25 +101,25 @@ class DataSet:
 
     @property
     def num_episodes(self) -> int:
-        """Number of episodes, cut ones included."""
+        """Number of episodes, including truncated recordings of episodes."""
         return self.num_rows - self.num_steps
 
     @property
     def blocks_at_once(self) -> int | None:
-        """Number of files, whichever they are, of which this machine may keep copies; None if it may of all."""
+        """Number of files of which this machine may keep copies at a time; None if there is no limit."""
         limit, sizes = self.folder.limit_bytes, sorted((entry.size for entry in self.manifest.files), reverse=True)
         if limit is None or sum(sizes) <= limit or len(sizes) == 1:
             return None
         return max(int(np.cumsum(sizes).searchsorted(limit, side="right")), 1)
 
     def part(self, numbers: Sequence[int]) -> DataSet:
-        """The data set of some of the files, in the given order, which shares what was read of them."""
+        """Data set of some of the files, in the given order; shares the data that was already read."""
         found = DataSet(self.folder, replace(self.manifest, files=tuple(self.manifest.files[i] for i in numbers)))
         found._read = self._read
         return found
 
     def file(self, number: int) -> Columns:
-        """Columns of a file by name, [N, ...], as read-only views of the mapped file.
+        """Columns [N, ...] of a file by name, as read-only views of the memory-mapped file.
 
         Raises:
             DataSetError: The file cannot be read, or differs from the manifest.
@@ -133,13 +133,16 @@ class DataSet:
         return self._read[entry.name]
 
     def release(self, number: int) -> None:
-        """Drops a file from memory, and this machine's copy of it if it has one."""
+        """Drops a file from memory, and removes this machine's copy of the file if there is one."""
         entry = self.manifest.files[number]
         self._read.pop(entry.name, None)
         self.folder.release(entry)
 
     def files(self) -> Iterator[Columns]:
-        """Yields the columns of each file, in order; copies of a set that is too large to keep are removed after it."""
+        """Yields the columns of each file in order.
+
+        If the set is too large to cache, each copy is removed afterwards.
+        """
         is_kept = self.blocks_at_once is None
         for number in range(len(self.manifest.files)):
             yield self.file(number)
@@ -150,7 +153,7 @@ class DataSet:
         """Gathers rows into a batch of new arrays, leaves [N, ...] in the dtypes of the set.
 
         Args:
-            indices: Numbers of rows in any order, [N].
+            indices: Row numbers in any order, [N].
             names: Columns of the batch, such as `obs` and `actions`; None for all.
 
         Raises:
@@ -175,7 +178,7 @@ class DataSet:
         return self.batch(leaves)
 
     def batch(self, columns: Columns) -> SampleBatch:
-        """Batch of flat columns: observations and actions become trees of their spaces' structure."""
+        """Converts a batch of flat columns: observations and actions become trees in the structure of their spaces."""
         trees = {"obs": self.observation_space, "actions": self.action_space}
         roots = dict.fromkeys(name.partition("/")[0] for name in columns)
         return SampleBatch(
@@ -184,7 +187,7 @@ class DataSet:
 
     @cached_property
     def episodes(self) -> EpisodeBounds:
-        """Bounds of all episodes."""
+        """Bounds of all episodes of the data set."""
         all_lengths = np.concatenate([np.zeros(0, np.int64), *(file.lengths for file in self.manifest.files)])
         return EpisodeBounds(np.cumsum(all_lengths + 1) - all_lengths - 1, all_lengths)
 
@@ -195,24 +198,24 @@ class DataSet:
         return before
 
     def rows_of_steps(self, steps: Indices) -> Indices:
-        """Numbers of the rows that hold the given steps, of `num_steps` in all; uniform steps are uniform rows.
+        """Row numbers of steps given by step number (from 0 to `num_steps` - 1), which skips final observations.
 
         Args:
-            steps: Numbers of steps, [N].
+            steps: Step numbers, [N].
         """
         rows: Indices = steps + self._steps_before.searchsorted(steps, side="right") - 1
         return rows
 
     def ends_of_steps(self, steps: Indices) -> Indices:
-        """Numbers of the rows that hold the final observations of the given steps' episodes.
+        """Row numbers of the final observations of the episodes to which given steps belong.
 
         Args:
-            steps: Numbers of steps, [N].
+            steps: Step numbers, [N].
         """
         episodes = self._steps_before.searchsorted(steps, side="right") - 1
         ends: Indices = self.episodes.starts[episodes] + self.episodes.lengths[episodes]
         return ends
 
     def moments(self) -> dict[str, Moments]:
-        """Moments of the numbers in the set over all files, by column; see `moments_of`."""
+        """Moments (count, sums) of the numeric columns over all files, by column; see `moments_of`."""
         return self.manifest.moments()

@@ -1,4 +1,4 @@
-"""Episodes on their way into a data set: copies of other sets, and episodes of other formats."""
+"""Episodes to be written to a data set: copies from other sets, or conversions from other formats."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Episode(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """Episodes of any origin, with what the writer needs to know of them.
+    """Source of episodes for a data set, with the metadata that the writer needs.
 
     Attributes:
         spaces: Spaces of observations and actions.
-        episodes: The episodes; they can be iterated once.
-        further: Columns besides those of every data set, by name.
+        episodes: Iterator of the episodes, usable once.
+        further: Additional columns by name, beyond those that every data set has.
         about: Notes for the manifest.
     """
 
@@ -44,7 +44,7 @@ class Source:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> DataSet:
-        """Writes the episodes to a new data set, which appears once it is whole.
+        """Writes the episodes to a new data set, whose folder appears once it is complete.
 
         Raises:
             UsageError: The folder exists, or the rows of an episode do not fit the spaces.
@@ -69,7 +69,7 @@ def episodes_of(found: DataSet, chosen: Mask | None = None) -> Iterator[Episode]
     """Yields the episodes of a data set, in order.
 
     Args:
-        found: The data set.
+        found: The opened data set.
         chosen: Mask [E] of the episodes to yield; None for all.
     """
     number = 0
@@ -85,7 +85,7 @@ def episodes_of(found: DataSet, chosen: Mask | None = None) -> Iterator[Episode]
 
 
 def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> Source:
-    """Episodes of data sets with equal spaces, one set after the other.
+    """Source of the episodes of several data sets with equal spaces, one set after the other.
 
     Args:
         sets: The data sets.
@@ -104,7 +104,7 @@ def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> Source:
 
 
 def drawn(found: DataSet, number: int, seed: int) -> Mask:
-    """Mask [E] of episodes drawn without replacement.
+    """Random mask [E] of episodes, drawn without replacement.
 
     Raises:
         UsageError: The set has fewer episodes.

@@ -1,4 +1,4 @@
-"""Settings of the data sets that an algorithm learns from."""
+"""Settings for the data sets that an algorithm learns from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _without_password(path: str) -> str:
 
 
 class InputConfig(ConfigModel):
-    """A data set, and its share of each minibatch."""
+    """Settings of one data set, and its share of each minibatch."""
 
     path: Annotated[NonEmptyText, AfterValidator(_without_password)]
     """Folder of the data set, or its URI in a storage: s3://bucket/set. A relative path is searched for in the current
@@ -57,13 +57,13 @@ Inputs = Annotated[
 
 
 def total_share(parts: tuple[InputConfig, ...]) -> float:
-    """Sum of the shares; exactly 1 up to rounding."""
+    """Sum of the data sets' shares of a minibatch; exactly 1 if the sum differs from 1 by rounding only."""
     total = sum(part.share for part in parts)
     return 1.0 if abs(total - 1) < ROUNDING else total
 
 
 class DataSettings(ConfigModel):
-    """Mixin for configs of `AlgorithmConfig`: data sets in the place of an env, or next to it.
+    """Mixin for configs of `AlgorithmConfig`: data sets instead of an env, or in addition to it.
 
     List it first among the base classes, so that its fields take precedence.
     """
@@ -78,19 +78,19 @@ class DataSettings(ConfigModel):
 
     @property
     def is_offline(self) -> bool:
-        """Whether the data sets give the whole of each minibatch."""
+        """Whether the data sets provide all of each minibatch."""
         return self.input is not None and total_share(self.input) == 1
 
     @property
     def further_columns(self) -> tuple[str, ...]:
-        """Further columns of transitions that losses read from data; see `Transitions`."""
+        """Additional columns of transitions that losses read from data; see `Transitions`."""
         return ()
 
     def reading(self, places: Mapping[str, str]) -> Self:
-        """Settings whose data sets lie elsewhere.
+        """Copy of the settings with other locations of data sets.
 
         Args:
-            places: Where data sets lie, by the paths in these settings; the others stay where they are.
+            places: New locations of data sets, by the paths in these settings; other data sets keep their paths.
         """
         if self.input is None:
             return self

@@ -1,4 +1,4 @@
-"""Data sets that a run learns from: found by path, and recognised again at a resume."""
+"""Data sets that a run learns from: lookup by path, and verification at a resume."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def data_at(path: str) -> DataSet | None:
     """Opens the data set at a path or URI; None if there is none.
 
     Args:
-        path: URI of the folder in a storage; or the folder, relative to the current directory, the loaded spec, or the
-            rest of the import path.
+        path: URI of the folder in a storage; or a path relative to the current directory, to the directory of the
+            loaded spec, or to another entry of the import path.
 
     Raises:
         UsageError: There is no such storage, or it cannot be reached.
@@ -38,11 +38,11 @@ def data_at(path: str) -> DataSet | None:
 
 
 def opened(part: InputConfig) -> DataSet:
-    """Opens a data set.
+    """Opens a data set by path or URI; raises an error if there is none.
 
     Raises:
         UsageError: There is no such data set, or it holds no steps.
-        DataSetError: It cannot be read.
+        DataSetError: The data set cannot be read.
     """
     data = data_at(part.path)
     if data is None:
@@ -54,16 +54,16 @@ def opened(part: InputConfig) -> DataSet:
 
 
 def identity(data: DataSet) -> dict[str, Any]:
-    """Digests of a data set as plain data, for checkpoints."""
+    """Digests that identify a data set, as plain data for checkpoints."""
     files = {entry.name: entry.sha256 for entry in data.manifest.files}
     return {"manifest": data.digest, "files": files}
 
 
 def require_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]]) -> None:
-    """Checks that data sets are those of a checkpoint, wherever their folders are now.
+    """Validates at a resume that the data sets equal those of the checkpoint, even if their folders have moved.
 
     Raises:
-        DataSetError: A data set has been altered since; the message names the file.
+        DataSetError: A data set was altered since the checkpoint; the message names the file.
         ValueError: There are more or fewer data sets.
     """
     for data, before in zip(sets, identities, strict=True):
@@ -79,7 +79,7 @@ def require_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]
 
 
 def within_data(space: gymnasium.Space[Any], sets: Iterable[DataSet]) -> gymnasium.Space[Any]:
-    """Replaces infinite bounds of a Box of actions by the range of the actions in data sets; others are unchanged."""
+    """Replaces infinite bounds of a Box action space by the range of actions in data sets; others are unchanged."""
     if not isinstance(space, gymnasium.spaces.Box) or space.is_bounded():
         return space
     low, high = np.full(space.shape, np.inf), np.full(space.shape, -np.inf)

@@ -1,7 +1,7 @@
-"""Columns of a data set: names, dtypes and shapes, and the way from trees of arrays to flat columns and back.
+"""Columns of a data set: names, dtypes and shapes, and conversion between trees of arrays and flat columns.
 
-The parts of a nested observation or action are columns of their own, named by their path: ``obs/camera``. One row more
-per episode holds its final observation. Its `valid` is false, and its actions, rewards and further numbers are 0.
+Each part of a nested observation or action has a separate column, named by its path: ``obs/camera``. One additional row
+per episode holds the final observation; in this row `valid` is false, and actions, rewards and other numbers are 0.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class SetSpaces(NamedTuple):
     action: gymnasium.Space[Any]
 
     def to_json(self) -> dict[str, Any]:
-        """The spaces in their JSON form."""
+        """Converts the spaces to their JSON form."""
         return {name: space_to_json(space) for name, space in self._asdict().items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SetSpaces:
-        """Reads `to_json()`.
+        """Restores the spaces from the data of `to_json()`.
 
         Raises:
             KeyError: A space is missing.
@@ -71,10 +71,10 @@ class SetSpaces(NamedTuple):
 
 
 def episode_rows(valid: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yields the first row of each episode in a file, and the row of its final observation.
+    """Yields the first row of each episode in a file, and the row of the episode's final observation.
 
     Args:
-        valid: Whether a row holds a step, [N]. Rows after the last final observation belong to no whole episode.
+        valid: Whether a row holds a step, [N]. Rows after the last final observation belong to an incomplete episode.
 
     Examples:
         >>> list(episode_rows(np.array([True, True, False, True, False, True])))
@@ -87,14 +87,14 @@ def episode_rows(valid: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 
 
 def column_forms(spaces: SetSpaces, further: Mapping[str, ColumnForm]) -> dict[str, ColumnForm]:
-    """Forms of all columns of a data set, by name in the order of its files.
+    """Dtypes and shapes of all columns of a data set by name, in the order of the files.
 
     Args:
         spaces: Spaces of observations and actions.
-        further: Columns besides those of every data set, by name.
+        further: Additional columns by name, beyond those that every data set has.
 
     Raises:
-        ValueError: Two columns have one name.
+        ValueError: Two columns have the same name.
     """
     named = [
         *(named_forms("obs", spaces.observation).items()),
@@ -111,7 +111,7 @@ def column_forms(spaces: SetSpaces, further: Mapping[str, ColumnForm]) -> dict[s
 
 
 def named_forms(prefix: str, space: gymnasium.Space[Any]) -> dict[str, ColumnForm]:
-    """Forms of the columns of a space's parts, by name.
+    """Dtypes and shapes of the columns for a space's parts, by column name.
 
     Examples:
         >>> sorted(named_forms("obs", gymnasium.spaces.Dict(x=gymnasium.spaces.Discrete(2))))
@@ -127,17 +127,17 @@ def named_forms(prefix: str, space: gymnasium.Space[Any]) -> dict[str, ColumnFor
 
 
 def numeric_parts(prefix: str, space: gymnasium.Space[Any]) -> list[str]:
-    """Names of the columns of a space's parts that are numbers, and neither choices nor bits."""
+    """Names of the columns that hold numbers of a space, as opposed to choices and bits."""
     parts = named_leaves(space_tree(space), prefix)
     return [name for name, part in parts if known_kind(part).meaning == "numbers"]
 
 
 def as_tree(prefix: str, space: gymnasium.Space[Any], columns: Mapping[str, NDArray[Any]]) -> Any:
-    """Tree of a space's structure, from flat columns."""
+    """Arranges flat columns as a tree in the structure of a space."""
     parts = iter([columns[name] for name in named_forms(prefix, space)])
     return map_tree(lambda _: next(parts), space_tree(space))
 
 
 def as_columns(prefix: str, tree: Any) -> Columns:
-    """Flat columns of a tree of arrays."""
+    """Flattens a tree of arrays to columns by name."""
     return {name: np.asarray(leaf) for name, leaf in named_leaves(tree, prefix)}

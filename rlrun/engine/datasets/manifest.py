@@ -1,7 +1,7 @@
 """Manifest of a data set: spaces, columns, and rows, size, digest and moments of every file.
 
 ``manifest.json`` holds `format` (1), `spaces` (see `rlrun.engine.data.space_json`), `columns`, `agents`, `about` and
-`files`. `about` has notes of the recorder, such as the env. They are for readers only: no env is made from them.
+`files`. `about` has notes of the recorder, such as the env, for human readers only: no env is created from them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class FileEntry:
 
     Attributes:
         name: Name of the file.
-        rows: Number of rows, those of final observations included.
+        rows: Number of rows, including final observations.
         steps: Number of rows that hold a step.
         size: Size of the file in bytes.
         sha256: SHA-256 digest of the file, hexadecimal.
-        moments: Moments of observations (of all rows), and of other numbers (of steps), by column.
+        moments: Moments by column: of observations over all rows, of other numbers over the steps.
         lengths: Number of steps of each episode, in order.
     """
 
@@ -61,7 +61,7 @@ class FileEntry:
 
     @property
     def episodes(self) -> int:
-        """Number of episodes: each has one row without a step."""
+        """Number of episodes: each episode has exactly one row without a step."""
         return self.rows - self.steps
 
 
@@ -71,8 +71,8 @@ class Manifest:
 
     Attributes:
         spaces: Spaces of observations and actions.
-        columns: Forms of all columns, by name.
-        agents: Names of the agents whose positions the column `agent` holds.
+        columns: Dtypes and shapes of all columns, by name.
+        agents: Names of the agents, to which the column `agent` refers by position.
         about: Notes of the recorder.
         files: Entries of the files, in the order of the rows.
         digest: SHA-256 digest of the manifest file, "" before it is written.
@@ -87,12 +87,12 @@ class Manifest:
 
     @property
     def further(self) -> dict[str, ColumnForm]:
-        """Columns besides those of every data set, by name."""
+        """Additional columns by name, beyond those that every data set has."""
         own = column_forms(self.spaces, {})
         return {name: form for name, form in self.columns.items() if name not in own}
 
     def moments(self) -> dict[str, Moments]:
-        """Moments of the numbers in the set over all files, by column; see `moments_of`."""
+        """Moments (count, sums) of the numeric columns over all files, by column; see `moments_of`."""
         every = [entry.moments for entry in self.files]
         names = [name for name in self.columns if every and all(name in own for own in every)]
         return {name: reduce(Moments.merged, [own[name] for own in every]) for name in names}
@@ -113,7 +113,7 @@ class Manifest:
 
 
 def require_files(folder: Path, entries: Sequence[FileEntry]) -> None:
-    """Checks that files of a data set are there in their sizes.
+    """Validates that the files of a data set exist and have the sizes in the manifest.
 
     Raises:
         DataSetError: A file is missing, or has another size.
@@ -137,7 +137,7 @@ def read_manifest(folder: Path) -> Manifest:
     """Loads the manifest of a data set.
 
     Raises:
-        DataSetError: The folder has no manifest, or one that cannot be understood, or of a newer format.
+        DataSetError: The folder has no manifest, or its manifest is malformed or of a newer format.
     """
     path = folder / MANIFEST_FILE
     try:
@@ -155,7 +155,7 @@ def parsed_manifest(raw: bytes, folder: str) -> Manifest:
         folder: The set's folder, for messages.
 
     Raises:
-        DataSetError: The content cannot be understood, or is of a newer format.
+        DataSetError: The content is malformed, or of a newer format.
     """
     path = f"{folder}/{MANIFEST_FILE}"
     try:
@@ -220,14 +220,14 @@ def _entry_from_json(data: Mapping[str, Any]) -> FileEntry:
 
 
 def lengths_of(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Number of steps of each episode in a file, [E], by the marks of rows that hold a step, [N]."""
+    """Number of steps [E] of each episode in a file, from the mask [N] of rows that hold a step."""
     return np.diff(np.flatnonzero(~valid), prepend=-1) - 1
 
 
 def moments_of(columns: Columns, forms: Mapping[str, ColumnForm], spaces: SetSpaces) -> dict[str, Moments]:
-    """Moments of the numbers in a file: of observations over all rows, of other columns over the steps.
+    """Moments of the numeric columns of a file: of observations over all rows, of other columns over the steps.
 
-    Choices, bits and marks have none, nor have images and sums that overflow.
+    There are no moments of choices, bits, flags and images, nor of columns whose sums overflow.
 
     Args:
         columns: Columns of the file.

@@ -1,4 +1,4 @@
-"""Notes of an env for a manifest, without paths and secrets, since data sets are shared."""
+"""Notes on an env for a data set's manifest, without paths and secrets, since data sets are shared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECRET = re.compile(r"key|token|secret|passw|credential|auth|user|host|login|ma
 
 
 def env_note(env: Mapping[str, Any]) -> dict[str, Any]:
-    """Note of an env's config: its id and settings without texts that may be paths, addresses or secrets.
+    """Note on an env for a manifest: id and settings, without texts that may be paths, addresses or secrets.
 
     Args:
         env: The config as plain data.

@@ -1,4 +1,4 @@
-"""Running episodes of a data set under writing: the rows of each slot since its episode began."""
+"""Running episodes of a data set that is being written: the rows of each slot since its episode began."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CARRIED = ("weights_version", "seed")
 
 
 class Rows(NamedTuple):
-    """Consecutive rows of flat columns, which are shared by the episodes of a fragment."""
+    """Consecutive rows of flat columns; the columns are shared by the episodes of a fragment."""
 
     columns: Columns
     start: int
@@ -26,7 +26,7 @@ class Rows(NamedTuple):
 
 
 class WholeEpisode(NamedTuple):
-    """Rows of an episode in order, its final observation included, and the agent's name."""
+    """Complete episode: its rows in order, including the final observation, and the agent's name."""
 
     parts: list[Rows]
     agent: str
@@ -34,11 +34,11 @@ class WholeEpisode(NamedTuple):
 
 @dataclass
 class OpenEpisode:
-    """Running episode of a slot.
+    """Running episode of an env slot.
 
     Attributes:
         agent: Name of the agent.
-        parts: Steps so far, in order; at least one.
+        parts: Pieces of the episode so far, in order; at least one.
         closing: Row of the observation after the last step, once a fragment has ended.
         num_steps: Number of steps so far.
     """
@@ -49,7 +49,7 @@ class OpenEpisode:
     num_steps: int = 0
 
     def joined(self) -> Columns:
-        """Joins the steps to one part."""
+        """Joins the pieces of the episode to one."""
         if len(self.parts) > 1:
             columns = joined(self.parts)
             self.parts = [Rows(columns, 0, len(columns["valid"]))]
@@ -57,17 +57,17 @@ class OpenEpisode:
         return {name: column[start:stop] for name, column in columns.items()}
 
     def release(self) -> None:
-        """Copies the rows that are shared with other episodes, so that their memory can be freed."""
+        """Copies rows that are shared with other episodes, so that the memory of the shared columns can be freed."""
         self.parts = [_own(part) for part in self.parts]
         self.closing = None if self.closing is None else _own(self.closing)
 
 
 class OpenEpisodes:
-    """Running episodes by slot.
+    """Running episodes of a data set's writer, by slot.
 
     Args:
         spaces: Spaces of observations and actions.
-        forms: Forms of all columns.
+        forms: Dtypes and shapes of all columns.
         most_rows: Number of steps at which an episode is cut.
     """
 
@@ -81,9 +81,9 @@ class OpenEpisodes:
     def add(
         self, slots: Sequence[str], rows: Mapping[str, Any], agent: str, begins: Sequence[bool]
     ) -> Iterator[WholeEpisode]:
-        """Adds the next rows of slots, [T, B, ...], and yields the episodes that are whole by then.
+        """Adds the next rows of all slots, [T, B, ...], and yields the episodes that they complete.
 
-        See `SetWriter.add_slots`. The rows of each slot follow each other in the shared columns, one row more than T.
+        Arguments are those of `SetWriter.add_slots`. In the shared columns, each slot has T + 1 consecutive rows.
         """
         columns = self._flat(rows, len(slots))
         valid = columns["valid"].reshape(len(slots), -1)
@@ -104,19 +104,19 @@ class OpenEpisodes:
                     yield from self.cut(slot)
 
     def cut(self, slot: str) -> Iterator[WholeEpisode]:
-        """Yields the running episode of a slot, if there is one, as it is so far."""
+        """Yields the running episode of a slot as an incomplete one, if there is any."""
         if slot in self._slots:
             closing = self._slots[slot].closing
             assert closing is not None
             yield self._ended(slot, closing)
 
     def cut_all(self) -> Iterator[WholeEpisode]:
-        """Yields all running episodes as they are so far."""
+        """Yields all running episodes as incomplete ones."""
         for slot in list(self._slots):
             yield from self.cut(slot)
 
     def release(self) -> None:
-        """Copies the rows of running episodes, so that the memory of those that are whole can be freed."""
+        """Copies the rows of running episodes, so that the memory of completed episodes can be freed."""
         for episode in self._slots.values():
             episode.release()
 
@@ -203,7 +203,7 @@ class OpenEpisodes:
 
 
 def joined(parts: Sequence[Rows]) -> Columns:
-    """Concatenates the rows of columns."""
+    """Concatenates rows of columns."""
     return {
         name: np.concatenate([part.columns[name][part.start : part.stop] for part in parts])
         for name in parts[0].columns
@@ -219,7 +219,7 @@ def _own(rows: Rows) -> Rows:
 
 
 def checked(columns: Mapping[str, Any], forms: Mapping[str, ColumnForm]) -> Columns:
-    """Validates columns from a checkpoint, and returns them.
+    """Validates columns that were loaded from a checkpoint, and returns them.
 
     Raises:
         ValueError: Names, dtypes, shapes or numbers of rows differ from the forms, or there are no rows.

@@ -1,4 +1,4 @@
-"""Folders of data sets in a storage: any file system of pyarrow."""
+"""Folders of data sets in remote storages: any file system of pyarrow."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from rlrun.engine.messages.errors import DataSetError, UsageError
 
 
 class RemoteFolder(SetFolder):
-    """Folder of a data set in a storage. A file is copied to this machine's cache when it is read first.
+    """Folder of a data set in a remote storage; each file is copied to this machine's cache at its first use.
 
     Args:
-        place: URI without its options, for messages.
+        place: URI of the folder without query options, for messages.
         files: File system of pyarrow.
         root: Path of the folder in the file system.
         manifest: Content of the manifest file.
 
     Raises:
-        DataSetError: The manifest cannot be understood.
+        DataSetError: The manifest is malformed.
     """
 
     def __init__(self, place: str, files: Any, root: str, manifest: bytes) -> None:
@@ -88,11 +88,11 @@ class RemoteFolder(SetFolder):
 
 
 def remote_folder(uri: str) -> RemoteFolder | None:
-    """Finds the folder of a data set in a storage; None if there is no data set.
+    """Opens the folder of a data set in a storage; None if there is no data set.
 
     Raises:
         UsageError: There is no such storage, or it cannot be reached.
-        DataSetError: The manifest cannot be understood.
+        DataSetError: The manifest is malformed.
     """
     files, root = file_system(uri)
     place = uri.partition("?")[0].rstrip("/")

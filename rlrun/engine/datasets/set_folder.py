@@ -1,4 +1,4 @@
-"""Folders of data sets, on this machine or elsewhere, as places to read columns from."""
+"""Folders of data sets, local or remote, from which columns are read."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from rlrun.engine.messages.errors import DataSetError
 
 
 class SetFolder(Protocol):
-    """Folder of a data set. As a text it is the place that messages name."""
+    """Folder of a data set; `str()` gives the path or URI that messages name."""
 
     manifest: Manifest
     """The manifest, as it was when the set was opened."""
 
     @property
     def limit_bytes(self) -> int | None:
-        """Bytes of the set that this machine may keep a copy of; None if it reads the set where it is."""
+        """Limit in bytes for this machine's copies of the set's files; None if files are read in place."""
 
     def columns(self, entry: FileEntry) -> Columns:
-        """Columns of a file by name, [N, ...], as read-only views of memory that is mapped.
+        """Columns [N, ...] of a file by name, as read-only views of mapped memory.
 
         Raises:
             DataSetError: The file cannot be read, or differs from the manifest.
         """
 
     def checked_columns(self, entry: FileEntry) -> Columns:
-        """Columns of a file that is compared with its size and digest in the manifest first.
+        """Columns of a file by name, after comparing the file's size and digest with the manifest.
 
         Raises:
             DataSetError: The file cannot be read, or differs from the manifest.
         """
 
     def names(self) -> Iterable[str]:
-        """Names of all that is in the folder, whether it is of the set or not."""
+        """Names of all entries in the folder, whether they belong to the set or not."""
 
     def release(self, entry: FileEntry) -> None:
-        """Removes this machine's copy of a file, if it has one; columns that were read stay usable."""
+        """Removes this machine's copy of a file, if there is one; columns already read remain usable."""
 
 
 class LocalFolder(SetFolder):
-    """Folder of a data set on this machine, whose files are read where they are.
+    """Folder of a data set on this machine, whose files are read in place.
 
     Args:
         path: The folder.
 
     Raises:
-        DataSetError: The folder is no data set.
+        DataSetError: The folder is not a data set.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,7 +92,7 @@ class LocalFolder(SetFolder):
 
 
 def complete_folder(path: Path) -> LocalFolder:
-    """Folder of a data set on this machine, all of whose files are there.
+    """Opens the folder of a data set on this machine, after checking that all files exist.
 
     Raises:
         DataSetError: The folder is no data set, or a file is missing or has another size. Digests are compared by

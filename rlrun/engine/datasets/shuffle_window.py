@@ -1,4 +1,4 @@
-"""Items of a data set in random order: of the whole set, or of a window of blocks where it is too large for that."""
+"""Random sampling from a data set: from the whole set, or from a moving window of files if the set is too large."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ ViewFactory = Callable[[DataSet], DataView]
 
 
 class ShuffleWindow:
-    """Draws items uniformly with replacement from a window of a data set.
+    """Sampler that draws items uniformly with replacement from a window of a data set.
 
-    A window is the whole set, or W of its blocks if this machine cannot keep a copy of all. A block is a file, which
-    holds whole episodes. After a draw of 1/W of the window's items, the oldest block leaves for the next one of a
-    random order. So an item is drawn once while its block is in the window, in expectation, whatever the sizes.
+    The window is the whole set, or W blocks if this machine cannot keep copies of all. A block is a file, which holds
+    complete episodes. Each time 1/W of the window's items have been drawn, the next block in a random order replaces
+    the oldest one. In expectation, each item is thus drawn once while its block is in the window, whatever the block
+    sizes.
 
     Args:
         data: The data set.
@@ -38,7 +39,7 @@ class ShuffleWindow:
         self._view: DataView | None = None
 
     def draw(self, number: int, generator: np.random.Generator) -> SampleBatch:
-        """Draws items, as rows [number, L, ...] of the view; the generator also gives the order of blocks."""
+        """Draws items, as rows [number, L, ...] of the view; the generator also determines the order of blocks."""
         if self._view is None:
             self._view = self._make_view(self._data if self._size is None else self._part(self._size, generator))
         batch = self._view.gather(generator.integers(len(self._view), size=number))
@@ -62,7 +63,7 @@ class ShuffleWindow:
         self._drawn, self._view = 0, None
 
     def state(self) -> dict[str, Any]:
-        """Returns the position of the window, for checkpoints; nothing for a whole set."""
+        """Returns the window's position for checkpoints; empty if the window is the whole set."""
         if self._size is None:
             return {}
         return {
@@ -73,7 +74,7 @@ class ShuffleWindow:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores a window of the size that it had, so that the next draws are equal wherever the set is now.
+        """Restores the window from `state()` with its former size, so that the next draws do not change.
 
         Raises:
             ValueError: The state is of no window of this set.

@@ -1,9 +1,9 @@
 """Episodes from tables with a row for each step, as simulators log them and other libraries store them.
 
-Tables differ in what they hold of an episode's end. With a column `valid` there are rows of final observations.
-Otherwise a final observation is taken from the columns of next observations. Without those an episode that terminated
-needs none. Of any other episode the last observation becomes the final one, and the step from there is dropped: no
-value could be bootstrapped from it.
+Tables differ in how they store an episode's end. With a column `valid`, final observations have separate rows.
+Otherwise the final observation is taken from the columns of next observations. Without such columns, an episode that
+terminated needs no final observation. In any other episode, the last observation becomes the final one, and the step
+from there is dropped, since its next observation is unknown.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TableNames:
         rewards: Column of the rewards.
         terminateds: Column of the flags of terminations.
         truncateds: Column of the flags of truncations.
-        episode: Column whose changes begin episodes.
+        episode: Column whose value changes at the start of each episode.
     """
 
     obs: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ def table_source(
     agents: Sequence[str] = (),
     about: Mapping[str, Any] | None = None,
 ) -> tuple[Source, list[str]]:
-    """Episodes of a table.
+    """Reads the episodes of a table.
 
     Args:
         table: The table's columns, [N, ...].

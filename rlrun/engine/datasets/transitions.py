@@ -1,4 +1,4 @@
-"""Transitions of a data set, in the form of a replay's minibatches (NumPy)."""
+"""Transitions of a data set, in the form of a replay buffer's minibatches (NumPy)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from rlrun.engine.functional.returns import discounted_returns
 
 
 class DataView(Protocol):
-    """Way to read a data set as items of minibatches, such as transitions or sequences."""
+    """View of a data set as items of minibatches, such as transitions or sequences."""
 
     def __len__(self) -> int:
         """Number of items, each of which is drawn with equal probability."""
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads items by number, [S], as rows [S, L, ...] with raw observations and the env's actions."""
+        """Reads items by their numbers [S], as rows [S, L, ...] with raw observations and env actions."""
 
 
 class Steps:
-    """Single steps without their successors: `obs`, `actions` and `valid`, [S, 1].
+    """View of a data set as single steps without next observations: `obs`, `actions` and `valid`, [S, 1].
 
     Args:
         data: The data set.
@@ -39,13 +39,13 @@ class Steps:
         return self.data.num_steps
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads steps by number, [S]."""
+        """Reads steps by their numbers, [S]."""
         rows = self.data.rows(self.data.rows_of_steps(items), ("obs", "actions", "valid"))
         return rows.map(lambda leaf: leaf[:, None])
 
 
 class Transitions:
-    """N-step transitions, with the columns of `rlrun.engine.replay.replay_buffer.ReplayBuffer.sample`, [S, 1].
+    """View of a data set as n-step transitions [S, 1], with the columns of `ReplayBuffer.sample`.
 
     `rewards` is the discounted sum over n steps, or fewer where the episode ends earlier. `next_obs` is the observation
     after them, and `discounts` its discount, 0 after a terminated episode. Truncated and cut episodes bootstrap from
@@ -81,7 +81,7 @@ class Transitions:
         return self.data.num_steps
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads transitions by number, [S]."""
+        """Reads transitions by their numbers, [S]."""
         data, rows = self.data, self.data.rows_of_steps(items)
         own = data.rows(rows, ("obs", "actions", "valid", "rewards", "terminateds"))
         last, rewards = own.pop("terminateds"), clipped(own.pop("rewards"), self.clip_rewards)
@@ -137,12 +137,12 @@ class Transitions:
 
 
 class LocatedSteps(NamedTuple):
-    """Places of the steps of sequences, [S, L].
+    """Row numbers of the steps of sequences, [S, L].
 
     Attributes:
-        rows: Rows in the data set; those of a step of the episode where the sequence reaches beyond it.
-        steps: Numbers of the steps in their episodes.
-        is_step: Whether the episode has the step.
+        rows: Row numbers in the data set; where a sequence extends beyond its episode, some row of the episode.
+        steps: Step numbers within the episodes.
+        is_step: Whether the step lies within the episode.
     """
 
     rows: Indices
@@ -151,17 +151,18 @@ class LocatedSteps(NamedTuple):
 
 
 class Sequences:
-    """Sequences of consecutive steps of one episode, each with earlier steps for burn-in, [S, burn_in + length].
+    """View of a data set as sequences of steps of one episode, preceded by burn-in steps: [S, burn_in + length].
 
-    A sequence begins at every `stride` steps of an episode, the first one at its start. Rows outside of the episode are
-    zero. `valid` marks the steps to learn from, those of burn-in excluded. `episode_starts` marks each episode's first
-    step, at which a recurrent state is reset; before other sequences it is zero. Further columns are `obs`, `actions`,
-    `rewards`, `terminateds`, `truncateds`, and `episode_steps`, the number of each step in its episode.
+    A sequence begins at every `stride`-th step of an episode, the first one at the episode's start. Rows outside of the
+    episode are zero. `valid` marks the steps to learn from, those of burn-in excluded. `episode_starts` marks each
+    episode's first step, at which a recurrent state is reset; before other sequences it is zero. Further columns are
+    `obs`, `actions`, `rewards`, `terminateds`, `truncateds`, and `episode_steps`, the number of each step in its
+    episode.
 
     Args:
         data: The data set.
         length: L, steps to learn from in a sequence.
-        stride: Steps from the start of one sequence to that of the next; None for `length`.
+        stride: Distance in steps between the starts of successive sequences; None for `length`.
         burn_in: Number of steps before those to learn from.
     """
 
@@ -180,7 +181,7 @@ class Sequences:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def located(self, items: Indices) -> LocatedSteps:
-        """Finds the steps of sequences by number, [S]."""
+        """Finds the steps of sequences, given by their numbers, [S]."""
         episodes = self._ends.searchsorted(items, side="right")
         firsts = (items - self._begins[episodes]) * self.stride
         steps = firsts[:, None] + np.arange(-self.burn_in, self.length)
@@ -190,12 +191,12 @@ class Sequences:
         return LocatedSteps(rows, steps, is_step)
 
     def read(self, rows: Indices, names: Sequence[str]) -> SampleBatch:
-        """Reads columns of rows, [S, L]."""
+        """Reads columns for row numbers [S, L]."""
         flat = self.data.rows(rows.ravel(), names)
         return flat.map(lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:]))
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads sequences by number, [S]."""
+        """Reads sequences by their numbers, [S]."""
         rows, steps, is_step = self.located(items)
         batch = SampleBatch(
             self.read(rows, self.COLUMNS), episode_steps=steps, episode_starts=steps == 0, valid=is_step
@@ -207,12 +208,12 @@ class Sequences:
 
 
 def rewards_at(data: DataSet, rows: Indices, clip_rewards: float | None) -> NDArray[np.float64]:
-    """Rewards of rows, clipped to [-clip_rewards, clip_rewards] unless that is None."""
+    """Rewards of rows, clipped to [-clip_rewards, clip_rewards] unless `clip_rewards` is None."""
     return clipped(data.rows(rows, ("rewards",))["rewards"], clip_rewards)
 
 
 def clipped(rewards: NDArray[np.float64], bound: float | None) -> NDArray[np.float64]:
-    """Rewards clipped to [-bound, bound], unless that is None."""
+    """Rewards clipped to [-bound, bound]; unchanged if the bound is None."""
     return rewards if bound is None else rewards.clip(-bound, bound)
 
 

@@ -1,7 +1,7 @@
-"""Writer of data sets: whole episodes, in files that are closed atomically.
+"""Writer of data sets: complete episodes, in files that are written atomically.
 
-Rows of running episodes wait in memory, by slot, until the episode ends. Finished episodes wait until they fill a
-file. So a kill loses at most the open file and the running episodes, and a checkpoint holds both.
+Rows of running episodes stay in memory, by slot, until the episode ends. Finished episodes stay in memory until they
+fill a file. A kill thus loses at most the unwritten file and the running episodes; checkpoints include both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BYTES_PER_FILE = 64_000_000
 
 
 def remove_data_set(folder: Path) -> None:
-    """Removes the files of a data set from its folder, if there is one; other files stay."""
+    """Removes the files of a data set from a folder, if there is one; other files are kept."""
     if is_data_set(folder):
         (folder / MANIFEST_FILE).unlink()
         remove_leftovers(folder)
@@ -59,25 +59,26 @@ def _remove_files(folder: Path, but: Iterable[str]) -> None:
 
 
 class SetWriter:
-    """Writer of a data set, for whole episodes or for the rows of several slots in parallel.
+    """Writer of a data set, for complete episodes or for the rows of several slots in parallel.
 
-    As a context manager it closes the set at the end.
+    Used as a context manager, the writer closes the set at the end.
 
     Args:
         folder: Folder of the data set, created with the first rows.
         observation_space: Space of observations.
         action_space: Space of actions, as the env takes them.
-        further: Columns besides those of every data set, by name, such as `logp`.
+        further: Additional columns by name, such as `logp`.
         about: Notes for the manifest.
-        episodes_per_file: Number of episodes that closes a file.
-        rows_per_file: Number of rows that closes a file. A longer episode is cut there; the rest has the next number.
+        episodes_per_file: Number of episodes after which a file is closed.
+        rows_per_file: Number of rows after which a file is closed. A longer episode is split there; the rest gets the
+            next number.
 
     Attributes:
         folder: Folder of the data set.
-        further: Columns besides those of every data set, by name.
+        further: Additional columns by name.
 
     Raises:
-        ValueError: Two columns have one name.
+        ValueError: Two columns have the same name.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class SetWriter:
             slot: Name of the slot.
             rows: The rows.
             agent: Name of the agent.
-            begins: Whether the first row begins an episode though the one before has not ended.
+            begins: Whether the first row begins an episode although the previous one has not ended.
         """
         of_one = {name: map_tree(lambda leaf: np.asarray(leaf)[:, None], column) for name, column in rows.items()}
         self.add_slots([slot], of_one, [begins], agent=agent)
@@ -130,8 +131,8 @@ class SetWriter:
             rows: `obs` [T + 1, B, ...], the last for the observation after the rows; `actions`, `rewards`,
                 `terminateds`, `truncateds` and the further columns [T, B, ...]. `valid` may be missing if all rows are
                 steps, `weights_version` and `seed` if they are not known.
-            begins: By slot, whether the first row begins an episode though the one before has not ended. That one is
-                kept as a cut episode: its last step has neither flag.
+            begins: Whether, by slot, the first row begins an episode although the previous one has not ended. The
+                previous episode is kept as an incomplete one, whose last step is neither terminated nor truncated.
             agent: Name of the agent.
 
         Raises:
@@ -143,14 +144,14 @@ class SetWriter:
             self._keep(episode)
 
     def add_episode(self, rows: Mapping[str, Any], *, seed: int | None = None, agent: str = "") -> None:
-        """Adds a whole episode of T steps: `obs` [T + 1, ...], and the other columns [T, ...]; see `add`."""
+        """Adds a complete episode of T steps: `obs` [T + 1, ...], and the other columns [T, ...]; see `add`."""
         own = {} if seed is None else {"seed": np.full(len(rows["rewards"]), seed)}
         self.add("", {**rows, **own}, agent=agent)
         for episode in self._open.cut(""):
             self._keep(episode)
 
     def close(self) -> None:
-        """Closes the last file; running episodes are kept as cut ones, whose last step has neither flag."""
+        """Closes the last file; running episodes are kept as incomplete ones, without termination or truncation."""
         for episode in self._open.cut_all():
             self._keep(episode)
         self._begin()
@@ -203,7 +204,7 @@ class SetWriter:
         self._open.release()
 
     def state(self) -> dict[str, Any]:
-        """Returns the position in the set, the open file's rows and the running episodes, for checkpoints."""
+        """Returns the position in the set, the rows of the unwritten file and the running episodes, for checkpoints."""
         finished = joined(self._finished) if self._finished else {}
         if finished:
             self._finished = [Rows(finished, 0, self._finished_rows)]
@@ -218,10 +219,10 @@ class SetWriter:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the writer from `state()`; what the set has received since then is cut off.
+        """Restores the writer from `state()`; data written to the set after the state was saved is removed.
 
         Raises:
-            DataSetError: The set lacks what the state was saved with, or it was altered.
+            DataSetError: The set lacks data that it had when the state was saved, or was altered.
             ValueError: The state is malformed, or of a set with other columns.
         """
         self._open.load_state(state["open"])
@@ -262,7 +263,7 @@ class SetWriter:
 
 
 def require_empty(folder: Path) -> None:
-    """Checks that a new data set may be written to a folder.
+    """Validates that a folder is empty, so that a new data set may be written to it.
 
     Raises:
         UsageError: The folder has other contents.

@@ -353,7 +353,7 @@ def loading(path: object, undo: Callable[[], None]) -> Iterator[None]:
 
 
 CALLERS_OWN = "<given>"
-"""Id, in the check of a spec's demands, of an env that the caller passes in place of the saved one."""
+"""Id, in the check of a spec's risks, of an env that the caller passes in place of the saved one."""
 
 
 def saved_training(

@@ -16,7 +16,7 @@ from benchmarks.ours import run_iterations, train_in_window, training_of
 from benchmarks.peers import Measurement, answer, in_window
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.worlds.make import make_world
+from rlrun.engine.worlds.make_worlds import make_world
 from rlrun.engine.worlds.world import World, WorldStep
 from rlrun.toys.tribes import TRIBES, Tribes
 

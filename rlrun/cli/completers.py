@@ -63,7 +63,7 @@ def complete_tags(ctx: click.Context, _parameter: click.Parameter, incomplete: s
 
 def complete_envs(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Shell completion of env ids that can be used here."""
-    from rlrun.engine.envs.make import env_names
+    from rlrun.engine.envs.env_listing import env_names
 
     return _items((env.id for env in env_names() if env.usable), incomplete)
 

@@ -14,7 +14,7 @@ from rlrun.cli.options import json_option
 from rlrun.cli.tables import stdout_width, table
 
 if TYPE_CHECKING:
-    from rlrun.engine.envs.make import EnvListing
+    from rlrun.engine.envs.env_listing import EnvListing
 
 MOST_LISTED = 12
 """Number of envs that are listed of each family if there is no TEXT."""
@@ -29,7 +29,7 @@ def envs(text: str | None) -> None:
     With TEXT, only the ids that contain it. A spec can also name any factory
     of yours as package.module:factory.
     """
-    from rlrun.engine.envs.make import env_names
+    from rlrun.engine.envs.env_listing import env_names
     from rlrun.engine.messages.errors import UsageError
 
     known = env_names()

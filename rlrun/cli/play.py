@@ -89,7 +89,7 @@ def _board_game(env: EnvConfig) -> BoardGame:
     Raises:
         UsageError: If the world is no board game.
     """
-    from rlrun.engine.worlds.make import make_world, steps_all_at_once
+    from rlrun.engine.worlds.make_worlds import make_world, steps_all_at_once
     from rlrun.toys.board_games import BoardGame
 
     if env.has_many_agents and not steps_all_at_once(env):

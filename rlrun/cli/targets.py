@@ -214,7 +214,7 @@ def env_written(text: str) -> Any:
 def env_named(target: str) -> str:
     """Converts an env's name to the form in a spec: a mapping for worlds and PettingZoo modules, else the name."""
     from rlrun.engine.settings.registry import load_object
-    from rlrun.engine.worlds.make import takes_num_worlds
+    from rlrun.engine.worlds.make_worlds import takes_num_worlds
     from rlrun.engine.worlds.world import World
 
     module, _, name = target.partition(":")

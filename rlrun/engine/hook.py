@@ -17,11 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlrun.engine.messages.errors import TrainingFailed, UsageError, did_you_mean
-from rlrun.engine.settings.metric import Metric
+from rlrun.engine.settings.metric import HOOKS, Metric
 from rlrun.engine.settings.registry import load_object
-
-HOOKS = "hooks/"
-"""Prefix of the names of hooks' metrics."""
 
 EPISODE_EVENTS = ("on_episode_start", "on_episode_step", "on_episode_end")
 """Events that need the recorded steps."""

@@ -24,7 +24,7 @@ from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.rollout.worker_config import WorkerConfig
 from rlrun.engine.worlds.games.array_game import Floats, States
 from rlrun.engine.worlds.games.symmetries import Indices
-from rlrun.engine.worlds.make import make_world
+from rlrun.engine.worlds.make_worlds import make_world
 
 VISITS, OUTCOMES = "visits", "outcomes"
 """Columns of a fragment: normalised visit counts of actions, [N, 1, A], and the mover's result, [N, 1].

@@ -15,6 +15,9 @@ from rlrun.engine.messages.errors import UsageError
 ACTION_MASK = "action_mask"
 """Key of the mask at the top level of a Dict observation: 1 for each allowed action, 0 for the others."""
 
+METHOD = "action_masks"
+"""Name of the env method that returns the action mask of the current state, as in sb3-contrib."""
+
 FORBIDDEN = -1e9
 """Logit or value of a forbidden action: its probability is exactly 0, and sums with it are never NaN."""
 

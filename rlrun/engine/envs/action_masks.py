@@ -9,14 +9,11 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.data.action_masks import ACTION_MASK, check_action_mask, has_action_mask, masked_choices
+from rlrun.engine.data.action_masks import ACTION_MASK, METHOD, check_action_mask, has_action_mask, masked_choices
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.vector_env import BadReturn, Infos, Tree, VectorEnv
 
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
-
-METHOD = "action_masks"
-"""Name of the env method that returns the action mask of the current state, as in sb3-contrib."""
 
 
 @runtime_checkable

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from numpy.typing import NDArray
+from typing_extensions import override
 
+from rlrun.engine.envs.backend import EnvBackend, backend
 from rlrun.engine.envs.cartpole_motion import CartPoleMotion
+from rlrun.engine.envs.env_ids import find_spec
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.lockstep_restore import restore_in_lockstep
-from rlrun.engine.envs.spaces import action_mismatch
-from rlrun.engine.envs.vector_env import NO_COLUMNS, EnvError, Infos, Tree
+from rlrun.engine.envs.spaces import Spaces, action_mismatch
+from rlrun.engine.envs.vector_env import NO_COLUMNS, EnvError, Infos, Tree, VectorEnv
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.envs.tasks import Lessons
 
 
 class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is not type-checked
@@ -141,3 +151,34 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         if reason:
             raise EnvError(f"CartPole cannot be given these actions: {reason}")
         self._unchecked = False
+
+
+class CartPoleBackend(EnvBackend):
+    """Backend of CartPole in vector form; its single env is that of the loop backend."""
+
+    @override
+    def check(self, config: EnvConfig) -> None:
+        backend("loop").check(config)
+
+    @override
+    def make(
+        self,
+        config: EnvConfig,
+        num_envs: int,
+        seeds: EpisodeSeeds,
+        first_episodes: Sequence[int] | None,
+        lessons: Lessons | None,
+    ) -> VectorEnv:
+        spec = find_spec(config.id)
+        limit = config.max_episode_steps or spec.max_episode_steps
+        kwargs = {**spec.kwargs, **config.kwargs}
+        return SeededCartPole(num_envs, limit, seeds, first_episodes=first_episodes, **kwargs)
+
+    @override
+    def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
+        return backend("loop").make_single(config, render_mode, seed)
+
+    @override
+    def spaces(self, config: EnvConfig) -> Spaces:
+        env = self.make(config, 1, EpisodeSeeds(0, 0), None, None)
+        return Spaces(env.observation_space, env.action_space)

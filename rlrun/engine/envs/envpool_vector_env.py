@@ -6,19 +6,60 @@ import importlib
 import importlib.util
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
+from typing_extensions import override
 
+from rlrun.engine.envs.backend import EnvBackend, backend, backend_of
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.gymnasium_vector_env import GymnasiumVectorEnv
-from rlrun.engine.envs.spaces import check_spaces
-from rlrun.engine.envs.vector_env import Tree
+from rlrun.engine.envs.spaces import Spaces, check_spaces
+from rlrun.engine.envs.vector_env import Tree, VectorEnv, close_or_warn
 from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.tasks import Lessons
 
 _OURS = frozenset({"num_envs", "seed", "env_seed", "batch_size", "gym_reset_return_info", "max_episode_steps"})
 """Keyword arguments of EnvPool that rlrun sets, and users cannot."""
+
+
+class EnvPoolBackend(EnvBackend):
+    """Backend of EnvPool; a single env is the Gymnasium env that corresponds to a task."""
+
+    @override
+    def check(self, config: EnvConfig) -> None:
+        check_envpool(config)
+
+    @override
+    def make(
+        self,
+        config: EnvConfig,
+        num_envs: int,
+        seeds: EpisodeSeeds,
+        first_episodes: Sequence[int] | None,
+        lessons: Lessons | None,
+    ) -> VectorEnv:
+        return make_envpool(config, num_envs, seeds, first_episodes)
+
+    @override
+    def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
+        unusable = EnvironmentUnusable(f"env {config.id} of EnvPool has no single env with the same spaces")
+        try:
+            alike = EnvConfig(id=config.id, max_episode_steps=config.max_episode_steps)
+            env = backend(backend_of(alike)).make_single(alike, render_mode, seed)
+        except UsageError:
+            raise unusable from None
+        if (env.observation_space, env.action_space) != envpool_spaces(config):
+            close_or_warn(env.close, config.id, "before any episode")
+            raise unusable
+        return env
+
+    @override
+    def spaces(self, config: EnvConfig) -> Spaces:
+        return Spaces(*envpool_spaces(config))
 
 
 def make_envpool(

@@ -5,22 +5,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
+from typing_extensions import override
 
+from rlrun.engine.data.action_masks import check_action_mask
 from rlrun.engine.data.space_kinds import known_kind
 from rlrun.engine.envs.action_masks import with_vector_action_masks
+from rlrun.engine.envs.backend import EnvBackend, backend
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_ids import check_installed, factory_of, find_spec, is_factory
 from rlrun.engine.envs.env_watch import Watched, watched_env_call
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
-from rlrun.engine.envs.single_env import check_call, made_by
-from rlrun.engine.envs.spaces import action_mismatch, check_spaces
+from rlrun.engine.envs.factory_call import check_call, made_by
+from rlrun.engine.envs.spaces import Spaces, action_mismatch, check_spaces
 from rlrun.engine.envs.step_marks import ALL_SLOTS, StepMarks
 from rlrun.engine.envs.vector_env import (
     NO_COLUMNS,
@@ -28,6 +31,7 @@ from rlrun.engine.envs.vector_env import (
     EnvError,
     Infos,
     Tree,
+    VectorEnv,
     begin_unsupported,
     close_or_warn,
     describe_positions,
@@ -35,6 +39,9 @@ from rlrun.engine.envs.vector_env import (
     first_not_finite,
 )
 from rlrun.engine.messages.errors import EnvironmentUnusable
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.tasks import Lessons
 
 NOT_SAID = frozenset({"env_id", "players"})
 """Info keys that only identify the env slot, and are dropped."""
@@ -230,6 +237,39 @@ def make_gymnasium(
         return env, observations
 
     return GymnasiumVectorEnv("gymnasium", config.id, start, spaces, seeds, num_envs, first_episodes, made=env)
+
+
+class GymnasiumBackend(EnvBackend):
+    """Backend of Gymnasium's vector envs, registered ones and those of factories."""
+
+    @override
+    def check(self, config: EnvConfig) -> None:
+        check_gymnasium(config)
+
+    @override
+    def make(
+        self,
+        config: EnvConfig,
+        num_envs: int,
+        seeds: EpisodeSeeds,
+        first_episodes: Sequence[int] | None,
+        lessons: Lessons | None,
+    ) -> VectorEnv:
+        return make_gymnasium(config, num_envs, seeds, first_episodes)
+
+    @override
+    def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
+        if is_factory(config.id):
+            raise EnvironmentUnusable(f"env {config.id} is a gymnasium.vector env, which has no single env")
+        return backend("loop").make_single(config, render_mode, seed)
+
+    @override
+    def spaces(self, config: EnvConfig) -> Spaces:
+        made = self.make(config, config.fixed_num_envs or 1, EpisodeSeeds(0, 0), None, None)
+        made.close()
+        spaces = Spaces(made.observation_space, made.action_space)
+        check_action_mask(*spaces)
+        return spaces
 
 
 def check_gymnasium(config: EnvConfig) -> None:

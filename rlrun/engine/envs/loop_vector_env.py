@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.backend import EnvBackend
 from rlrun.engine.envs.env_watch import watched_env_call
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
+from rlrun.engine.envs.single_env import check_single_env, make_single_env
 from rlrun.engine.envs.spaces import SpaceMismatch, action_mismatch, empty_batch, mismatch, row_splitter, row_writer
 from rlrun.engine.envs.step_columns import reading_columns
 from rlrun.engine.envs.step_marks import NO_SLOT, StepMarks
@@ -22,11 +25,18 @@ from rlrun.engine.envs.vector_env import (
     EnvError,
     Infos,
     Tree,
+    VectorEnv,
     close_or_warn,
     env_error,
     first_not_finite,
     observation_hash,
+    require_separate,
 )
+from rlrun.engine.messages.errors import EnvironmentUnusable
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.envs.tasks import Lessons
 
 _FLAG = (bool, np.bool_)
 
@@ -252,3 +262,44 @@ class LoopVectorEnv:
 
     def _where(self, slot: int) -> str:
         return f"worker {self._worker_index}, env {slot}, {self._ledger.place(slot, self._lengths[slot])}"
+
+
+class LoopBackend(EnvBackend):
+    """Backend of all other envs: steps single envs in a loop."""
+
+    @override
+    def check(self, config: EnvConfig) -> None:
+        check_single_env(config)
+
+    @override
+    def make(
+        self,
+        config: EnvConfig,
+        num_envs: int,
+        seeds: EpisodeSeeds,
+        first_episodes: Sequence[int] | None,
+        lessons: Lessons | None,
+    ) -> VectorEnv:
+        firsts = first_episodes or [0] * num_envs
+        envs = [
+            make_single_env(
+                config,
+                worker_index=seeds.worker_index,
+                env_index=slot,
+                seed=seeds.seed(slot, firsts[slot]),
+                lessons=lessons,
+            )
+            for slot in range(num_envs)
+        ]
+        require_separate(config.id, [env.unwrapped for env in envs])
+        for slot, env in enumerate(envs):
+            if (env.observation_space, env.action_space) != (envs[0].observation_space, envs[0].action_space):
+                raise EnvironmentUnusable(
+                    f"env {config.id}: env slot {slot} has other spaces than env slot 0: "
+                    f"{env.observation_space}, {env.action_space}"
+                )
+        return LoopVectorEnv(config.id, envs, seeds, first_episodes, config.columns)
+
+    @override
+    def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
+        return make_single_env(config, render_mode=render_mode, seed=seed)

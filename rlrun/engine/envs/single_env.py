@@ -6,26 +6,35 @@ import contextlib
 import copy
 import dataclasses
 import importlib
-import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from rlrun.engine.envs.action_masks import with_action_masks
+from rlrun.engine.data.action_masks import METHOD
 from rlrun.engine.envs.env_config import EnvConfig, WrapperConfig, kwargs_of_tasks
 from rlrun.engine.envs.env_ids import check_installed, factory_of, find_spec, is_factory, is_usable_kind, nearest_id
 from rlrun.engine.envs.env_watch import Watched
+from rlrun.engine.envs.factory_call import check_call, made_by, parameters_of
 from rlrun.engine.envs.spaces import check_spaces
-from rlrun.engine.envs.tasks import EpisodeTasks, Lessons, TaskEnv, check_functions
 from rlrun.engine.envs.vector_env import env_error
 from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError, did_you_mean
-from rlrun.engine.settings.registry import load_object
+from rlrun.engine.settings.registry import load_internal, load_object
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.tasks import Lessons
 
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
+
+PARTS = {
+    "action masks": "rlrun.engine.envs.action_masks:with_action_masks",
+    "check of tasks": "rlrun.engine.envs.tasks:check_functions",
+    "tasks": "rlrun.engine.envs.tasks:task_env",
+}
+"""Import paths of what only some envs need."""
 
 
 def make_single_env(
@@ -57,12 +66,10 @@ def make_single_env(
     where = f"worker {worker_index}, env {env_index}"
     if not config.varies:
         return _of_one_task(config, kwargs, offered, where)
-    return TaskEnv(
-        config.id,
-        lambda more: _of_one_task(config, {**kwargs, **more}, offered, where),
-        EpisodeTasks(config.tasks, lessons, env_index),
-        shows_task=config.task_in_observation,
+    made: Env = load_internal(PARTS["tasks"])(
+        config, lambda more: _of_one_task(config, {**kwargs, **more}, offered, where), lessons, env_index
     )
+    return made
 
 
 def _of_one_task(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:
@@ -77,7 +84,8 @@ def _of_one_task(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str
             env = _wrapped(env, wrapper, config.id, where)
     # Wrappers hand a missing attribute on as an AttributeError, hence the defaults.
     check_spaces(config.id, getattr(env, "observation_space", None), getattr(env, "action_space", None))
-    env = with_action_masks(env)
+    if env.has_wrapper_attr(METHOD):
+        env = load_internal(PARTS["action masks"])(env)
     return WithResetOptions(env, config.reset_options) if config.reset_options else env
 
 
@@ -89,13 +97,14 @@ def check_single_env(config: EnvConfig) -> None:
         EnvironmentUnusable: A package is not installed.
         UserCodeError: The module of a factory or wrapper raises while it is imported.
     """
-    check_functions(config.tasks, config.curriculum)
+    if config.varies:
+        load_internal(PARTS["check of tasks"])(config.tasks, config.curriculum)
     for wrapper in config.wrappers:
         check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
     if is_factory(config.id):
         factory = factory_of(config)
         offered: dict[str, Any] = {
-            name: 0 for name in ("worker_index", "env_index", "seed") if name in _parameters(factory)
+            name: 0 for name in ("worker_index", "env_index", "seed") if name in parameters_of(factory)
         }
         for kwargs in kwargs_of_tasks(config.kwargs, config.tasks):
             check_call(factory, (), {**offered, **kwargs}, f"env {config.id}")
@@ -114,31 +123,6 @@ def _from_factory(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[st
             f"env {config.id}: its factory must return a gymnasium.Env, {_not_an_env(env, config.id)}"
         )
     return env if config.max_episode_steps is None else gymnasium.wrappers.TimeLimit(env, config.max_episode_steps)
-
-
-def made_by(
-    factory: Callable[..., Any], env_id: str, kwargs: Mapping[str, Any], offered: Mapping[str, Any], where: str
-) -> Any:
-    """Calls an env's factory; returns whatever it made.
-
-    Args:
-        factory: The factory.
-        env_id: Name of the env in messages.
-        kwargs: Keyword arguments.
-        offered: Further arguments by name, passed to a factory with these parameters.
-        where: Place of the env in messages.
-
-    Raises:
-        UsageError: The keyword arguments do not fit.
-        EnvStartFailed: The factory raised.
-    """
-    wanted = _parameters(factory)
-    kwargs = {**{name: value for name, value in offered.items() if name in wanted}, **kwargs}
-    check_call(factory, (), kwargs, f"env {env_id}")
-    try:
-        return factory(**kwargs)
-    except (Exception, SystemExit) as error:
-        raise env_error(env_id, "its factory", where, error, starts=True) from error
 
 
 def _from_registry(config: EnvConfig, kwargs: dict[str, Any], where: str) -> Env:
@@ -213,35 +197,6 @@ def _wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
         return getattr(gymnasium.wrappers, wrapper.id)  # type: ignore[no-any-return]
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:  # some are imported when they are asked for
         raise EnvironmentUnusable(f"wrapper {wrapper.id}: {error}") from error
-
-
-def check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> None:
-    """Validates arguments against a callable's signature, so that a later TypeError is known to come from its code."""
-    parameters = _parameters(called)
-    if not parameters:
-        return
-    if "render_mode" in kwargs and not {"render_mode", _any_keyword(called)} & {*parameters}:
-        raise EnvironmentUnusable(f"{what} cannot be drawn: it has no parameter render_mode")
-    try:
-        inspect.signature(called).bind(*args, **kwargs)
-    except TypeError as error:
-        unknown = [name for name in kwargs if name not in parameters]
-        hint = did_you_mean(unknown[0], parameters) if unknown else ""
-        raise UsageError(f"{what}: its keyword arguments do not fit: {error}{hint}") from None
-
-
-def _parameters(called: Callable[..., Any]) -> list[str]:
-    """Returns the names of a callable's parameters; empty if unknown, as for some functions in C."""
-    try:
-        return list(inspect.signature(called).parameters)
-    except (TypeError, ValueError):
-        return []
-
-
-def _any_keyword(called: Callable[..., Any]) -> str:
-    """Returns the name of a callable's `**kwargs` parameter, "" if there is none."""
-    parameters = inspect.signature(called).parameters.values()
-    return next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD), "")
 
 
 def _not_an_env(found: Any, factory: str) -> str:

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
-from rlrun.engine.envs.env_config import TaskConfig
+from rlrun.engine.envs.env_config import EnvConfig, TaskConfig
 from rlrun.engine.envs.vector_env import close_or_warn
 from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.settings.registry import load_object
@@ -196,6 +196,21 @@ def check_functions(tasks: Sequence[TaskConfig] | str | None, curriculum: str | 
         load_object(tasks, "tasks")
     if curriculum is not None:
         load_object(curriculum, "curriculum")
+
+
+def task_env(
+    config: EnvConfig, make: Callable[[Mapping[str, Any]], Env], lessons: Lessons | None, env_index: int
+) -> TaskEnv:
+    """Creates the multi-task env of an env slot.
+
+    Args:
+        config: Config of the env, with its tasks or its curriculum.
+        make: Creates the env with additional keyword arguments.
+        lessons: Curriculum arguments of the env slots; None without a curriculum.
+        env_index: Index of the env slot.
+    """
+    episodes = EpisodeTasks(config.tasks, lessons, env_index)
+    return TaskEnv(config.id, make, episodes, shows_task=config.task_in_observation)
 
 
 class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked

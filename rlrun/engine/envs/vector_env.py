@@ -29,7 +29,7 @@ from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.episode_position import EpisodePosition
 from rlrun.engine.envs.spaces import first_bad_row
 from rlrun.engine.envs.step_marks import join_truncated
-from rlrun.engine.messages.errors import TrainingFailed, UsageError
+from rlrun.engine.messages.errors import EnvironmentUnusable, TrainingFailed, UsageError
 
 Tree = Any
 """An array or a dict or tuple of trees, as in `rlrun.engine.data.tree`."""
@@ -257,3 +257,15 @@ def _old_interface(error: BaseException) -> str:
     if "unexpected keyword argument 'seed'" in text or "unexpected keyword argument 'options'" in text:
         return "; reset() must accept the keyword arguments seed and options"
     return ""
+
+
+def require_separate(env_id: str, made: Sequence[Any]) -> None:
+    """Validates that each env slot, or each world, has an object of its own.
+
+    Raises:
+        EnvironmentUnusable: A factory returned the same object twice.
+    """
+    if len({id(env) for env in made}) < len(made):
+        raise EnvironmentUnusable(
+            f"env {env_id}: its factory returned the same object twice; it must make a new env at each call"
+        )

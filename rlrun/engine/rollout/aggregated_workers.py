@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rlrun.engine.actors.supervised_actors import SupervisedActors
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.messages.errors import TrainingFailed
-from rlrun.engine.rollout.aggregator import Aggregation, Aggregator, AggregatorConfig
+from rlrun.engine.rollout.aggregator import Aggregator, AggregatorConfig
 from rlrun.engine.rollout.rollout import JoinedRollouts
+from rlrun.engine.rollout.worker_config import Aggregation
 
 if TYPE_CHECKING:
     from rlrun.engine.actors.actor_place import Call

@@ -17,26 +17,10 @@ from typing import TYPE_CHECKING, Any
 from rlrun.engine.data.sample_batch import SampleBatch, concatenated
 from rlrun.engine.rollout.remote_workers import RemoteWorkers
 from rlrun.engine.rollout.rollout import JoinedRollouts, Rollout, with_weights_version
+from rlrun.engine.rollout.worker_config import Aggregation
 
 if TYPE_CHECKING:
     from rlrun.engine.rollout.worker import Orders
-
-
-@dataclass(frozen=True)
-class Aggregation:
-    """Settings of the aggregators of a worker set.
-
-    Attributes:
-        aggregators: Number of aggregators, at most one for each worker.
-        batch_size: Steps [T * B] that fill a batch.
-        in_flight: Requests that each worker has at a time.
-        policy: Name of the policy whose batches are joined.
-    """
-
-    aggregators: int
-    batch_size: int
-    in_flight: int
-    policy: str
 
 
 @dataclass(frozen=True)

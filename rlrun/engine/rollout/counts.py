@@ -7,14 +7,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.functional.saved_numbers import as_count
-from rlrun.engine.rollout.endless_episodes import EndlessEpisodes
-from rlrun.engine.rollout.hook_answers import HookAnswers
-from rlrun.engine.rollout.phases import FragmentTimes
-from rlrun.engine.rollout.rollout import Episode, Rollout
+from rlrun.engine.rollout.rollout import Episode
+
+if TYPE_CHECKING:
+    from rlrun.engine.rollout.endless_episodes import EndlessEpisodes
+    from rlrun.engine.rollout.hook_answers import HookAnswers
+    from rlrun.engine.rollout.phases import FragmentTimes
+    from rlrun.engine.rollout.rollout import Rollout
 
 
 @dataclass(frozen=True)

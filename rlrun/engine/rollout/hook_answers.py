@@ -9,9 +9,9 @@ from typing import Any
 from rlrun.engine.envs.step_columns import finite_number
 from rlrun.engine.functional.saved_numbers import as_count, load_generator
 from rlrun.engine.functional.seeding import generator
-from rlrun.engine.hook import HOOKS, Hook, Stop, hook_class, make_hook, subscribed, users_traceback
+from rlrun.engine.hook import Hook, Stop, hook_class, make_hook, subscribed, users_traceback
 from rlrun.engine.messages.errors import TrainingFailed
-from rlrun.engine.settings.metric import is_name
+from rlrun.engine.settings.metric import HOOKS, is_name
 
 
 class HookAnswers:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
+from rlrun.engine.envs.make import make_vector_env
 from rlrun.engine.envs.spaces import action_mismatch, first_bad_row
 from rlrun.engine.envs.vector_env import EnvError, VectorEnv, observation_hash
 from rlrun.engine.functional.saved_numbers import as_count
@@ -21,6 +23,10 @@ from rlrun.engine.rollout.action_log import ActionLog
 from rlrun.engine.rollout.episode_sums import EpisodeSums
 from rlrun.engine.rollout.recorder import Recorded, record_row
 from rlrun.engine.rollout.worker_behavior import WorkerBehavior
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.tasks import Lessons
+    from rlrun.engine.rollout.worker_config import WorkerConfig
 
 
 class LockstepRecorder:
@@ -228,3 +234,26 @@ class LockstepRecorder:
     def close(self) -> None:
         """Closes the envs."""
         self._env.close()
+
+
+def lockstep_recorder(config: WorkerConfig, lessons: Lessons | None) -> tuple[LockstepRecorder, Watched]:
+    """Creates the recorder of a worker's single-agent envs, and the watchdog over their steps.
+
+    Args:
+        config: Config of the worker; one policy acts in all env slots.
+        lessons: Curriculum arguments of the env slots; None without a curriculum.
+    """
+    seeds = EpisodeSeeds(config.seed, config.worker_index)
+    name = config.env_name
+    ((policy, behavior),) = config.behaviors.items()
+    env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=config.first_episodes, lessons=lessons)
+    recorder = LockstepRecorder(
+        env,
+        policy,
+        behavior,
+        seeds=seeds,
+        env_name=name,
+        length=config.fragment_length,
+        max_replay_s=config.env.max_replay_s,
+    )
+    return recorder, Watched(name, env.places)

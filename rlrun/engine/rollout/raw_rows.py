@@ -13,25 +13,11 @@ from rlrun.engine.data.sample_batch import TAKEN_LOGP, SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.datasets.layout import LOGP
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
+from rlrun.engine.rollout.recorder import AgentRows, Recorded
 from rlrun.engine.rollout.worker_behavior import WorkerBehavior
+from rlrun.engine.rollout.worker_config import WorkerConfig
 
 Flags = NDArray[np.bool_]
-
-
-class AgentRows(NamedTuple):
-    """Rows of one agent's episode in a slot of a world.
-
-    Attributes:
-        slot: The slot.
-        rows: Numbers of its rows in the fragment, [N].
-        agent: Name of the agent.
-        seed: Seed of the world's episode.
-    """
-
-    slot: int
-    rows: NDArray[np.int64]
-    agent: str
-    seed: int
 
 
 class Stream(NamedTuple):
@@ -75,6 +61,24 @@ class RawRows:
             own["seed"] = np.full(len(rows), seed)
             yield Stream(slot, own, agent, bool(self.begins[slot]) and slot not in begun)
             begun.add(slot)
+
+
+def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, recorded: Recorded) -> RawRows:
+    """Returns the raw rows of a recorded batch, before it is postprocessed.
+
+    Args:
+        config: Config of the worker.
+        behavior: The behavior policy that acted.
+        policy: Name of the policy.
+        recorded: The fragment.
+    """
+    batch = recorded.batches[policy]
+    columns = raw_columns(behavior, batch, config.env.columns, has_log_probs=config.records)
+    if policy in recorded.agent_rows:
+        return RawRows(columns, recorded.begins[policy], recorded.agent_rows[policy], recorded.closes[policy])
+    seeds = EpisodeSeeds(config.seed, config.worker_index)
+    columns["seed"] = episode_seeds(seeds, recorded.began, batch["valid"])
+    return RawRows(columns, recorded.begins[policy])
 
 
 def raw_columns(

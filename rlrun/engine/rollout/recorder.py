@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,23 @@ from numpy.typing import NDArray
 from rlrun.engine.data.sample_batch import CLOSING_COLUMNS, SampleBatch
 from rlrun.engine.data.tree import leaves
 from rlrun.engine.envs.episode_position import EpisodePosition
-from rlrun.engine.rollout.raw_rows import AgentRows
 from rlrun.engine.rollout.rollout import Episode
+
+
+class AgentRows(NamedTuple):
+    """Rows of one agent's episode in a slot of a world.
+
+    Attributes:
+        slot: The slot.
+        rows: Numbers of its rows in the fragment, [N].
+        agent: Name of the agent.
+        seed: Seed of the world's episode.
+    """
+
+    slot: int
+    rows: NDArray[np.int64]
+    agent: str
+    seed: int
 
 
 @dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
@@ -99,6 +114,23 @@ class Recorder(Protocol):
 
     def close(self) -> None:
         """Closes the env or the worlds."""
+        ...
+
+
+@runtime_checkable
+class SeededRecorder(Recorder, Protocol):
+    """Protocol of a recorder of single-agent envs, whose episodes can be given seeds."""
+
+    def begin(self, seeds: Sequence[int]) -> None:
+        """Resets all env slots with the given seeds; the current episodes are discarded.
+
+        Args:
+            seeds: Seed of each env slot's episode, [B].
+
+        Raises:
+            UsageError: The backend cannot seed single env slots.
+            EnvError: The env raised.
+        """
         ...
 
 

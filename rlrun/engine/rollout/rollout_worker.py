@@ -7,36 +7,41 @@ torch.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlrun.engine.data.sample_batch import WORLD_STATE
 from rlrun.engine.data.tree import map_tree
-from rlrun.engine.envs.env_watch import Watched
-from rlrun.engine.envs.episode_position import EpisodeSeeds
-from rlrun.engine.envs.make import make_vector_env
-from rlrun.engine.envs.tasks import Lessons
 from rlrun.engine.functional.moments import Moments
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.rollout.fragment_noise import FragmentNoise
-from rlrun.engine.rollout.lockstep_recorder import LockstepRecorder
 from rlrun.engine.rollout.phases import ENV_STEP, HOOKS, INFERENCE, POSTPROCESS, RECORDING, FragmentTimes, machine_clock
-from rlrun.engine.rollout.raw_rows import RawRows, episode_seeds, raw_columns, record_log_probs
-from rlrun.engine.rollout.recorder import Recorded, Recorder, place_finals
+from rlrun.engine.rollout.recorder import Recorded, Recorder, SeededRecorder, place_finals
 from rlrun.engine.rollout.rewards import RETURNS, RewardTransform
 from rlrun.engine.rollout.rollout import Rollout
-from rlrun.engine.rollout.slot_recorder import SlotRecorder
-from rlrun.engine.rollout.worker import Orders
-from rlrun.engine.rollout.worker_config import WorkerConfig
-from rlrun.engine.rollout.worker_hooks import WorkerHooks
-from rlrun.engine.worlds.make import make_vector_world
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
+    from rlrun.engine.envs.env_watch import Watched
+    from rlrun.engine.envs.tasks import Lessons
+    from rlrun.engine.rollout.raw_rows import RawRows
+    from rlrun.engine.rollout.worker import Orders
+    from rlrun.engine.rollout.worker_config import WorkerConfig
+    from rlrun.engine.rollout.worker_hooks import WorkerHooks
     from rlrun.engine.worlds.client_worlds import ClientWorlds
-    from rlrun.engine.worlds.vector_world import VectorWorld
+
+PARTS = {
+    "recorder of one agent": "rlrun.engine.rollout.lockstep_recorder:lockstep_recorder",
+    "recorder of many agents": "rlrun.engine.rollout.slot_recorder:slot_recorder",
+    "lessons": "rlrun.engine.envs.tasks:Lessons",
+    "hooks": "rlrun.engine.rollout.worker_hooks:WorkerHooks",
+    "raw rows": "rlrun.engine.rollout.raw_rows:raw_rows",
+    "log-probabilities": "rlrun.engine.rollout.raw_rows:record_log_probs",
+    "policy for clients": "rlrun.engine.rollout.client_weights:policy_in_json",
+}
+"""Import paths of a worker's parts, of which each worker imports those that its config asks for."""
 
 _NO_RETURNS = Moments.empty(())
 
@@ -53,17 +58,25 @@ class RolloutWorker:
         self.config = config
         self.behaviors = config.behaviors
         self._fragment = config.first_fragment
-        self._lessons = None if config.env.curriculum is None else Lessons(config.num_envs)
-        self._hooks = WorkerHooks(config) if config.hooks else None
-        self._needs_rows = self._hooks is not None and self._hooks.needs_rows
-        self._recorder, self._watched, self._clients = _recorder_for(
-            config, self._lessons, names_agents=self._has_raw_rows
-        )
+        self._lessons: Lessons | None = None
+        if config.env.curriculum is not None:
+            self._lessons = load_internal(PARTS["lessons"])(config.num_envs)
+        self._hooks: WorkerHooks | None = load_internal(PARTS["hooks"])(config) if config.hooks else None
+        needs_rows = config.records or (self._hooks is not None and self._hooks.needs_rows)
+        self._raw_rows: Callable[..., RawRows] | None = load_internal(PARTS["raw rows"]) if needs_rows else None
+        self._recorder: Recorder
+        self._watched: Watched
+        self._clients: ClientWorlds | None = None
+        if config.env.has_many_agents:
+            make_recorder = load_internal(PARTS["recorder of many agents"])
+            self._recorder, self._watched, self._clients = make_recorder(config, self._lessons, names_agents=needs_rows)
+        else:
+            self._recorder, self._watched = load_internal(PARTS["recorder of one agent"])(config, self._lessons)
         self._rewards: dict[str, RewardTransform] = {}
         self._noise: dict[str, FragmentNoise] = {}
         for policy, slots in self._recorder.slots.items():
             if config.records:
-                record_log_probs(self.behaviors[policy])
+                load_internal(PARTS["log-probabilities"])(self.behaviors[policy])
             self.behaviors[policy].assign_envs(max(config.worker_index - 1, 0) * slots, config.num_workers * slots)
             self._rewards[policy] = RewardTransform(slots, config.rewards[policy])
             self._noise[policy] = FragmentNoise(
@@ -75,19 +88,14 @@ class RolloutWorker:
                 policy=policy if len(self.behaviors) > 1 else "",
             )
 
-    @property
-    def _has_raw_rows(self) -> bool:
-        return self.config.records or self._needs_rows
-
     def follow(self, orders: Orders) -> None:
         """Loads new weights and filter statistics by policy, and env arguments of a curriculum."""
         for policy, latest in orders.weights.items():
             self.behaviors[policy].load(latest)
             self._rewards[policy].moments = latest.filters.get(RETURNS, _NO_RETURNS)
             if self._clients is not None:
-                from rlrun.engine.rollout.client_weights import policy_in_json
-
-                self._clients.publish(policy, latest.version, partial(policy_in_json, self.behaviors[policy], latest))
+                in_json = load_internal(PARTS["policy for clients"])
+                self._clients.publish(policy, latest.version, partial(in_json, self.behaviors[policy], latest))
         if self._lessons is not None and orders.env_kwargs is not None:
             self._lessons.latest = dict(orders.env_kwargs)
 
@@ -101,7 +109,7 @@ class RolloutWorker:
             UsageError: The backend cannot seed single env slots.
             EnvError: The env raised.
         """
-        assert isinstance(self._recorder, LockstepRecorder)
+        assert isinstance(self._recorder, SeededRecorder)
         with self._watched:
             self._recorder.begin(seeds)
 
@@ -116,7 +124,10 @@ class RolloutWorker:
         drawn = time.perf_counter()
         with self._watched:
             recorded = self._recorder.record(noise)
-        raw = {policy: self._raw(policy, recorded) for policy in recorded.batches} if self._has_raw_rows else {}
+        raw: dict[str, RawRows] = {}
+        if self._raw_rows is not None:
+            for policy in recorded.batches:
+                raw[policy] = self._raw_rows(self.config, self.behaviors[policy], policy, recorded)
         ended_recording = time.perf_counter()
         hooks = None if self._hooks is None else self._hooks.take(self._fragment, recorded, raw)
         ended_hooks = ended_recording if hooks is None else time.perf_counter()
@@ -150,16 +161,6 @@ class RolloutWorker:
         )
         self._fragment += 1
         return rollout
-
-    def _raw(self, policy: str, recorded: Recorded) -> RawRows:
-        """Returns the raw rows of a recorded batch, before it is postprocessed."""
-        config, batch = self.config, recorded.batches[policy]
-        columns = raw_columns(self.behaviors[policy], batch, config.env.columns, has_log_probs=config.records)
-        if policy in recorded.agent_rows:
-            return RawRows(columns, recorded.begins[policy], recorded.agent_rows[policy], recorded.closes[policy])
-        seeds = EpisodeSeeds(config.seed, config.worker_index)
-        columns["seed"] = episode_seeds(seeds, recorded.began, batch["valid"])
-        return RawRows(columns, recorded.begins[policy])
 
     def _postprocess(self, policy: str, recorded: Recorded) -> dict[str, Moments]:
         """Postprocesses a recorded batch in place (reward transform, policy columns); returns new filter statistics.
@@ -219,50 +220,3 @@ class RolloutWorker:
     def close(self) -> None:
         """Closes the envs."""
         self._recorder.close()
-
-
-def _recorder_for(
-    config: WorkerConfig, lessons: Lessons | None, *, names_agents: bool
-) -> tuple[Recorder, Watched, ClientWorlds | None]:
-    """Creates the recorder for single-agent envs or worlds, the watchdog over env steps, and the clients' worlds."""
-    seeds = EpisodeSeeds(config.seed, config.worker_index)
-    firsts = [config.first_fragment * config.fragment_length] * config.num_envs
-    name, length = f"env {config.env.id}: worker {config.worker_index}", config.fragment_length
-    if config.env.has_many_agents:
-        assert config.mapping is not None
-        worlds = make_vector_world(
-            config.env,
-            config.num_envs,
-            seeds,
-            config.mapping,
-            config.slots,
-            firsts,
-            lessons=lessons,
-            with_states=any(WORLD_STATE in behavior.world_columns for behavior in config.behaviors.values()),
-        )
-        of_worlds = SlotRecorder(
-            worlds,
-            config.behaviors,
-            seeds=seeds,
-            name=name,
-            length=length,
-            max_replay_s=config.env.max_replay_s,
-            names_agents=names_agents,
-            marks_logged=config.env.external is not None and config.env.external.logged_actions == "mask",
-        )
-        return of_worlds, Watched(name, worlds.places), _clients_of(config, worlds)
-    ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots
-    env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=firsts, lessons=lessons)
-    in_lockstep = LockstepRecorder(
-        env, policy, behavior, seeds=seeds, env_name=name, length=length, max_replay_s=config.env.max_replay_s
-    )
-    return in_lockstep, Watched(name, env.places), None
-
-
-def _clients_of(config: WorkerConfig, worlds: VectorWorld) -> ClientWorlds | None:
-    """The worlds as those of clients; None in other envs, which import no server."""
-    if config.env.external is None:
-        return None
-    from rlrun.engine.worlds.client_worlds import ClientWorlds
-
-    return worlds if isinstance(worlds, ClientWorlds) else None

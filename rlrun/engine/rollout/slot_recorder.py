@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.data.sample_batch import WORLD_STATE, SampleBatch
 from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.spaces import action_mismatch, first_bad_row
 from rlrun.engine.envs.vector_env import EnvError, first_not_finite
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.rollout.action_log import ActionLog
 from rlrun.engine.rollout.episode_sums import EpisodeSums
-from rlrun.engine.rollout.raw_rows import AgentRows
-from rlrun.engine.rollout.recorder import Recorded
+from rlrun.engine.rollout.recorder import AgentRows, Recorded
 from rlrun.engine.rollout.rollout import Episode
 from rlrun.engine.rollout.slot_fragment import DecisionFragment, PendingSteps, SlotFragment, StepFragment
 from rlrun.engine.rollout.slot_owners import SlotOwners
 from rlrun.engine.rollout.slot_rows import RowForm
 from rlrun.engine.rollout.worker_behavior import WorkerBehavior
+from rlrun.engine.worlds.make import make_vector_world
 from rlrun.engine.worlds.vector_world import VectorWorld, WorldRows
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.tasks import Lessons
+    from rlrun.engine.rollout.worker_config import WorkerConfig
+    from rlrun.engine.worlds.client_worlds import ClientWorlds
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float32]
@@ -374,3 +380,39 @@ class PolicySlots:
             still = kept[carries]
             columns = map_tree(lambda leaf: np.asarray(leaf)[still], state["carried"])
             self._carried = PendingSteps(carries & kept, columns)
+
+
+def slot_recorder(
+    config: WorkerConfig, lessons: Lessons | None, *, names_agents: bool
+) -> tuple[SlotRecorder, Watched, ClientWorlds | None]:
+    """Creates the recorder of a worker's worlds, the watchdog over their steps, and the worlds if clients step them.
+
+    Args:
+        config: Config of the worker.
+        lessons: Curriculum arguments of the worlds; None without a curriculum.
+        names_agents: Whether fragments name the agent and the seed of each row.
+    """
+    assert config.mapping is not None
+    seeds, external = EpisodeSeeds(config.seed, config.worker_index), config.env.external
+    worlds = make_vector_world(
+        config.env,
+        config.num_envs,
+        seeds,
+        config.mapping,
+        config.slots,
+        config.first_episodes,
+        lessons=lessons,
+        with_states=any(WORLD_STATE in behavior.world_columns for behavior in config.behaviors.values()),
+    )
+    recorder = SlotRecorder(
+        worlds,
+        config.behaviors,
+        seeds=seeds,
+        name=config.env_name,
+        length=config.fragment_length,
+        max_replay_s=config.env.max_replay_s,
+        names_agents=names_agents,
+        marks_logged=external is not None and external.logged_actions == "mask",
+    )
+    clients = None if external is None else cast("ClientWorlds", worlds)
+    return recorder, Watched(config.env_name, worlds.places), clients

@@ -52,3 +52,30 @@ class WorkerConfig:
     first_fragment: int = 0
     records: bool = False
     hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
+
+    @property
+    def env_name(self) -> str:
+        """Name of the env in messages, with the worker."""
+        return f"env {self.env.id}: worker {self.worker_index}"
+
+    @property
+    def first_episodes(self) -> list[int]:
+        """Number of each env slot's first episode: later ones for restarted workers, so that none repeats."""
+        return [self.first_fragment * self.fragment_length] * self.num_envs
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """Settings of the aggregators of a worker set.
+
+    Attributes:
+        aggregators: Number of aggregators, at most one for each worker.
+        batch_size: Steps [T * B] that fill a batch.
+        in_flight: Requests that each worker has at a time.
+        policy: Name of the policy whose batches are joined.
+    """
+
+    aggregators: int
+    batch_size: int
+    in_flight: int
+    policy: str

@@ -8,21 +8,26 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rlrun.engine.actors import private_ray
 from rlrun.engine.envs.step_marks import step_mark_location
 from rlrun.engine.messages.errors import CheckpointError
-from rlrun.engine.rollout.aggregated_workers import AggregatedWorkers
-from rlrun.engine.rollout.aggregator import Aggregation
 from rlrun.engine.rollout.counts import RolloutCounts
-from rlrun.engine.rollout.local_workers import LocalWorkers
-from rlrun.engine.rollout.remote_workers import RemoteWorkers
-from rlrun.engine.rollout.rollout import JoinedRollouts, Rollout
-from rlrun.engine.rollout.sampler import Postprocessing
 from rlrun.engine.rollout.worker import ROLLOUT_WORKER
-from rlrun.engine.rollout.worker_config import LOCAL_INDEX
+from rlrun.engine.rollout.worker_config import LOCAL_INDEX, Aggregation
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
+    from rlrun.engine.rollout.rollout import JoinedRollouts, Rollout
+    from rlrun.engine.rollout.sampler import Postprocessing
     from rlrun.engine.rollout.worker import Orders
+
+PLACES = {
+    "local": "rlrun.engine.rollout.local_workers:LocalWorkers",
+    "remote": "rlrun.engine.rollout.remote_workers:RemoteWorkers",
+    "aggregated": "rlrun.engine.rollout.aggregated_workers:AggregatedWorkers",
+    "start of Ray": "rlrun.engine.actors.private_ray:start_unless_running",
+    "end of Ray": "rlrun.engine.actors.private_ray:stop",
+}
+"""Import paths of workers in each place, and of what starts and ends a Ray for those in actors."""
 
 
 class StartedWorkers(Protocol):
@@ -247,7 +252,7 @@ class WorkerSet:
         for operators in self._operators.values():
             operators.close()
         if self._owns_ray:
-            private_ray.stop()
+            load_internal(PLACES["end of Ray"])()
         self._started, self._owns_ray = None, False
 
     def _workers(self) -> StartedWorkers:
@@ -255,15 +260,17 @@ class WorkerSet:
         if self._started is None:
             if self.num_workers:
                 needed = math.ceil(self.num_workers * self._num_cpus)
-                self._owns_ray = private_ray.start_unless_running(max(needed, os.cpu_count() or 1))
+                self._owns_ray = load_internal(PLACES["start of Ray"])(max(needed, os.cpu_count() or 1))
             self._started = self._made()
         return self._started
 
     def _made(self) -> StartedWorkers:
+        made: StartedWorkers
         if not self.num_workers:
-            return LocalWorkers(self._factory, self.config, self._operators)
+            made = load_internal(PLACES["local"])(self._factory, self.config, self._operators)
+            return made
         make_workers = partial(
-            RemoteWorkers,
+            load_internal(PLACES["remote"]),
             self._factory,
             self.config,
             self._operators,
@@ -274,11 +281,13 @@ class WorkerSet:
             max_restarts=self._max_restarts,
         )
         if self._aggregation is None:
-            return make_workers(indices=self.indices, due={})
-        return AggregatedWorkers(
+            made = make_workers(indices=self.indices, due={})
+            return made
+        made = load_internal(PLACES["aggregated"])(
             make_workers,
             self.indices,
             self._aggregation,
             timeout_s=self._timeout_s,
             max_restarts=self._max_restarts,
         )
+        return made

@@ -9,6 +9,9 @@ from typing import Literal
 MOST_NAME_CHARACTERS = 200
 """Maximum length of a metric's name that an env or a client chooses."""
 
+HOOKS = "hooks/"
+"""Prefix of the names of hooks' metrics."""
+
 Mode = Literal["max", "min"]
 """Direction in which a metric improves: to higher values (max) or to lower ones (min)."""
 

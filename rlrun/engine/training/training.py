@@ -14,9 +14,9 @@ from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.engine.data.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.engine.data.results import Results
-from rlrun.engine.hook import HOOKS
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.evaluation import EvaluationResult
+from rlrun.engine.settings.metric import HOOKS
 from rlrun.engine.training.act.acting import Acting
 from rlrun.engine.training.act.games import Games
 from rlrun.engine.training.assemble.description import Description

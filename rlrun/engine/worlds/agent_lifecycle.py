@@ -13,7 +13,7 @@ from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.random_actions import RandomActions
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import close_or_warn, env_error
-from rlrun.engine.worlds.make import make_world
+from rlrun.engine.worlds.make_worlds import make_world
 from rlrun.engine.worlds.mapping import PolicyMapping
 
 

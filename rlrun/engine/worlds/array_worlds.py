@@ -19,7 +19,7 @@ from rlrun.engine.envs.env_watch import watched_env_call
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.lockstep_restore import restore_in_lockstep
-from rlrun.engine.envs.spaces import Spaces, empty_batch
+from rlrun.engine.envs.spaces import Spaces, check_spaces, empty_batch
 from rlrun.engine.envs.step_marks import ALL_SLOTS, StepMarks
 from rlrun.engine.envs.vector_env import (
     BadReturn,
@@ -30,6 +30,7 @@ from rlrun.engine.envs.vector_env import (
     observation_hash,
 )
 from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.engine.worlds.vector_world import SlotRows, WorldRows
 
 Tree = Any
@@ -461,3 +462,38 @@ def _form(value: Any) -> str:
 def _by_slot(leaf: Any) -> Any:
     """Reshapes a leaf [W, K, ...] of worlds and agents to slots, [B, ...] with B = W * K."""
     return leaf.reshape(-1, *leaf.shape[2:])
+
+
+def array_vector_world(
+    world_id: str,
+    world: ArrayWorld,
+    seeds: EpisodeSeeds,
+    mapping: PolicyMapping,
+    slots: Mapping[str, int],
+    first_episodes: Sequence[int] | None,
+) -> ArrayVectorWorld:
+    """Creates the vector world of an array world; each group has one policy, and one slot per agent.
+
+    Args:
+        world_id: Name of the world in messages.
+        world: The array world.
+        seeds: Episode seeds, a function of world and episode number.
+        mapping: Mapping from agents to policies.
+        slots: Slots per world by policy, as far as they are set.
+        first_episodes: Number of each world's first episode; 0 for all unless given.
+
+    Raises:
+        UsageError: The agents of a group have several policies, or a policy has another number of slots.
+    """
+    policies = {}
+    for group, (agents, spaces) in world.groups.items():
+        check_spaces(f"{world_id}, group '{group}'", *spaces)
+        found = {mapping.policy_of(f"{group}_{agent}", 0) for agent in range(agents)}
+        if len(found) > 1:
+            raise UsageError(
+                f"env {world_id}: the agents of the group {group} are one policy's, not {', '.join(sorted(found))}'s"
+            )
+        policies[group] = found.pop()
+        if slots.get(policies[group], agents) != agents:
+            raise UsageError(f"policies.{policies[group]}.slots must be {agents}, the agents of the group {group}")
+    return ArrayVectorWorld(world, world_id, policies, seeds, first_episodes)

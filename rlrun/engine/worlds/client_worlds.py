@@ -5,26 +5,31 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
-from rlrun.engine.envs.env_config import WorldClock
+from rlrun.engine.envs.env_config import ExternalConfig, WorldClock
 from rlrun.engine.envs.env_watch import INTERRUPT_S, NOTICE_S, POLL_S, Waiting, interrupt_wanted
 from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import Tree
+from rlrun.engine.external.agents import agents_of
 from rlrun.engine.external.client_episodes import ClientEpisodes
 from rlrun.engine.external.episode import LoggedAction
+from rlrun.engine.external.server import EpisodeServer
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.worlds.loop_worlds import LoopWorlds
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.engine.worlds.vector_world import WorldRows
 from rlrun.engine.worlds.world import World, WorldStep
 
-if TYPE_CHECKING:
-    from rlrun.engine.external.server import EpisodeServer
+NO_LOGGED_ACTIONS = (
+    "the actions here are the policy's, which learns from them alone: ask for each by get_action, or set "
+    "env.external.logged_actions"
+)
+"""Reason of a refused `log_action` of a client."""
 
 
 class ClientWorld(World):
@@ -168,3 +173,30 @@ class ClientWorlds(LoopWorlds):
             f"env external: no client has asked for {waited_s:.0f} s; {self._episodes.num_clients} are connected to "
             f"{self._server.url}, and the wait continues"
         )
+
+
+def client_world(external: ExternalConfig) -> ClientWorld:
+    """Creates a world of clients that only has spaces."""
+    return ClientWorld(agents_of(external))
+
+
+def client_vector_world(
+    external: ExternalConfig,
+    num_worlds: int,
+    seeds: EpisodeSeeds,
+    mapping: PolicyMapping,
+    spaces: Mapping[str, tuple[str, Spaces]],
+    slots: Mapping[str, int],
+    first_episodes: Sequence[int] | None,
+) -> ClientWorlds:
+    """Creates the worlds of clients' episodes, with a server that starts at the first step; see `ClientWorlds`."""
+    agents = agents_of(external)
+    episodes = ClientEpisodes(
+        agents,
+        num_worlds,
+        client_timeout_s=external.client_timeout_s,
+        gather_s=external.gather_ms / 1_000,
+        no_logged_actions="" if external.logged_actions in ("mask", "learn") else NO_LOGGED_ACTIONS,
+    )
+    server = EpisodeServer(episodes, external, seeds.worker_index)
+    return ClientWorlds(server, agents, num_worlds, seeds, mapping, spaces, slots, first_episodes)

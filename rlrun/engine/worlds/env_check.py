@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rlrun.engine.data.tree import map_tree
+from rlrun.engine.envs.backend import backend_of
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_findings import (
     EnvFinding,
@@ -24,11 +25,11 @@ from rlrun.engine.envs.env_findings import (
 )
 from rlrun.engine.envs.env_watch import Watched
 from rlrun.engine.envs.episode_position import EpisodeSeeds
-from rlrun.engine.envs.make import backend_of
 from rlrun.engine.envs.spaces import empty_batch
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.worlds.agent_lifecycle import AgentLifecycle
-from rlrun.engine.worlds.make import make_vector_world, steps_all_at_once
+from rlrun.engine.worlds.make import make_vector_world
+from rlrun.engine.worlds.make_worlds import steps_all_at_once
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.engine.worlds.random_play import SLOTS, RandomRollout, ShownToPolicy, digest, play
 from rlrun.engine.worlds.vector_world import ONLY_AGENT, VectorWorld

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.engine.data.tree import map_tree
-from rlrun.engine.envs.env_config import WorldClock
-from rlrun.engine.envs.episode_position import EpisodePosition
+from rlrun.engine.envs.env_config import EnvConfig, WorldClock
+from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
+from rlrun.engine.envs.make import check_env, make_vector_env, spaces_of
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import VectorEnv, observation_hash
-from rlrun.engine.worlds.vector_world import ONLY_AGENT, SlotRows, Tree, WorldRows
+from rlrun.engine.worlds.mapping import PolicyMapping
+from rlrun.engine.worlds.vector_world import ONLY_AGENT, SlotRows, Tree, VectorWorld, WorldRows
+from rlrun.engine.worlds.world_kind import WorldKind
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.tasks import Lessons
+    from rlrun.engine.worlds.games.array_game import ArrayGame
 
 
 class OneAgentWorlds:
@@ -99,3 +108,39 @@ class OneAgentWorlds:
     def close(self) -> None:
         """Frees the envs' resources."""
         self._env.close()
+
+
+class OneAgent(WorldKind):
+    """Kind of worlds with one agent: single-agent envs."""
+
+    @override
+    def check(self, config: EnvConfig) -> None:
+        check_env(config)
+
+    @override
+    def make(
+        self,
+        config: EnvConfig,
+        num_worlds: int,
+        seeds: EpisodeSeeds,
+        mapping: PolicyMapping,
+        slots: Mapping[str, int],
+        first_episodes: Sequence[int] | None,
+        lessons: Lessons | None,
+        *,
+        with_states: bool,
+    ) -> VectorWorld:
+        env = make_vector_env(config, num_worlds, seeds, first_episodes=first_episodes, lessons=lessons)
+        return OneAgentWorlds(env, mapping.policy_of(ONLY_AGENT, 0))
+
+    @override
+    def spaces(self, config: EnvConfig, mapping: PolicyMapping) -> dict[str, Spaces]:
+        return {mapping.policy_of(ONLY_AGENT, 0): spaces_of(config)}
+
+    @override
+    def game(self, config: EnvConfig) -> ArrayGame | None:
+        return None
+
+    @override
+    def agents(self, config: EnvConfig) -> PolicyMapping:
+        return PolicyMapping(("agent",))

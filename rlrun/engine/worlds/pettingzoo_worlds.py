@@ -238,6 +238,14 @@ def _state_space(env: Any) -> Box | None:
     return space if isinstance(space, Box) and len(space.shape) == 1 else None
 
 
+def as_pettingzoo_world(made: Any) -> World | None:
+    """Wraps an env of PettingZoo in its adapter; None for other objects of its package."""
+    pettingzoo = importlib.import_module("pettingzoo")
+    if isinstance(made, pettingzoo.ParallelEnv):
+        return ParallelWorld(made)
+    return TurnBasedWorld(made) if isinstance(made, pettingzoo.AECEnv) else None
+
+
 def pettingzoo_factory(module_name: str) -> Callable[..., Any]:
     """Returns the factory of a PettingZoo module: `parallel_env`, or `env` for modules without a parallel form.
 

@@ -10,8 +10,9 @@ from gymnasium import Space
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.envs.tasks import EpisodeTasks
+from rlrun.engine.envs.tasks import EpisodeTasks, Lessons
 from rlrun.engine.envs.vector_env import close_or_warn
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.worlds.world import World, WorldStep
@@ -132,3 +133,19 @@ class TaskWorld(World):
     def close(self) -> None:
         """Closes the world."""
         self._world.close()
+
+
+def task_world(
+    config: EnvConfig, make: Callable[[Mapping[str, Any]], World], lessons: Lessons | None, number: int
+) -> TaskWorld:
+    """Creates a multi-task world.
+
+    Args:
+        config: Config of the world, with its tasks or its curriculum.
+        make: Creates the world with additional keyword arguments.
+        lessons: Curriculum arguments of the vectorized worlds; None without a curriculum.
+        number: Index of the world among the vectorized worlds.
+    """
+    return TaskWorld(
+        config.id, make, EpisodeTasks(config.tasks, lessons, number), shows_task=config.task_in_observation
+    )

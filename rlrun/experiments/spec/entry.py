@@ -11,13 +11,14 @@ from typing import Any
 from rlrun.engine.algorithm_config import AlgorithmConfig
 from rlrun.engine.envs.env_config import WITHOUT_ENV, EnvConfig, missing_column, names_world
 from rlrun.engine.envs.env_model import finite_mdp
-from rlrun.engine.hook import HOOKS, TRIAL_EVENTS, declared_by, make_hook, worker_hooks
+from rlrun.engine.hook import TRIAL_EVENTS, declared_by, make_hook, worker_hooks
 from rlrun.engine.league.scripted_opponent import ScriptedOpponent
 from rlrun.engine.messages.explain import Location, Mistake, shown
 from rlrun.engine.rollout.worker import ROLLOUT_WORKER
 from rlrun.engine.settings.config import ConfigModel, Plugin
+from rlrun.engine.settings.metric import HOOKS
 from rlrun.engine.training.assemble.policies import Policies, learns_offline
-from rlrun.engine.worlds.make import make_game_tree
+from rlrun.engine.worlds.make_worlds import make_game_tree
 from rlrun.experiments.spec.auto_settings import auto_mistakes, without_auto
 from rlrun.experiments.spec.env_checks import check_env, check_env_section, env_mistakes
 from rlrun.experiments.spec.expansion import filled, value_at

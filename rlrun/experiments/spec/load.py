@@ -16,7 +16,7 @@ from rlrun.engine.messages.errors import EnvironmentUnusable, Problem, SpecError
 from rlrun.engine.messages.explain import Mistake, dotted, shown
 from rlrun.engine.settings.config import ConfigModel
 from rlrun.engine.settings.registry import UserCodeError, known_algorithm, load_internal
-from rlrun.engine.worlds.user_env import import_name
+from rlrun.engine.worlds.user_objects import import_name
 from rlrun.experiments.spec.entry import check_entry
 from rlrun.experiments.spec.experiment import MAX_TRIALS, Experiment
 from rlrun.experiments.spec.foreign_keys import names_runs

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from rlrun import PPO, Training
+from rlrun.engine.envs.backend import backend_of
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.episode_position import EpisodeSeeds
-from rlrun.engine.envs.make import backend_of, make_env, make_vector_env
+from rlrun.engine.envs.make import make_env, make_vector_env
 from rlrun.engine.envs.vector_env import observation_hash
 
 SEEDS = EpisodeSeeds(0, worker_index=1)

@@ -16,9 +16,10 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from numpy.typing import NDArray
 
 from rlrun.engine.data.tree import leaves, map_tree, named_leaves
+from rlrun.engine.envs.backend import backend_of
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
-from rlrun.engine.envs.make import backend_of, make_env, make_vector_env, spaces_of
+from rlrun.engine.envs.make import make_env, make_vector_env, spaces_of
 from rlrun.engine.envs.spaces import mismatch
 from rlrun.engine.envs.vector_env import VectorEnv, observation_hash
 from rlrun.engine.messages.errors import UsageError

@@ -13,9 +13,11 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Discrete
 
+from rlrun.engine.envs.backend import backend_of
 from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.env_listing import env_names
 from rlrun.engine.envs.episode_position import EpisodeSeeds
-from rlrun.engine.envs.make import backend_of, check_env, env_names, make_env, make_vector_env, spaces_of
+from rlrun.engine.envs.make import check_env, make_env, make_vector_env, spaces_of
 from rlrun.engine.envs.single_env import check_single_env
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.messages.errors import EnvironmentUnusable, RlrunError, SpecError, UsageError
@@ -340,7 +342,7 @@ def test_an_env_that_draws_nothing_says_so(lab: Any) -> None:
 
 
 def test_an_ale_that_cannot_reset_single_slots_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlrun.engine.envs.make.version", lambda _: "0.11.2")
+    monkeypatch.setattr("rlrun.engine.envs.atari_backend.version", lambda _: "0.11.2")
     said = "env ALE/Pong-v5 needs ale-py 0.12, and 0.11.2 is installed: pip install 'rlrun[atari]'"
     assert refused("ALE/Pong-v5", EnvironmentUnusable) == said
 

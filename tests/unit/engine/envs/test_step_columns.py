@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlrun.engine.envs.backend import backend_of
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.episode_position import EpisodeSeeds
-from rlrun.engine.envs.make import backend_of, make_vector_env
+from rlrun.engine.envs.make import make_vector_env
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.messages.errors import SpecError
 from rlrun.toys.known_optimum import ConstantReward

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
+from rlrun.engine.envs.backend import backend_of
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.episode_position import EpisodeSeeds
-from rlrun.engine.envs.make import backend_of, check_env, make_env, make_vector_env, spaces_of
+from rlrun.engine.envs.make import check_env, make_env, make_vector_env, spaces_of
 from rlrun.engine.envs.tasks import Lessons, Tasks
 from rlrun.engine.envs.vector_env import observation_hash
 from rlrun.engine.messages.errors import SpecError, UsageError

@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete, Tuple
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
 from rlrun.engine.worlds.joint_envs import JointEnv
-from rlrun.engine.worlds.make import make_world
+from rlrun.engine.worlds.make_worlds import make_world
 
 
 class Doors(gymnasium.Env[Any, Any]):

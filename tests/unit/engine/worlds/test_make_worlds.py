@@ -15,7 +15,8 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
 from rlrun.engine.settings.registry import UserCodeError
-from rlrun.engine.worlds.make import check_world, make_vector_world, make_world, spaces_of_policies
+from rlrun.engine.worlds.make import check_world, make_vector_world, spaces_of_policies
+from rlrun.engine.worlds.make_worlds import make_world
 from rlrun.engine.worlds.mapping import PolicyMapping
 
 SEEDS = EpisodeSeeds(0, worker_index=0)

@@ -15,7 +15,8 @@ from pettingzoo import AECEnv, ParallelEnv
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.worlds.loop_worlds import LoopWorlds
-from rlrun.engine.worlds.make import make_vector_world, make_world
+from rlrun.engine.worlds.make import make_vector_world
+from rlrun.engine.worlds.make_worlds import make_world
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.engine.worlds.pettingzoo_worlds import ParallelWorld, TurnBasedWorld
 

@@ -15,7 +15,8 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.envs.tasks import Lessons, Tasks
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.messages.errors import SpecError, UsageError
-from rlrun.engine.worlds.make import check_world, make_vector_world, make_world, spaces_of_policies
+from rlrun.engine.worlds.make import check_world, make_vector_world, spaces_of_policies
+from rlrun.engine.worlds.make_worlds import make_world
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.engine.worlds.vector_world import VectorWorld
 from rlrun.engine.worlds.world import World, WorldStep

@@ -1,0 +1,126 @@
+"""Backends, which step envs: their table, and the choice of one for an env."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.envs.registration import EnvSpec
+
+from rlrun.engine.envs.env_ids import factory_of, find_spec, is_factory, makes_vector_env
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.envs.vector_env import close_or_warn
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.settings.registry import load_internal
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.envs.episode_position import EpisodeSeeds
+    from rlrun.engine.envs.tasks import Lessons
+    from rlrun.engine.envs.vector_env import VectorEnv
+
+BACKENDS = {
+    "atari": "rlrun.engine.envs.atari_backend:AtariBackend",
+    "cartpole": "rlrun.engine.envs.cartpole_vector_env:CartPoleBackend",
+    "envpool": "rlrun.engine.envs.envpool_vector_env:EnvPoolBackend",
+    "gymnasium": "rlrun.engine.envs.gymnasium_vector_env:GymnasiumBackend",
+    "loop": "rlrun.engine.envs.loop_vector_env:LoopBackend",
+}
+"""Import paths of the backends by name."""
+
+_CARTPOLE = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
+_CARTPOLE_KWARGS = frozenset({"sutton_barto_reward"})
+
+
+class EnvBackend(ABC):
+    """Backend of vector envs: checks an env's config, and makes the env in vector and in single form."""
+
+    @abstractmethod
+    def check(self, config: EnvConfig) -> None:
+        """Validates an env config without creating the env.
+
+        Raises:
+            UsageError: A name or a keyword argument does not exist.
+            EnvironmentUnusable: A package is not installed.
+            UserCodeError: The module of a factory or wrapper raises while it is imported.
+        """
+
+    @abstractmethod
+    def make(
+        self,
+        config: EnvConfig,
+        num_envs: int,
+        seeds: EpisodeSeeds,
+        first_episodes: Sequence[int] | None,
+        lessons: Lessons | None,
+    ) -> VectorEnv:
+        """Creates a vector env with B env slots, whose action masks are not validated; see `make_vector_env`."""
+
+    @abstractmethod
+    def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
+        """Creates a single env with the spaces and wrappers of an env slot; see `make_env`."""
+
+    def spaces(self, config: EnvConfig) -> Spaces:
+        """Returns the observation and action space of an env slot; by default, those of a single env."""
+        env = self.make_single(config, None, 0)
+        try:
+            return Spaces(env.observation_space, env.action_space)
+        finally:
+            close_or_warn(env.close, config.id, "before any episode")
+
+
+def backend(name: str) -> EnvBackend:
+    """Imports a backend.
+
+    Args:
+        name: A key of `BACKENDS`.
+    """
+    made: EnvBackend = load_internal(BACKENDS[name])()
+    return made
+
+
+def backend_of(config: EnvConfig) -> str:
+    """Returns the name of the backend that steps an env, a key of `BACKENDS`.
+
+    Under ``backend: auto`` an env's native vector form is used if its autoreset mode is NEXT_STEP. Wrappers, reset
+    options, columns or arguments of the single env require the loop backend. A factory of a `gymnasium.vector` env has
+    that form alone.
+
+    Raises:
+        UsageError: No env has the id, or a form is requested that the env does not have.
+        EnvironmentUnusable: The id belongs to a package that is not installed.
+        UserCodeError: The module of a factory raises while it is imported.
+    """
+    if config.backend == "envpool":
+        return config.backend
+    asks_single = config.wrappers or config.reset_options or config.columns or config.varies
+    if is_factory(config.id) and makes_vector_env(factory_of(config)):
+        if asks_single or config.max_episode_steps is not None or config.backend == "loop":
+            raise UsageError(
+                f"env {config.id} makes a gymnasium.vector env: wrappers, reset_options, columns, tasks, curriculum, "
+                "max_episode_steps and backend loop are for single environments"
+            )
+        return "gymnasium"
+    if config.backend == "loop":
+        return config.backend
+    spec = None if is_factory(config.id) else find_spec(config.id)
+    is_plain = spec is not None and not (asks_single or spec.additional_wrappers)
+    vector = _vector_form(spec, config) if is_plain else ""
+    if config.backend == "vector" and not vector:
+        raise UsageError(
+            f"env {config.id} has no vector form of its own with these arguments: use backend loop, or auto"
+        )
+    return vector or "loop"
+
+
+def _vector_form(spec: EnvSpec, config: EnvConfig) -> str:
+    """Returns the backend of a registered env's native vector form, "" without a suitable one."""
+    if spec.entry_point == _CARTPOLE and (config.max_episode_steps or spec.max_episode_steps):
+        return "cartpole" if {*spec.kwargs, *config.kwargs} <= _CARTPOLE_KWARGS else ""
+    entry_point = spec.vector_entry_point
+    if entry_point is None:
+        return ""
+    return "atari" if str(entry_point).startswith("ale_py.") else "gymnasium"

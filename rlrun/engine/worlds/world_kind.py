@@ -1,0 +1,51 @@
+"""The two kinds of envs as vectorized worlds: with one agent, and with many."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlrun.engine.envs.env_config import EnvConfig
+    from rlrun.engine.envs.episode_position import EpisodeSeeds
+    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.envs.tasks import Lessons
+    from rlrun.engine.worlds.games.array_game import ArrayGame
+    from rlrun.engine.worlds.mapping import PolicyMapping
+    from rlrun.engine.worlds.vector_world import VectorWorld
+
+
+class WorldKind(ABC):
+    """Kind of worlds: checks the config of an env or world, and makes vectorized worlds of it; see `make.py`."""
+
+    @abstractmethod
+    def check(self, config: EnvConfig) -> None:
+        """Validates a config without creating the env or world; see `check_world`."""
+
+    @abstractmethod
+    def make(
+        self,
+        config: EnvConfig,
+        num_worlds: int,
+        seeds: EpisodeSeeds,
+        mapping: PolicyMapping,
+        slots: Mapping[str, int],
+        first_episodes: Sequence[int] | None,
+        lessons: Lessons | None,
+        *,
+        with_states: bool,
+    ) -> VectorWorld:
+        """Creates a vectorized env of W worlds; see `make_vector_world`."""
+
+    @abstractmethod
+    def spaces(self, config: EnvConfig, mapping: PolicyMapping) -> dict[str, Spaces]:
+        """Returns each policy's observation and action space; see `spaces_of_policies`."""
+
+    @abstractmethod
+    def game(self, config: EnvConfig) -> ArrayGame | None:
+        """Creates the equivalent game for tree search, None if there is none; see `game_of`."""
+
+    @abstractmethod
+    def agents(self, config: EnvConfig) -> PolicyMapping:
+        """Returns a default policy mapping; see `kinds_of_agents`."""

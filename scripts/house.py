@@ -8,8 +8,8 @@ printed three times: for imports that run when the module is imported, for those
 those under `TYPE_CHECKING` as well. Importing a module imports the packages around it, so a facade in an `__init__.py`
 hides nothing; such a file is counted where it holds more than a docstring. The package's own `__init__.py`, which every
 import runs, is counted where a file imports from it by name. Code lines are those that are neither blank nor only a
-comment or part of a docstring. Complexity is McCabe's (TSE 1976), with each boolean operator and comprehension counted
-as a branch; the highest of each district are printed.
+comment or part of a docstring; import lines are the code lines of import statements. Complexity is McCabe's (TSE 1976),
+with each boolean operator and comprehension counted as a branch; the highest of each district are printed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import sys
 import tarfile
 import tempfile
 import tokenize
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,11 +33,6 @@ ALGORITHMS = f"{PACKAGE}.algorithms"
 CLOSURES = ("ppo", "dqn", "sac", "qmix", "apex", "r2d2")
 LEVELS = {"module": "when imported", "function": "and in functions", "types": "and for types"}
 """Which imports a closure follows: each level those of the ones before it as well."""
-TRAINING_ROOMS = (
-    "policy", "reward_streams", "nn", "learner", "flow", "rollout",
-    "algorithm", "training", "python_api", "off_policy", "learning_beside",
-)  # fmt: skip
-"""What trains: packages and modules below the package, past ones too."""
 MOST_COMPLEX = 3
 """Number of functions of a district that are printed with their complexity."""
 
@@ -80,6 +75,12 @@ class Module:
             if token.type not in skipped:
                 lines.update(range(token.start[0], token.end[0] + 1))
         return len(lines - set(self._docstring_lines()))
+
+    @cached_property
+    def num_import_lines(self) -> int:
+        """Its lines of import statements, those inside functions too."""
+        imports = (node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom))
+        return len({line for node in imports for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)})
 
     def definitions(self) -> Iterator[Definition]:
         """Yields its classes and functions, inner ones too."""
@@ -224,10 +225,14 @@ class House:
             for above in [ancestors(name)]
         }
 
-    def inside(self, rooms: Iterable[str]) -> list[Module]:
-        """Returns the modules of packages and the modules named."""
-        heads = set(rooms)
-        return [module for module in self.files() if module.name.split(".")[1:2] and module.name.split(".")[1] in heads]
+    def districts(self) -> dict[str, list[Module]]:
+        """Returns the modules of each folder of the package; those directly in it are under the package's name."""
+        found: dict[str, list[Module]] = {}
+        for module in self.files():
+            parts = module.name.split(".")
+            is_inside = len(parts) > 2 or module.name in self.packages
+            found.setdefault(".".join(parts[:2]) if is_inside else PACKAGE, []).append(module)
+        return dict(sorted(found.items()))
 
     def _imported(self, module: Module) -> Iterator[tuple[str, str]]:
         """Yields what a module imports of the package, and at which level; a package around the module is there."""
@@ -305,9 +310,8 @@ def figures(house: House) -> dict[str, str]:
     found["import cycles"] = "; ".join(", ".join(cycle) for cycle in cycles) or "none"
     chain = house.inheritance()
     found["deepest inheritance"] = f"{len(chain)} classes: {' < '.join(chain)}"
-    found["what trains"] = _size(house.inside(TRAINING_ROOMS))
-    found["with all algorithms"] = _size(house.inside([*TRAINING_ROOMS, "algorithms", "algorithm_config"]))
-    found["the whole package"] = _size(modules)
+    found.update({f"size of {district}": _size(inside) for district, inside in house.districts().items()})
+    found["size of all"] = _size(modules)
     return found
 
 
@@ -333,7 +337,9 @@ def main() -> int:
 
 
 def _size(modules: Collection[Module]) -> str:
-    return f"{len(modules)} files, {sum(module.num_code_lines for module in modules)} code lines"
+    lines = sum(module.num_code_lines for module in modules)
+    imports = sum(module.num_import_lines for module in modules)
+    return f"{len(modules)} files, {lines} code lines, {imports / lines if lines else 0:.1%} of them imports"
 
 
 def _longest(lengths: Mapping[str, int]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.house import House, complexity
+from scripts.house import House, Module, complexity
 
 
 def house_of(root: Path, **files: str) -> House:
@@ -98,3 +98,8 @@ def test_the_lines_of_a_class_with_its_bases_count_each_base_inside_the_package_
     both = house.classes()["rlrun.start.Both"]
     assert (both.lines, both.lines_with_bases) == (2, 8)
     assert both.ancestors == {f"rlrun.{name}" for name in ("start.Both", "start.Left", "start.Right", "first.Base")}
+
+
+def test_import_lines_are_counted_with_each_line_of_a_statement_and_inside_functions() -> None:
+    module = Module("start", "from a import (\n    b,\n    c,\n)\n\n\ndef f():\n    import d\n    return b(c)\n")
+    assert (module.num_code_lines, module.num_import_lines) == (7, 5)

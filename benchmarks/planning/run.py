@@ -35,8 +35,7 @@ from rlrun.engine.worlds.games.symmetries import OBSERVATION
 from rlrun.engine.worlds.world import World
 from rlrun.engine.worlds.world_view import WorldView
 from rlrun.toys.board_games import ConnectFour, Hex, TicTacToe
-from rlrun.toys.hex_game import HexArrays
-from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
+from rlrun.toys.game_arrays import ConnectFourArrays, HexArrays, TicTacToeArrays
 
 MOVES = 4
 LINES = (0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124)

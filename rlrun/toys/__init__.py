@@ -9,22 +9,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlrun.toys.bernoulli_bandits import BernoulliBandit as BernoulliBandit
-    from rlrun.toys.bernoulli_bandits import two_arms as two_arms
+    from rlrun.toys.bandits import BernoulliBandit as BernoulliBandit
+    from rlrun.toys.bandits import LinearBandit as LinearBandit
+    from rlrun.toys.bandits import WheelBandit as WheelBandit
+    from rlrun.toys.bandits import two_arms as two_arms
     from rlrun.toys.board_games import ConnectFour as ConnectFour
     from rlrun.toys.board_games import Hex as Hex
     from rlrun.toys.board_games import TicTacToe as TicTacToe
-    from rlrun.toys.board_players import Minimax as Minimax
-    from rlrun.toys.board_players import OnePly as OnePly
-    from rlrun.toys.board_players import TreeSearch as TreeSearch
     from rlrun.toys.cartpoles import CartPoleArrays as CartPoleArrays
     from rlrun.toys.cartpoles import CartPoles as CartPoles
-    from rlrun.toys.contextual_bandits import LinearBandit as LinearBandit
-    from rlrun.toys.contextual_bandits import WheelBandit as WheelBandit
-    from rlrun.toys.deep_sea import DeepSea as DeepSea
     from rlrun.toys.foraging import Foraging as Foraging
     from rlrun.toys.goal_envs import BitFlip as BitFlip
+    from rlrun.toys.goal_envs import PointGoals as PointGoals
     from rlrun.toys.goal_envs import Reach as Reach
+    from rlrun.toys.goal_envs import goal as goal
     from rlrun.toys.interest_evolution import InterestEvolution as InterestEvolution
     from rlrun.toys.interest_evolution import clicked_slate as clicked_slate
     from rlrun.toys.interest_evolution import exact_slate as exact_slate
@@ -34,64 +32,58 @@ if TYPE_CHECKING:
     from rlrun.toys.known_optimum import Crashing as Crashing
     from rlrun.toys.known_optimum import CueRecall as CueRecall
     from rlrun.toys.known_optimum import DictCartPole as DictCartPole
+    from rlrun.toys.known_optimum import DoubleIntegrator as DoubleIntegrator
     from rlrun.toys.known_optimum import Hanging as Hanging
     from rlrun.toys.known_optimum import MultiBinaryMatch as MultiBinaryMatch
     from rlrun.toys.known_optimum import MultiDiscreteMatch as MultiDiscreteMatch
     from rlrun.toys.known_optimum import NestedTuple as NestedTuple
     from rlrun.toys.known_optimum import ObservationReward as ObservationReward
+    from rlrun.toys.known_optimum import RepeatAfterMe as RepeatAfterMe
     from rlrun.toys.known_optimum import TwoStepCredit as TwoStepCredit
-    from rlrun.toys.lqr import DoubleIntegrator as DoubleIntegrator
     from rlrun.toys.masked_envs import MaskedConsole as MaskedConsole
     from rlrun.toys.masked_envs import MaskedGrid as MaskedGrid
     from rlrun.toys.masked_envs import MaskedMatch as MaskedMatch
     from rlrun.toys.matrix_games import MatrixGame as MatrixGame
     from rlrun.toys.matrix_games import TwoStepGame as TwoStepGame
-    from rlrun.toys.pendulum_images import PendulumImages as PendulumImages
-    from rlrun.toys.point_goals import PointGoals as PointGoals
-    from rlrun.toys.point_goals import goal as goal
     from rlrun.toys.poker import Kuhn as Kuhn
     from rlrun.toys.poker import Leduc as Leduc
-    from rlrun.toys.random_mdps import RandomMDP as RandomMDP
-    from rlrun.toys.random_mdps import random_mdp as random_mdp
-    from rlrun.toys.repeat_after_me import RepeatAfterMe as RepeatAfterMe
     from rlrun.toys.rich_observations import HighestEntity as HighestEntity
+    from rlrun.toys.rich_observations import PendulumImages as PendulumImages
     from rlrun.toys.rich_observations import TwoCameras as TwoCameras
     from rlrun.toys.scripted_players import GreedyForager as GreedyForager
+    from rlrun.toys.scripted_players import Minimax as Minimax
+    from rlrun.toys.scripted_players import OnePly as OnePly
     from rlrun.toys.scripted_players import RandomLegal as RandomLegal
+    from rlrun.toys.scripted_players import TreeSearch as TreeSearch
     from rlrun.toys.scripted_players import TribeForager as TribeForager
     from rlrun.toys.scripted_players import balance_pole as balance_pole
-    from rlrun.toys.sparse_cartpole import SparseCartPole as SparseCartPole
-    from rlrun.toys.sparse_mountain_car import SparseMountainCar as SparseMountainCar
+    from rlrun.toys.sparse_rewards import SparseCartPole as SparseCartPole
+    from rlrun.toys.sparse_rewards import SparseMountainCar as SparseMountainCar
     from rlrun.toys.stitching_maze import StitchingMaze as StitchingMaze
+    from rlrun.toys.tabular_mdps import DeepSea as DeepSea
+    from rlrun.toys.tabular_mdps import RandomMDP as RandomMDP
+    from rlrun.toys.tabular_mdps import TwoLanes as TwoLanes
+    from rlrun.toys.tabular_mdps import random_mdp as random_mdp
     from rlrun.toys.tribes import Tribes as Tribes
     from rlrun.toys.twenty_questions import RandomQuestioner as RandomQuestioner
     from rlrun.toys.twenty_questions import TwentyQuestions as TwentyQuestions
-    from rlrun.toys.two_lanes import TwoLanes as TwoLanes
 
 _NAMES = {
     # Envs whose optimum is known exactly.
     "known_optimum": (
-        "ConstantReward DictCartPole TwoStepCredit ObservationReward ActionReward CueRecall "
-        "MultiDiscreteMatch MultiBinaryMatch AsymmetricBox NestedTuple Crashing Hanging"
+        "ConstantReward DictCartPole TwoStepCredit ObservationReward ActionReward CueRecall RepeatAfterMe "
+        "MultiDiscreteMatch MultiBinaryMatch AsymmetricBox NestedTuple DoubleIntegrator Crashing Hanging"
     ),
-    "lqr": "DoubleIntegrator",
     # Envs of one agent.
-    "bernoulli_bandits": "BernoulliBandit two_arms",
-    "contextual_bandits": "LinearBandit WheelBandit",
-    "deep_sea": "DeepSea",
-    "goal_envs": "BitFlip Reach",
+    "bandits": "BernoulliBandit two_arms LinearBandit WheelBandit",
+    "goal_envs": "BitFlip Reach PointGoals goal",
     "interest_evolution": "InterestEvolution clicked_slate exact_slate",
     "masked_envs": "MaskedGrid MaskedMatch MaskedConsole",
-    "pendulum_images": "PendulumImages",
-    "point_goals": "PointGoals goal",
-    "random_mdps": "RandomMDP random_mdp",
-    "repeat_after_me": "RepeatAfterMe",
-    "rich_observations": "HighestEntity TwoCameras",
-    "sparse_cartpole": "SparseCartPole",
-    "sparse_mountain_car": "SparseMountainCar",
+    "rich_observations": "HighestEntity TwoCameras PendulumImages",
+    "sparse_rewards": "SparseCartPole SparseMountainCar",
     "stitching_maze": "StitchingMaze",
+    "tabular_mdps": "DeepSea TwoLanes RandomMDP random_mdp",
     "twenty_questions": "TwentyQuestions RandomQuestioner",
-    "two_lanes": "TwoLanes",
     # Worlds of many agents and games.
     "board_games": "TicTacToe ConnectFour Hex",
     "cartpoles": "CartPoleArrays CartPoles",
@@ -100,8 +92,7 @@ _NAMES = {
     "poker": "Kuhn Leduc",
     "tribes": "Tribes",
     # Scripted players.
-    "board_players": "OnePly Minimax TreeSearch",
-    "scripted_players": "RandomLegal balance_pole GreedyForager TribeForager",
+    "scripted_players": "OnePly Minimax TreeSearch RandomLegal balance_pole GreedyForager TribeForager",
 }
 """Public names, by the module that defines them."""
 

@@ -17,8 +17,7 @@ from rlrun.engine.worlds.games.array_game import ArrayGame
 from rlrun.engine.worlds.games.symmetries import OBSERVATION
 from rlrun.engine.worlds.world import World, WorldStep
 from rlrun.toys.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRules
-from rlrun.toys.hex_game import HexArrays
-from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
+from rlrun.toys.game_arrays import ConnectFourArrays, HexArrays, TicTacToeArrays
 
 _PIXELS = 24
 _FRAME = 40
@@ -129,7 +128,7 @@ class TicTacToe(BoardGame):
     Observation: {observation: the own and the other player's pieces, [3, 3, 2]; action_mask: [9]}, shown to the player
     whose turn it is. Actions: Discrete(9), the cell, row by row. Rewards: 1 to the winner and -1 to the loser at
     the end, 0 to both in a draw. Ends: for both, with three in a row or a full board. `x` begins. The game is a draw if
-    both play perfectly (`rlrun.toys.board_players.Minimax`).
+    both play perfectly (`rlrun.toys.scripted_players.Minimax`).
     """
 
     def __init__(self) -> None:

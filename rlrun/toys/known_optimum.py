@@ -6,6 +6,7 @@ Two further envs serve tests of failures: one raises and one hangs.
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any
 
 import gymnasium
@@ -14,6 +15,8 @@ from gymnasium import spaces
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 from typing_extensions import override
+
+Vector = NDArray[np.float32]
 
 Step = tuple[Any, float, bool, bool, dict[str, Any]]
 """Result of `step`: observation, reward, terminated, truncated, info."""
@@ -325,3 +328,86 @@ class Hanging(ConstantReward):
         if self._elapsed + 1 == self._hang_at:
             time.sleep(self._seconds)
         return super().step(action)
+
+
+DT_S = 0.1
+"""Duration of a step in seconds."""
+
+DYNAMICS = np.array([[1.0, DT_S], [0.0, 1.0]])
+"""Matrix A of the dynamics: maps position and velocity to those after a step."""
+
+FORCE = np.array([0.0, DT_S])
+"""Vector B of the dynamics: the effect of a unit force on position and velocity."""
+
+FORCE_COST = 0.1
+"""Cost of the squared force, relative to squared position and velocity."""
+
+HORIZON = 100
+"""Number of steps in an episode."""
+
+BEST_COST = 6.263
+"""Mean cost of an episode under the optimal policy, by the Riccati equation."""
+
+
+class DoubleIntegrator(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Double integrator LQR: a force u drives a mass, x = (position, velocity), to the origin in 100 steps of 0.1 s.
+
+    A step costs x^T x + 0.1 u^2. Initial states are uniform in [-1, 1]^2. The optimal policy is linear, with a mean
+    cost of 6.263 per episode.
+    """
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = spaces.Box(-10.0, 10.0, (1,), np.float32)
+        self._state = np.zeros(2)
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Vector, dict[str, Any]]:
+        """Samples the initial state uniformly from [-1, 1]^2."""
+        super().reset(seed=seed)
+        self._state, self._steps = self.np_random.uniform(-1.0, 1.0, 2), 0
+        return self._state.astype(np.float32), {}
+
+    def step(self, action: Vector) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
+        """Applies a force to the mass for one step."""
+        force = float(action[0])
+        cost = float(self._state @ self._state) + FORCE_COST * force * force
+        self._state = DYNAMICS @ self._state + FORCE * force
+        self._steps += 1
+        return self._state.astype(np.float32), -cost, False, self._steps >= HORIZON, {}
+
+
+class RepeatAfterMe(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Memory task: repeat the random bit observed `delay` steps ago, for reward 1, else -1.
+
+    The first `delay` steps have reward 0. The optimal return is `episode_len` - `delay`. A policy without memory gets 0
+    on average, if the delay is not 0.
+    """
+
+    def __init__(self, delay: int = 2, episode_len: int = 101) -> None:
+        """Creates the env; each observation must be repeated `delay` steps later."""
+        self.observation_space = spaces.Discrete(2)
+        self.action_space = spaces.Discrete(2)
+        self._delay = delay
+        self._episode_len = episode_len
+        self._elapsed = 0
+        self._shown: deque[int] = deque(maxlen=delay + 1)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Samples the first bit."""
+        super().reset(seed=seed)
+        self._elapsed = 0
+        self._shown.clear()
+        return self._show(), {}
+
+    def step(self, action: int) -> Step:
+        """Returns the reward of the action, and the next random bit."""
+        reward = 0.0
+        if self._elapsed >= self._delay:
+            reward = 1.0 if action == self._shown[0] else -1.0
+        self._elapsed += 1
+        return self._show(), reward, self._elapsed == self._episode_len, False, {}
+
+    def _show(self) -> int:
+        self._shown.append(int(self.np_random.integers(2)))
+        return self._shown[-1]

@@ -152,7 +152,7 @@ def public_path(path: str) -> str:
     """Public name of an object with an import path in a private module of rlrun; "" if it has none.
 
     Examples:
-        >>> public_path("rlrun.toys.deep_sea:DeepSea"), public_path("rlrun.algorithms.ppo:PPO")
+        >>> public_path("rlrun.toys.tabular_mdps:DeepSea"), public_path("rlrun.algorithms.ppo:PPO")
         ('rlrun.toys:DeepSea', 'ppo')
         >>> public_path("rlrun.engine.settings.registry:load_object")
         ''

@@ -26,7 +26,7 @@ from rlrun.engine.settings.registry import algorithm_class
 from rlrun.engine.training.assemble.reward_streams import novelty_loss
 from rlrun.engine.training.training import Training
 from rlrun.experiments.spec.load import load_experiments
-from rlrun.toys.two_lanes import TwoLanes
+from rlrun.toys.tabular_mdps import TwoLanes
 from tests.results import numbers
 
 linprog = pytest.importorskip("scipy.optimize").linprog

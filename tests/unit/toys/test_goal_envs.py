@@ -1,5 +1,7 @@
 """Bit flipping and reaching: goals, rewards, ends."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -8,7 +10,8 @@ from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.goal_env import GoalEnv
 from rlrun.engine.envs.vector_env import EnvError
 from rlrun.engine.messages.errors import UsageError
-from rlrun.toys.goal_envs import BitFlip, Reach
+from rlrun.toys.goal_envs import NEAR, REACH, SPEED, BitFlip, PointGoals, Reach, goal
+from tests.rounding import rounding_error
 
 
 @pytest.mark.parametrize("make", [BitFlip, Reach])
@@ -71,3 +74,51 @@ def test_goal_functions_that_are_not_of_single_rows_are_told_and_those_that_rais
         GoalEnv(EnvConfig(id=f"{__name__}:Broken")).rewards(*GOALS)
     with pytest.raises(UsageError, match=r"CartPole-v1 has no compute_reward"):
         GoalEnv(EnvConfig(id="CartPole-v1"))
+
+
+def goal_of(env: PointGoals, seed: int) -> np.ndarray:
+    """Finds the goal by the costs of three places."""
+    costs = []
+    for way in ((0.0, 0.0), (SPEED, 0.0), (0.0, SPEED)):
+        env.reset(seed=seed)
+        costs.append(-env.step(np.array(way, np.float32))[1])
+    # |p - g|^2 at p = 0 and at p = s e_i: the difference is s^2 - 2 s g_i.
+    return np.array([(SPEED**2 - (cost - costs[0])) / (2 * SPEED) for cost in costs[1:]])
+
+
+def test_the_goal_follows_from_the_seed_and_is_uniform_in_a_square() -> None:
+    env = PointGoals()
+    goals = np.array([goal_of(env, seed) for seed in range(400)])
+    np.testing.assert_array_equal(goal_of(env, 3), goals[3])
+    assert np.abs(goals).max() <= REACH + 1e-6
+    np.testing.assert_allclose(goals.mean(0), 0.0, atol=4 * REACH / np.sqrt(3 * 400))
+    np.testing.assert_allclose((goals**2).sum(1).mean(), 1 / 6, atol=0.02)
+
+
+def test_an_episode_ends_at_the_goal_and_is_cut_off_at_its_length() -> None:
+    env = PointGoals(episode_len=30)
+    there, (place, _) = goal_of(env, 5), env.reset(seed=5)
+    ends = []
+    while not any(ends):
+        way = np.clip(there - place, -SPEED, SPEED).astype(np.float32)
+        place, reward, *ends, _ = env.step(way)
+    assert ends == [True, False]
+    assert -(NEAR**2) < reward <= 0
+    env.reset(seed=5)
+    found = [env.step(np.zeros(2, np.float32))[2:4] for _ in range(30)]
+    assert found == [(False, False)] * 29 + [(False, True)]
+
+
+def test_no_step_is_longer_than_the_largest_and_nothing_shows_the_goal() -> None:
+    env = PointGoals()
+    shown = [[env.reset(seed=seed)[0], env.step(np.array([9.0, -9.0]))[0]] for seed in (1, 2)]
+    np.testing.assert_allclose(shown, [[[0, 0], [SPEED, -SPEED]]] * 2, atol=rounding_error(1))
+
+
+def test_the_goal_of_a_task_is_that_of_an_episode_with_its_seed_and_overrides_it() -> None:
+    env = PointGoals()
+    options = goal(7)["reset_options"]
+    np.testing.assert_allclose(options["goal"], goal_of(env, 7), atol=1e-6)
+    env.reset(seed=3, options=options)
+    _, reward, *_ = env.step(np.zeros(2, np.float32))
+    assert -reward == np.square(options["goal"]).sum()

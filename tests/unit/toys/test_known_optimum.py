@@ -12,19 +12,27 @@ import pytest
 
 from rlrun.engine.envs.spaces import mismatch
 from rlrun.toys.known_optimum import (
+    BEST_COST,
+    DYNAMICS,
+    FORCE,
+    FORCE_COST,
+    HORIZON,
     ActionReward,
     AsymmetricBox,
     ConstantReward,
     Crashing,
     CueRecall,
     DictCartPole,
+    DoubleIntegrator,
     Hanging,
     MultiBinaryMatch,
     MultiDiscreteMatch,
     NestedTuple,
     ObservationReward,
+    RepeatAfterMe,
     TwoStepCredit,
 )
+from tests.rounding import rounding_error
 
 Policy = Callable[[Any], Any]
 
@@ -129,3 +137,55 @@ def test_hanging_sleeps_at_its_step() -> None:
     began = time.perf_counter()
     env.step(0)
     assert time.perf_counter() - began >= 0.2
+
+
+def riccati() -> tuple[list[np.ndarray], np.ndarray]:
+    """Returns the best gains u = -k x from the first step on, and the cost-to-go P of the first state."""
+    p, gains = np.zeros((2, 2)), []
+    for _ in range(HORIZON):
+        k = FORCE @ p @ DYNAMICS / (FORCE_COST + FORCE @ p @ FORCE)
+        p = np.eye(2) + DYNAMICS.T @ p @ DYNAMICS - np.outer(DYNAMICS.T @ p @ FORCE, k)
+        gains.append(k)
+    return gains[::-1], p
+
+
+def test_the_best_cost_is_what_the_riccati_equation_says() -> None:
+    _, p = riccati()
+    assert np.trace(p) / 3 == pytest.approx(BEST_COST, abs=5e-4)  # E[x x^T] = I / 3
+
+
+def test_an_episode_under_the_best_gains_costs_what_they_promise() -> None:
+    gains, p = riccati()
+    env = DoubleIntegrator()
+    for seed in range(5):
+        state, _ = env.reset(seed=seed)
+        first, cost, truncated = state.astype(float), 0.0, False
+        for k in gains:
+            assert not truncated
+            state, reward, terminated, truncated, _ = env.step(np.array([-k @ state], np.float32))
+            cost -= reward
+        assert truncated
+        assert not terminated
+        assert cost == pytest.approx(first @ p @ first, rel=rounding_error(2 * len(gains)))
+
+
+@pytest.mark.parametrize("delay", [0, 1, 4])
+def test_what_was_shown_some_steps_before_is_to_be_repeated(delay: int) -> None:
+    env = RepeatAfterMe(delay, episode_len=20)
+    for is_right in (True, False):
+        shown, rewards, done = [env.reset(seed=3)[0]], [], False
+        while not done:
+            known = shown[-1 - delay] if len(shown) > delay else 0
+            observation, reward, done, _, _ = env.step(known if is_right else 1 - known)
+            shown.append(observation)
+            rewards.append(reward)
+        assert rewards == [0.0] * delay + [1.0 if is_right else -1.0] * (20 - delay)
+        assert 3 < sum(shown) < 18
+
+
+def test_an_episode_shows_nothing_of_the_one_before() -> None:
+    env = RepeatAfterMe(1, episode_len=3)
+    first = [env.reset(seed=1)[0], *(env.step(0)[0] for _ in range(3))]
+    env.reset(seed=2)
+    env.step(0)
+    assert [env.reset(seed=1)[0], *(env.step(0)[0] for _ in range(3))] == first

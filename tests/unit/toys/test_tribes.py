@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from rlrun.engine.worlds.array_worlds import ArrayStep
 from rlrun.toys.scripted_players import TribeForager
-from rlrun.toys.terrain import FOOD, STONE, WATER, random_terrain, shores
 from rlrun.toys.tribes import (
     ENTITIES,
+    FOOD,
     MEAL,
     MOST,
     MOVES,
@@ -17,11 +17,15 @@ from rlrun.toys.tribes import (
     RADIUS,
     REACH,
     REGROWTH_STEPS,
+    STONE,
     STRIKE,
     TRIBES,
     VACANT_STEPS,
     WANT,
+    WATER,
     Tribes,
+    random_terrain,
+    shores,
 )
 
 SMALL = {"num_agents": 24, "size": 24}

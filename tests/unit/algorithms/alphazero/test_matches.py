@@ -8,7 +8,7 @@ import pytest
 from rlrun.algorithms.alphazero.alphazero import points_of
 from rlrun.algorithms.alphazero.tree_search import Predict, SearchSettings
 from rlrun.engine.worlds.games.array_game import Flags, Floats, States
-from rlrun.toys.line_games import TicTacToeArrays
+from rlrun.toys.game_arrays import TicTacToeArrays
 from tests.unit.engine.worlds.random_play import RandomPlay, uniform
 
 

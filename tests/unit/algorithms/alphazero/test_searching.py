@@ -14,7 +14,7 @@ from rlrun.engine.policy.weights import Weights
 from rlrun.engine.worlds.games.symmetries import OBSERVATION
 from rlrun.engine.worlds.world_view import WorldView
 from rlrun.toys.board_games import TicTacToe
-from rlrun.toys.line_games import TicTacToeArrays
+from rlrun.toys.game_arrays import TicTacToeArrays
 from tests.rounding import rounding_error
 
 GAME = TicTacToeArrays()

@@ -14,7 +14,7 @@ from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.policy.weights import Weights
 from rlrun.engine.worlds.games.symmetries import OBSERVATION
-from rlrun.toys.line_games import TicTacToeArrays
+from rlrun.toys.game_arrays import TicTacToeArrays
 
 GAME = TicTacToeArrays()
 

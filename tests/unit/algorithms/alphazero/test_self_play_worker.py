@@ -21,7 +21,7 @@ from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.training.assemble.assembly import assemble
 from rlrun.engine.training.assemble.policies import Policies
 from rlrun.engine.worlds.games.symmetries import OBSERVATION
-from rlrun.toys.line_games import TicTacToeArrays
+from rlrun.toys.game_arrays import TicTacToeArrays
 from tests.rounding import rounding_error
 
 WORLD = EnvConfig(world="rlrun.toys:TicTacToe")

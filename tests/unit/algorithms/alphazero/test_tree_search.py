@@ -13,8 +13,7 @@ import pytest
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
 from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, States
 from rlrun.engine.worlds.games.symmetries import Symmetries
-from rlrun.toys.hex_game import HexArrays
-from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
+from rlrun.toys.game_arrays import ConnectFourArrays, HexArrays, TicTacToeArrays
 from tests.unit.engine.worlds.random_play import RandomPlay, uniform
 
 F = np.float32

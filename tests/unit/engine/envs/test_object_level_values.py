@@ -6,8 +6,8 @@ import pytest
 
 from rlrun.engine.envs.object_level_values import TrialsWithValues
 from rlrun.engine.envs.trials import Trials
-from rlrun.toys.bernoulli_bandits import BernoulliBandit
-from rlrun.toys.random_mdps import RandomMDP, random_mdp
+from rlrun.toys.bandits import BernoulliBandit
+from rlrun.toys.tabular_mdps import RandomMDP, random_mdp
 
 
 class Corridor(gymnasium.Env):

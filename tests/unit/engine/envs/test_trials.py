@@ -11,7 +11,7 @@ from gymnasium.spaces import Dict, Discrete
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.make import make_env
 from rlrun.engine.envs.trials import Trials
-from rlrun.toys.bernoulli_bandits import ARMS, BernoulliBandit, two_arms
+from rlrun.toys.bandits import ARMS, BernoulliBandit, two_arms
 
 BANDIT = {
     "id": "rlrun.toys:BernoulliBandit",

@@ -164,7 +164,7 @@ def test_installed_algorithms_are_told_from_code_that_only_a_file_names() -> Non
     ("path", "advice"),
     [
         ("rlrun.engine.envs.partial_view:PartialView", "write rlrun.plugin:PartialView"),
-        ("rlrun.toys.deep_sea:DeepSea", "write rlrun.toys:DeepSea"),
+        ("rlrun.toys.tabular_mdps:DeepSea", "write rlrun.toys:DeepSea"),
         ("rlrun.envs.deep_sea:DeepSea", "write rlrun.toys:DeepSea"),
         ("rlrun.engine.learner.learner:Learner", "rlrun.plugin and rlrun.toys have the names that may be used"),
     ],

@@ -10,8 +10,7 @@ from rlrun.engine.worlds.games.array_game import ArrayGame
 from rlrun.engine.worlds.games.symmetries import OBSERVATION
 from rlrun.engine.worlds.world import World
 from rlrun.toys.board_games import ConnectFour, Hex, TicTacToe
-from rlrun.toys.hex_game import HexArrays
-from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
+from rlrun.toys.game_arrays import ConnectFourArrays, HexArrays, TicTacToeArrays
 
 GAMES = [TicTacToe, ConnectFour, Hex]
 ALL_GAMES = [TicTacToeArrays(), ConnectFourArrays(), HexArrays(3), HexArrays(5)]

@@ -6,8 +6,7 @@ import pytest
 
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.worlds.make import game_of
-from rlrun.toys.hex_game import HexArrays
-from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
+from rlrun.toys.game_arrays import ConnectFourArrays, HexArrays, TicTacToeArrays
 
 GAMES = "rlrun.toys"
 

@@ -14,9 +14,9 @@ from rlrun.engine.messages.errors import EnvironmentUnusable
 from rlrun.engine.worlds.games.array_game import ArrayGame, Flags, Floats, States
 from rlrun.engine.worlds.games.searchable import ObjectGame
 from rlrun.engine.worlds.games.symmetries import OBSERVATION
-from rlrun.toys.board_players import position_of
 from rlrun.toys.board_rules import CONNECT_FOUR
-from rlrun.toys.line_games import ConnectFourArrays
+from rlrun.toys.game_arrays import ConnectFourArrays
+from rlrun.toys.scripted_players import position_of
 from tests.unit.engine.worlds.random_play import uniform
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from rlrun.engine.messages.errors import EnvironmentUnusable
 from rlrun.engine.worlds.games.searched_env import AGENT, SearchedEnv
-from rlrun.toys.sparse_cartpole import SparseCartPole
+from rlrun.toys.sparse_rewards import SparseCartPole
 
 POLE = "rlrun.toys:SparseCartPole"
 

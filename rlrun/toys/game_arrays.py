@@ -1,8 +1,9 @@
-"""Tic-tac-toe and Connect Four as vectorized games on bitboards of at most 63 cells."""
+"""Tic-tac-toe, Connect Four and Hex as vectorized games for tree search, on bitboards of at most 63 cells."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,9 @@ from typing_extensions import override
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.worlds.games.array_game import Flags, Floats, States
 from rlrun.engine.worlds.games.symmetries import OBSERVATION, Indices, Symmetries
+
+_TOP, _BOTTOM = 1, 2
+_FIRST_GROUP = 3
 
 _OWN, _OTHER, _MOVER = 0, 1, 2
 _DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
@@ -146,3 +150,115 @@ def _lines(rows: int, columns: int, length: int) -> Indices:
                     cells = [(row + i * down) * columns + column + i * right for i in range(length)]
                     found.append(sum(1 << cell for cell in cells))
     return np.array(found, np.int64)
+
+
+class HexArrays:
+    """Vectorized Hex on a k x k board, from the mover's perspective: the mover's sides are top and bottom.
+
+    Positions are an array [n, k * k + 2]. A row holds a number for each cell, row by row as the mover sees the board;
+    then the mover, 1 or -1; then 1 if the other player has won, else 0. An empty cell is 0. A piece's cell holds the
+    number of its group of connected pieces: positive for the mover's pieces, negative for the opponent's. Groups that
+    touch a side have the side's number. So a piece wins if it touches groups of both sides, without a search for a
+    path.
+
+    A cell has six neighbours: the adjacent cells in its row and column, and the cells above right and below left.
+
+    Args:
+        size: Rows and columns of the board, k, at least 2.
+    """
+
+    def __init__(self, size: int = 5) -> None:
+        cells = size * size
+        board = np.arange(cells).reshape(size, size)
+        turned = board[::-1, ::-1]
+        self.num_actions = cells
+        self.symmetries = Symmetries.from_boards([board, turned], [board.ravel(), turned.ravel()])
+        self.size = size
+        self._transposed = board.T.ravel()
+        self._neighbours = _neighbours(board)
+        self._sides = np.zeros(cells, np.int16)
+        self._sides[:size], self._sides[-size:] = _TOP, _BOTTOM
+        self._mover, self._lost = cells, cells + 1
+
+    def first(self, number: int, seed: int = 0) -> States:
+        """Returns initial positions (empty boards)."""
+        states = np.zeros((number, self.num_actions + 2), np.int16)
+        states[:, self._mover] = 1
+        return states
+
+    def legal(self, states: States) -> Flags:
+        """Returns the mask of legal actions (empty cells), [n, k * k]."""
+        empty: Flags = states[:, : self.num_actions] == 0
+        return empty
+
+    def play(self, states: States, actions: Indices) -> States:
+        """Applies one action per position: merges touched groups, and transposes boards for the other player."""
+        rows, cells = np.arange(len(states)), states[:, : self.num_actions].copy()
+        touched = np.zeros((len(states), 8), np.int16)
+        around = self._neighbours[actions]
+        touched[:, :6] = np.where(around >= 0, cells[rows[:, None], around], 0)
+        touched[:, 6] = self._sides[actions]
+        touched[:, 7] = actions + _FIRST_GROUP
+        touched = np.maximum(touched, 0)
+        joined = np.where(touched > 0, touched, np.iinfo(np.int16).max).min(1)
+        belongs = ((cells[:, :, None] == touched[:, None, :]) & (cells[:, :, None] > 0)).any(2)
+        cells = np.where(belongs, joined[:, None], cells)
+        cells[rows, actions] = joined
+        played = np.empty_like(states)
+        played[:, : self.num_actions] = -cells[:, self._transposed]
+        played[:, self._mover] = -states[:, self._mover]
+        played[:, self._lost] = (touched == _TOP).any(1) & (touched == _BOTTOM).any(1)
+        return played
+
+    def results(self, states: States) -> tuple[Flags, Floats]:
+        """Returns (mask of ended games, outcomes for the mover); a finished game is a loss, never a draw."""
+        lost = states[:, self._lost].astype(np.float32)
+        return lost != 0, -lost
+
+    def movers(self, states: States) -> Floats:
+        """Returns the player to move in each position: 1 for the first player, -1 for the second."""
+        return states[:, self._mover].astype(np.float32)
+
+    def observe(self, states: States) -> dict[str, NDArray[Any]]:
+        """Returns the movers' observations, as in `rlrun.toys.board_games`."""
+        cells = states[:, : self.num_actions]
+        board = np.stack([cells > 0, cells < 0], -1).reshape(len(states), self.size, self.size, 2)
+        return {OBSERVATION: board.astype(np.float32), ACTION_MASK: self.legal(states).astype(np.int8)}
+
+    def positions(self, observations: dict[str, NDArray[Any]]) -> States:
+        """Reconstructs positions from the movers' observations.
+
+        The first player is the mover where both players have the same number of pieces. A player with a connection has
+        won.
+        """
+        pieces = observations[OBSERVATION].reshape(-1, self.num_actions, 2) > 0
+        states = self.first(len(pieces))
+        own, other = self._groups(pieces[..., 0]), self._groups(pieces[:, self._transposed, 1])
+        states[:, : self.num_actions] = own - other[:, self._transposed]
+        bottom = slice(-self.size, None)
+        states[:, self._lost] += (other[:, bottom] == _TOP).any(1)
+        states[:, self._lost] -= (own[:, bottom] == _TOP).any(1)
+        states[:, self._mover] = np.where(pieces[..., 0].sum(1) == pieces[..., 1].sum(1), 1, -1)
+        return states
+
+    def _groups(self, pieces: Flags) -> NDArray[np.int16]:
+        """Returns the group numbers of the pieces of one player, with sides at top and bottom, [n, k * k]; else 0."""
+        nobody = np.int16(np.iinfo(np.int16).max)
+        alone = np.where(self._sides > 0, self._sides, np.arange(self.num_actions) + _FIRST_GROUP)
+        groups = np.full((len(pieces), self.num_actions + 1), nobody, np.int16)
+        groups[:, :-1] = np.where(pieces, alone, nobody)
+        while True:
+            least = groups[:, self._neighbours].min(2)
+            joined = np.where(pieces, np.minimum(groups[:, :-1], least), nobody)
+            if (joined == groups[:, :-1]).all():
+                return np.where(pieces, joined, np.int16(0))
+            groups[:, :-1] = joined
+
+
+def _neighbours(board: Indices) -> Indices:
+    """Neighbor table [k * k, 6] of the hexagonal board; -1 beyond the edge."""
+    padded = np.pad(board, 1, constant_values=-1)
+    size = len(board)
+    moves = ((0, -1), (0, 1), (-1, 0), (1, 0), (-1, 1), (1, -1))
+    around = [padded[1 + down : 1 + down + size, 1 + right : 1 + right + size] for down, right in moves]
+    return np.stack(around, -1).reshape(-1, 6)

@@ -10,8 +10,7 @@ import pytest
 
 from rlrun.engine.messages.errors import UsageError
 from rlrun.toys.board_games import BoardGame, ConnectFour, Hex, TicTacToe
-from rlrun.toys.board_players import Minimax, OnePly, TreeSearch
-from rlrun.toys.scripted_players import RandomLegal
+from rlrun.toys.scripted_players import Minimax, OnePly, RandomLegal, TreeSearch
 
 Player = Callable[[Any], int]
 

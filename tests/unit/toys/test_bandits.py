@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from rlrun.toys.contextual_bandits import LinearBandit, WheelBandit
+from rlrun.toys.bandits import LinearBandit, WheelBandit
 from tests.rounding import rounding_error
 
 

@@ -1,1 +1,1 @@
-"""Vector envs with NEXT_STEP autoreset and episode seeds, their config, and env wrappers."""
+"""Vector envs with NEXT_STEP autoreset and a seed per episode, their config, and env wrappers."""

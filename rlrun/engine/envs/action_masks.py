@@ -1,4 +1,4 @@
-"""Action masks of envs: wrappers that add the mask to observations, and validation that it allows some action."""
+"""Action masks of envs: wrappers that add the mask to observations, and a check that each mask allows some action."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class MaskedVectorEnv:
         return self._checked(self._env.begin(slots, seeds), begun)
 
     def places(self) -> list[EpisodePosition]:
-        """Returns the current place of each env slot: episode number, seed and episode length so far."""
+        """Returns the current position of each env slot: episode number, seed and episode length so far."""
         return self._env.places()
 
     def restore(

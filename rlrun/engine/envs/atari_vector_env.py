@@ -171,7 +171,7 @@ class SeededAtari:
         return self.start_at({slot: self._ledger.chosen(slot, seed) for slot, seed in chosen})
 
     def places(self) -> list[EpisodePosition]:
-        """Returns the current place of each env slot: episode number, seed and episode length so far."""
+        """Returns the current position of each env slot: episode number, seed and episode length so far."""
         return self._ledger.places(self._lengths.tolist())
 
     def restore(
@@ -185,7 +185,7 @@ class SeededAtari:
         return self.start_after(dict(enumerate(places))), [False] * self.num_envs
 
     def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets env slots to the first step of the places' episodes; returns the observations of all env slots."""
+        """Resets env slots to the first steps of given episodes; returns the observations of all env slots."""
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
         return self._restart(list(places), None)

@@ -23,7 +23,7 @@ class CartPoleMotion:
         num_poles: Number of CartPoles, N.
 
     Attributes:
-        state: x, its velocity, theta, its velocity, [4, N] in m, m/s, rad, rad/s.
+        state: Position x, velocity of x, angle theta and angular velocity, [4, N] in m, m/s, rad and rad/s.
     """
 
     def __init__(self, num_poles: int) -> None:

@@ -105,7 +105,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         return self.start_at({slot: self._ledger.chosen(slot, seed) for slot, seed in chosen})
 
     def places(self) -> list[EpisodePosition]:
-        """Returns the current place of each env slot: episode number, seed and episode length so far."""
+        """Returns the current position of each env slot: episode number, seed and episode length so far."""
         return self._ledger.places(self._lengths.tolist())
 
     def restore(
@@ -116,7 +116,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         return restore_in_lockstep(self, places, actions, hashes, max_replay_s)
 
     def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets env slots to the first step of the places' episodes; returns the observations of all env slots."""
+        """Resets env slots to the first steps of given episodes; returns the observations of all env slots."""
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
             self._start(slot)

@@ -92,7 +92,7 @@ def _below_openenv(mistake: Mistake) -> InitErrorDetails:
 
 
 class OpenEnvConfig(ConfigModel):
-    """Env of an OpenEnv server, under `openenv` in the place of an id; see docs/openenv.md."""
+    """Settings of an env on an OpenEnv server, given as `openenv` instead of an id; see docs/openenv.md."""
 
     url: NonEmptyText
     """Address of the server, such as ws://localhost:8000."""
@@ -146,7 +146,10 @@ def check_columns(columns: Sequence[str]) -> None:
 
 
 def missing_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
-    """Error message for a column that the algorithm needs but the env's config lacks; "" if none is missing."""
+    """Error message for a column that the algorithm needs but the env's config does not record.
+
+    "" if none is missing.
+    """
     if missing := [name for name in learned_from if name not in columns]:
         return f"columns must name {missing[0]!r}, a number in every step's info, which the algorithm learns from"
     return ""
@@ -165,13 +168,16 @@ def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -
 
 
 def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str | None) -> tuple[dict[str, Any], ...]:
-    """Returns the keyword arguments of each listed task, merged over the env's own; without a list, the env's own."""
+    """Returns the keyword arguments of each listed task, merged over the env's.
+
+    Without tasks, those of the env alone.
+    """
     listed = tasks if isinstance(tasks, tuple) else (TaskConfig(),)
     return tuple({**kwargs, **task.kwargs} for task in listed)
 
 
 class TlsConfig(ConfigModel):
-    """Certificate of a server, for encrypted connections."""
+    """Settings of a server's certificate, for encrypted connections."""
 
     cert: NonEmptyText
     """File of the certificate in PEM format."""
@@ -181,7 +187,7 @@ class TlsConfig(ConfigModel):
 
 
 class ExternalConfig(ConfigModel):
-    """Server to which simulators connect as clients; see docs/external.md for the protocol."""
+    """Settings of the server to which simulators connect as clients; see docs/external.md for the protocol."""
 
     port: Annotated[int, Ge(0), Le(65_535)] = 9900
     """Port of the server; a rollout worker's is `port` + its index, which is 0 without worker processes."""
@@ -237,9 +243,9 @@ class UserEnv:
     """Env that a user passed as a Python object without an import name; it exists in this process and in no file.
 
     Attributes:
-        factory: Callable that takes the place of the factory at an import path.
+        factory: Callable used instead of a factory at an import path.
         instance: The user's env, if the object is an instance; None for a class or a function.
-        num_envs: Number of env slots of the instance; None for a class or a function, which makes any number.
+        num_envs: Number of env slots of the instance; None for a class or a function, which can create any number.
     """
 
     factory: Callable[..., Any]
@@ -248,7 +254,7 @@ class UserEnv:
 
 
 def is_unnamed(env_id: str) -> bool:
-    """Whether an id stands for an env that was passed as a Python object without an import name: ``<Tank>``."""
+    """Whether an id like ``<Tank>`` stands for an env that was passed as a Python object without an import name."""
     return env_id.startswith("<")
 
 
@@ -363,19 +369,19 @@ class EnvConfig(ConfigModel):
         return replaced if self._given is None or replaced.id != self.id else replaced.with_user_env(self._given)
 
     def with_user_env(self, given: UserEnv) -> Self:
-        """Returns a copy whose env is made by a Python object, of which `id` is only a name for messages."""
+        """Returns a copy whose env is created by a Python object; `id` is then only a name for messages."""
         copied = self.model_copy()
         copied._given = given
         return copied
 
     @property
     def given(self) -> UserEnv | None:
-        """The Python object that makes the env; None for an env with an id or an import path."""
+        """The Python object that creates the env; None for an env with an id or an import path."""
         return self._given
 
     @property
     def fixed_num_envs(self) -> int | None:
-        """Number of env slots of an env that was passed as an instance; None if any number can be made."""
+        """Number of env slots of an env that was passed as an instance; None if any number can be created."""
         return None if self._given is None else self._given.num_envs
 
     @property
@@ -430,7 +436,7 @@ class EnvConfig(ConfigModel):
 
     @property
     def named_by(self) -> str:
-        """Key that names the env: `world`, `pettingzoo`, `external` or `id`."""
+        """Config key that names the env: `world`, `pettingzoo`, `external` or `id`."""
         return next(key for key in ("world", "pettingzoo", "external", "id") if getattr(self, key) is not None)
 
     @property

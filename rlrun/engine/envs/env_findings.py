@@ -65,7 +65,7 @@ def refusal_finding(refusal: str) -> EnvFinding:
 
 
 def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvFinding]:
-    """Yields findings on raw observations' dtypes that differ from the space's: the loop backend casts them."""
+    """Yields findings on observations whose dtypes differ from the space's, which the loop backend casts."""
     env, random, own_seed = make_env(config, seed=seed), RandomActions(spaces, ACTION_SEED), EpisodeSeeds(seed, 0)
     found: dict[str, str] = {}
     place = EpisodePosition(0, own_seed.seed(0, 0), 0)
@@ -115,8 +115,8 @@ def observation_findings(
     Args:
         space: Observation space.
         rows: Observations, leaves [T, B, ...].
-        steps: Number of env steps that the observations are from.
-        where: Returns a description of the entry (t, b) in words, for messages.
+        steps: Number of env steps that produced the observations.
+        where: Function that describes entry (t, b) in messages.
     """
     bad = first_bad_row(space, rows)
     if bad is not None:

@@ -53,14 +53,14 @@ def is_factory(env_id: str) -> bool:
 
 
 def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., Any]:
-    """Returns the factory of an env or world: the object at its import path, or the one that was passed in Python.
+    """Returns the factory of an env or world: the object at its import path, or one that was passed in Python.
 
     Args:
         config: Config of the env, whose id names a factory.
         what: Kind of the factory, for messages.
 
     Raises:
-        UsageError: The factory does not exist, cannot be called, or was passed to another process and not to this one.
+        UsageError: The factory does not exist, cannot be called, or was passed in another process.
         UserCodeError: The factory's module raises while it is imported.
     """
     if config.given is not None:
@@ -77,7 +77,7 @@ def factory_of(config: EnvConfig, what: str = "env factory") -> Callable[..., An
 
 
 def makes_vector_env(factory: Callable[..., Any]) -> bool:
-    """Whether a factory makes a `gymnasium.vector` env: a class of these, or a function with a parameter `num_envs`."""
+    """Whether a factory creates `gymnasium.vector` envs: a class of them, or a function with a parameter `num_envs`."""
     if isinstance(factory, type):
         return issubclass(factory, gymnasium.vector.VectorEnv)
     try:
@@ -89,9 +89,9 @@ def makes_vector_env(factory: Callable[..., Any]) -> bool:
 def find_spec(env_id: str) -> EnvSpec:
     """Returns the Gymnasium `EnvSpec` registered under an id.
 
-    The version is a required part of the id: for an id without one, the error names the newest version.
-    Older versions are accepted. ``package.module:Name-v0`` imports the module first, for packages that register
-    their envs on import.
+    The version is a required part of the id: for an id without one, the error names the newest version. Older versions
+    are accepted as well. ``package.module:Name-v0`` imports the module first, for packages that register their envs on
+    import.
 
     Raises:
         UsageError: No env is registered under the id; the message names the nearest id.
@@ -112,7 +112,7 @@ def find_spec(env_id: str) -> EnvSpec:
 
 
 def check_installed(spec: EnvSpec) -> None:
-    """Checks that the packages an env needs are installed, and work with one another.
+    """Validates that the packages an env needs are installed and compatible with one another.
 
     Raises:
         EnvironmentUnusable: A package is not installed, or fails with the version of another one; the message names the
@@ -128,7 +128,7 @@ def check_installed(spec: EnvSpec) -> None:
 
 
 def pip_command(spec: EnvSpec) -> str:
-    """Returns the pip command for an env's dependencies beyond Gymnasium, "" if there are none."""
+    """Returns the pip command for the packages that an env needs beyond Gymnasium, "" if there are none."""
     package = _package_of(spec)
     return _PACKAGES[package][1] if package else _command_for_mujoco(spec)
 
@@ -144,12 +144,12 @@ def register_atari() -> bool:
 
 
 def is_usable_kind(spec: EnvSpec) -> bool:
-    """Whether a Gymnasium registration is a usable env, and not a stub for an env that moved to another package."""
+    """Whether a Gymnasium registration is a usable env, rather than a stub for an env that moved to another package."""
     return not callable(spec.entry_point) or getattr(spec.entry_point, "__module__", "") != "gymnasium.envs"
 
 
 def nearest_id(wrong: str, ids: Iterable[str]) -> str:
-    """Suggestion "; did you mean 'x'?" with the known id nearest to a wrong id; "" if none is near.
+    """Suggestion "; did you mean 'x'?" with the known id nearest to a wrong id; "" if none is close.
 
     Differences in case, version or namespace count less than other differences in spelling.
 

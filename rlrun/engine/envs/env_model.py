@@ -21,7 +21,7 @@ MOST_NUMBERS = 20_000_000
 
 @runtime_checkable
 class ProvidesModel(Protocol):
-    """Protocol of an env that exposes its tabular model, as Gymnasium's FrozenLake-v1, CliffWalking-v1 and Taxi-v4 do.
+    """Protocol of an env that exposes its tabular model, such as Gymnasium's FrozenLake-v1 and Taxi-v4.
 
     Attributes:
         P: Transitions by state and action: tuples of probability, next state, reward and termination flag.
@@ -51,10 +51,10 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
 
 
 def provided_model(config: EnvConfig, where: str) -> tuple[Any, int | None]:
-    """Returns the innermost env, with its tabular model, and the time limit in steps (None for no limit).
+    """Returns the innermost env, which has the tabular model, and the time limit in steps (None for no limit).
 
     Args:
-        config: The env.
+        config: Config of the env.
         where: Beginning of error messages.
 
     Raises:

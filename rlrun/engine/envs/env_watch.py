@@ -1,7 +1,7 @@
 """Watchdog for env code that hangs in this process.
 
-A thread checks once a second whether the watched code has made progress. So a step has no overhead, and many steps
-together may take any time as long as each of them ends.
+A thread checks once a second whether the watched code has made progress, so that steps have no overhead. The timeout
+applies to each step alone, not to many steps together.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Watched:
     threads hangs are only reported. Native code that blocks signals can only be ended with its process; a resumed trial
     then continues from its newest checkpoint. Hangs in native code that holds the GIL are not detected.
 
-    Of nested watches only the innermost is active.
+    If watches are nested, only the innermost is active.
 
     Args:
         name: Name in messages: the env and the call.
@@ -112,7 +112,10 @@ class Watched:
         self._moved, self._wished, self._is_told = time.monotonic(), math.inf, False
 
     def look(self) -> None:
-        """Checks for progress; without any, reports the hang or ends the code, depending on the time elapsed."""
+        """Checks the watched code for progress.
+
+        If there is none, reports the hang or ends the code after the timeout.
+        """
         latest = () if self._find_places is None else self._find_places()
         now = time.monotonic()
         if latest != self._places:
@@ -143,7 +146,7 @@ class Watched:
         """Raises the timeout error in the hung code, unless the code has ended in the meantime.
 
         Raises:
-            StepTimeout: In the hung code.
+            StepTimeout: Raised in the hung code.
         """
         if self in _under_way.get(threading.get_ident(), ())[-1:]:
             took = " took more than" if self._find_places is None else ": took no step within"
@@ -174,10 +177,10 @@ _tellers: dict[CodeType, Callable[[Mapping[str, Any]], str]] = {}
 
 
 def watched_env_call(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Method], _Method]:
-    """Decorator that registers a method which calls env code, so that `waits_for` can describe the stepped env.
+    """Decorator for methods that call env code, so that `waits_for` can describe the env being stepped.
 
     Args:
-        tell: Describes the env slot or world from the method's local variables, without overhead per step.
+        tell: Function that describes the env slot or world from the method's local variables; no overhead per step.
     """
 
     def mark(method: _Method) -> _Method:
@@ -189,7 +192,7 @@ def watched_env_call(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Met
 
 
 def waits_for(frame: FrameType | None) -> str:
-    """Describes the env slot or world whose code a thread is executing, "" for none.
+    """Describes the env slot or world whose code a thread is executing, "" if there is none.
 
     Args:
         frame: Current stack frame of the thread.
@@ -202,9 +205,9 @@ def waits_for(frame: FrameType | None) -> str:
 
 
 class Waiting(Watched):
-    """Watch over a wait for another program, such as a client, which is no hang however long it takes.
+    """Context manager for a wait for another program, such as a client, which does not count as a hang.
 
-    As the innermost watch it takes the place of the one around it, which begins again afterwards.
+    It replaces the surrounding watch, which restarts afterwards.
     """
 
     def __init__(self) -> None:

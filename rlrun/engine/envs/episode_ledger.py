@@ -52,11 +52,14 @@ class EpisodeLedger:
         return seed
 
     def chosen(self, slot: int, seed: int) -> EpisodePosition:
-        """Returns the place of an env slot (next episode number, given seed, length 0) after a reset with the seed."""
+        """Records that an env slot was reset with a given seed.
+
+        Returns the slot's position (next episode, length 0).
+        """
         return EpisodePosition(self._episodes[slot] + 1, seed, 0)
 
     def return_to(self, slot: int, place: EpisodePosition) -> None:
-        """Sets the episode number and seed of an env slot to those of a place."""
+        """Sets the episode number and seed of an env slot to those of a saved position."""
         self._episodes[slot] = place.episode
         self._current[slot] = place.seed
         self._used[slot] = self._depth  # what was hashed ahead belongs to other episodes
@@ -69,11 +72,11 @@ class EpisodeLedger:
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self._current[slot])))
 
     def place(self, slot: int, length: int) -> EpisodePosition:
-        """Returns the place of an env slot after `length` actions in its current episode."""
+        """Returns the position of an env slot after `length` actions in its current episode."""
         return EpisodePosition(self._episodes[slot], self._current[slot], length)
 
     def places(self, lengths: Iterable[int]) -> list[EpisodePosition]:
-        """Returns the place of each env slot after `lengths` actions in its current episode."""
+        """Returns the position of each env slot after `lengths` actions in its current episode."""
         return list(map(EpisodePosition, self._episodes, self._current, lengths))
 
     def _hash_ahead(self) -> None:

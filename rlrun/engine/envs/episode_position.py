@@ -1,4 +1,4 @@
-"""Place of an env slot (episode number, seed, length) and the seed function of episodes."""
+"""Position of an env slot (episode number, seed, length), and the seed function of episodes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rlrun.engine.envs.seed_hash import hash_keys, split_words
 
 @dataclass(slots=True)  # not frozen: a frozen one takes four times as long to make, once a fragment for each env slot
 class EpisodePosition:
-    """Place of an env slot: an episode and the number of actions taken in it.
+    """Position of an env slot: an episode and the number of actions taken in it.
 
     Attributes:
         episode: Number of the env slot's episode, from 0.
         seed: The seed that the episode was reset with.
-        length: Actions taken since that reset; 0 on the row of the first observation.
+        length: Number of actions taken since the reset; 0 at the first observation.
     """
 
     episode: int
@@ -50,12 +50,12 @@ class EpisodeSeeds:
     stream: int = 0
 
     def seed(self, env_index: int, episode: int) -> int:
-        """Returns the seed of an env slot's episode, below 2**31 because some simulators accept no larger seeds."""
+        """Returns the seed of an env slot's episode, below 2**31 since some simulators accept no larger seeds."""
         key = (self.run_seed, self.worker_index, self.stream, env_index, episode)
         return int(np.random.SeedSequence(key).generate_state(1)[0]) >> 1
 
     def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
-        """Vectorized `seed` for many episodes, with broadcast arguments."""
+        """Vectorized version of `seed` for many episodes; the arguments are broadcast."""
         slots, numbers = np.broadcast_arrays(env_indices, episodes)
         fixed = [word for part in (self.run_seed, self.worker_index, self.stream) for word in split_words(part)]
         varying = [slots.ravel().astype(np.uint32), numbers.ravel().astype(np.uint32)]
@@ -63,11 +63,11 @@ class EpisodeSeeds:
         return (words[:, 0] >> np.uint32(1)).astype(np.int64).reshape(slots.shape)
 
     def position_after(self, env_index: int, began: EpisodePosition, resets: NDArray[np.bool_]) -> EpisodePosition:
-        """Returns the place of an env slot after t steps.
+        """Returns the position of an env slot after t steps.
 
         Args:
             env_index: The env slot.
-            began: Place before the first step.
+            began: Position before the first step.
             resets: Mask of the steps that were resets to the next episode, [t].
         """
         steps, episode = len(resets), began.episode + int(np.count_nonzero(resets))

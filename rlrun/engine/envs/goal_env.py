@@ -1,4 +1,4 @@
-"""Envs with goals: their rewards and terminations as functions of achieved and desired goals."""
+"""Goal-conditioned envs: rewards and terminations as functions of achieved and desired goals."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ PROBED_ROWS = 16
 
 
 class GoalEnv:
-    """Goal functions of an env, called on an instance that is never stepped.
+    """Goal functions of an env, called on an env instance that is never stepped.
 
     The env has `compute_reward(achieved_goal, desired_goal, info)` of goals [N, ...], as Gymnasium-Robotics' envs have,
-    and may have `compute_terminated` with the same arguments. `info` is empty: replays do not keep infos.
+    and may have `compute_terminated` with the same arguments. `info` is empty, since replay buffers do not store infos.
 
     Args:
         config: Config of the env.
 
     Raises:
-        UsageError: The env has no `compute_reward`, or tasks that change it.
+        UsageError: The env has no `compute_reward`, or has tasks, which may change the function.
         EnvError: The env cannot be created.
     """
 
@@ -48,11 +48,11 @@ class GoalEnv:
             )
 
     def rewards(self, achieved: Array, desired: Array) -> NDArray[np.float32]:
-        """Rewards [N] of steps after which goals [N, ...] were achieved, where others were desired.
+        """Rewards [N] of steps, given the achieved and the desired goals [N, ...].
 
         Raises:
-            UsageError: A goal function is not one of each row alone.
-            EnvError: It raised.
+            UsageError: A goal function does not treat each row separately.
+            EnvError: A goal function raised.
         """
         if not self._is_checked and len(achieved):
             self._check(achieved[:PROBED_ROWS], desired[:PROBED_ROWS])
@@ -60,7 +60,7 @@ class GoalEnv:
         return self._call("compute_reward", self._compute_reward, achieved, desired).astype(np.float32)
 
     def terminateds(self, achieved: Array, desired: Array) -> NDArray[np.bool_] | None:
-        """Whether goals end an episode, [N]; None if the env has no `compute_terminated`."""
+        """Whether goals terminate an episode, [N]; None if the env has no `compute_terminated`."""
         if self._compute_terminated is None:
             return None
         return self._call("compute_terminated", self._compute_terminated, achieved, desired).astype(np.bool_)

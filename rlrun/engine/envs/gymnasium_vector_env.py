@@ -48,14 +48,15 @@ NOT_SAID = frozenset({"env_id", "players"})
 
 
 class GymnasiumVectorEnv:
-    """Adapter from a Gymnasium vector env with NEXT_STEP autoreset that is seeded once for all env slots.
+    """Adapter for a Gymnasium vector env with NEXT_STEP autoreset that is seeded once for all env slots.
 
-    Single env slots cannot be reset, so that `restore` starts new episodes in all of them.
+    Single env slots cannot be reset, so `restore` starts new episodes in all of them.
 
     Args:
         name: Name of the backend.
         env_id: Name of the env in messages.
-        start: Creates and resets the vector env with one seed per env slot; returns it and the first observations.
+        start: Function that creates and resets the vector env with a seed per env slot; returns env and first
+            observations.
         spaces: Observation and action space of one env slot.
         seeds: Episode seeds, a function of env slot and episode number.
         num_envs: Number of env slots.
@@ -136,13 +137,13 @@ class GymnasiumVectorEnv:
         raise begin_unsupported(self._env_id, f"backend {self.name} seeds all env slots at once; use backend loop")
 
     def places(self) -> list[EpisodePosition]:
-        """Returns the current place of each env slot: episode number, seed and episode length so far."""
+        """Returns the current position of each env slot: episode number, seed and episode length so far."""
         return self._ledger.places(self._lengths.tolist())
 
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Starts the next episode of every env slot: without seeds of single env slots, replay is impossible."""
+        """Starts the next episode of every env slot; replay is impossible since single env slots cannot be seeded."""
         for slot, place in enumerate(places):
             self._ledger.return_to(slot, place)
         next_seeds = [self._ledger.begin_next(slot) for slot in range(self.num_envs)]
@@ -203,11 +204,11 @@ class GymnasiumVectorEnv:
 def make_gymnasium(
     config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, first_episodes: Sequence[int] | None = None
 ) -> GymnasiumVectorEnv:
-    """Creates the vector env that is registered with Gymnasium under an env id, or that a factory makes.
+    """Creates a vector env that is registered with Gymnasium, or that a factory returns.
 
     Raises:
-        UsageError: A factory's keyword arguments do not fit.
-        EnvironmentUnusable: A package is not installed, the factory makes something else, or the env's autoreset mode
+        UsageError: The factory does not accept the keyword arguments.
+        EnvironmentUnusable: A package is not installed, the factory returns something else, or the env's autoreset mode
             is not NEXT_STEP.
         EnvError: The env's own code raised.
     """
@@ -276,7 +277,7 @@ def check_gymnasium(config: EnvConfig) -> None:
     """Validates the config of a vector env without creating the env.
 
     Raises:
-        UsageError: A factory's keyword arguments do not fit.
+        UsageError: The factory does not accept the keyword arguments.
         EnvironmentUnusable: A package is not installed.
     """
     if is_factory(config.id):

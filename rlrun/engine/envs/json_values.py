@@ -1,4 +1,4 @@
-"""JSON form of elements of spaces: numbers, lists of them, objects for Dict spaces and lists for Tuple spaces."""
+"""JSON form of elements of spaces: numbers, nested lists, objects for Dict spaces and lists for Tuple spaces."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _SUBJECT = "the observation"
 def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _SUBJECT) -> Tree:
     """Converts elements in JSON form to a batch of the space, a tree of arrays [N, ...].
 
-    Bounds of real numbers are not checked, as for observations of envs.
+    Bounds of real numbers are not checked, as with the observations of envs.
 
     Args:
         space: The space.
         elements: Any plain data.
-        subject: What the elements are, for messages.
+        subject: Name of the elements in messages.
 
     Raises:
-        SpaceMismatch: An element is not in the space; the message names it, and its part.
+        SpaceMismatch: An element is not in the space; the message names the element and the part.
     """
     batch = empty_batch(space, len(elements))
     write = row_writer(space, batch)
@@ -45,10 +45,10 @@ def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _
 
 
 def action_batch_from_json(space: Space[Any], actions: Sequence[Any]) -> Tree:
-    """Converts actions in JSON form to a batch, as `batch_from_json` does; true and false are no choices.
+    """Converts actions in JSON form to a batch, like `batch_from_json`, but refuses booleans as discrete choices.
 
     Raises:
-        SpaceMismatch: An action is not in the space; the message names it, and its part.
+        SpaceMismatch: An action is not in the space; the message names the action and the part.
     """
     batch = batch_from_json(space, actions, "the action")
     if any(_has_flag_as_choice(space, action) for action in actions):

@@ -18,7 +18,7 @@ _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 64
 
 
 class LockstepEnv(Protocol):
-    """Protocol of a lockstep vector env with resets to given places."""
+    """Protocol of a vector env that steps all slots in lockstep and can reset slots to given positions."""
 
     num_envs: int
     action_space: Any
@@ -28,7 +28,7 @@ class LockstepEnv(Protocol):
         ...
 
     def start_at(self, places: dict[int, EpisodePosition]) -> Tree:
-        """Resets env slots to the first step of the places' episodes; returns the observations of all env slots."""
+        """Resets env slots to the first steps of given episodes; returns the observations of all env slots."""
         ...
 
     def start_after(self, places: dict[int, EpisodePosition]) -> Tree:
@@ -49,7 +49,7 @@ def restore_in_lockstep(
 ) -> tuple[Tree, list[bool]]:
     """Implements `VectorEnv.restore` for an env that steps all env slots in lockstep.
 
-    Replays start at different steps, so that all env slots reach their places at the same step. Before the replay
+    Replays start at different steps, so that all env slots reach their positions at the same step. Before the replay
     starts, an env slot is stepped with zero actions, and then reset.
     """
     deadline = time.monotonic() + max_replay_s

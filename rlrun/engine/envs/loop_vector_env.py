@@ -153,13 +153,13 @@ class LoopVectorEnv:
         return self._observations
 
     def places(self) -> list[EpisodePosition]:
-        """Returns the current place of each env slot: episode number, seed and episode length so far."""
+        """Returns the current position of each env slot: episode number, seed and episode length so far."""
         return self._ledger.places(self._lengths)
 
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns to the given places, one env slot after another; see `VectorEnv.restore`."""
+        """Restores the env slots to given positions, one slot after another; see `VectorEnv.restore`."""
         deadline = time.monotonic() + max_replay_s
         exact = []
         for slot, place in enumerate(places):

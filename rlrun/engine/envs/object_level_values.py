@@ -1,4 +1,4 @@
-"""Object-level values for RL^3: Q values of the present task's estimated MDP, as inputs of a meta-learned policy."""
+"""Object-level values for RL^3 meta-learning: Q values of the current task's estimated MDP, as inputs of the policy."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class TrialsWithValues(Trials):
     """Env wrapper for RL^3 meta-learning: a trial of `Trials` that also observes object-level Q values.
 
     From all steps of a trial it estimates the task's MDP, by counts of transitions and mean rewards, and solves it by
-    value iteration. Observations have three further parts, all of the present state: its `value`, the `advantages` of
-    the actions, Q - max Q, and their `visits`, log(1 + n) of the counts. Of an action that was never taken the estimate
-    is that it earns nothing, and leads to each state with the same probability.
+    value iteration. Observations have three additional parts for the current state: the `value`, the actions'
+    `advantages` (Q - max Q), and the actions' `visits` (log(1 + n) of the counts). An action that was never taken is
+    assumed to have reward 0 and to lead to each state with equal probability.
 
     Args:
         env: The env, of Discrete observations (the MDP's states) and Discrete actions.

@@ -1,4 +1,4 @@
-"""Uniformly random policy, as a baseline and for env checks."""
+"""Uniformly random policy, used as a baseline and in env checks."""
 
 from __future__ import annotations
 

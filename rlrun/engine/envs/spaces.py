@@ -65,14 +65,14 @@ def empty_batch(space: Space[Any], num_envs: int) -> Tree:
 
 
 class SpaceMismatch(ValueError):
-    """Error for an observation outside of its space, or an info without a required number."""
+    """Error for an observation outside of its space, or for an info without a required number."""
 
 
 def row_writer(space: Space[Any], batch: Tree, path: str = "") -> Callable[[int, Any], None]:
     """Returns a function that writes an env slot's observation into its row of a batch, in the space's dtypes.
 
-    The function raises `SpaceMismatch` for missing or superfluous parts, and where NumPy alone would broadcast a wrong
-    shape or truncate a fraction.
+    The function raises `SpaceMismatch` for missing or superfluous parts, and for values that NumPy would silently
+    broadcast or truncate.
 
     Args:
         space: The space.
@@ -138,7 +138,7 @@ def _leaf_writer(space: Space[Any], rows: NDArray[Any], path: str) -> Callable[[
 
 
 def row_splitter(space: Space[Any]) -> Callable[[Tree], Iterator[Any]]:
-    """Returns a function that iterates over the rows of a batch of actions.
+    """Returns a function that iterates over the rows of a batch of env actions.
 
     The batch, leaves [B, ...], is copied, because an env may keep its action and the caller may overwrite the batch
     with the next actions.

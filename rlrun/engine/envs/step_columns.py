@@ -24,7 +24,7 @@ def reading_columns(env_step: Step, columns: Mapping[str, NDArray[np.float64]], 
         slot: The env slot.
 
     Raises:
-        SpaceMismatch: By the returned function, if an info entry is missing or is not a finite number.
+        SpaceMismatch: Raised by the returned function if an info entry is missing or is not a finite number.
     """
     kept = list(columns.items())
 

@@ -1,7 +1,7 @@
 """Crash-safe record of the env slot or world being stepped, for error messages after a crash in native code.
 
-The record is in a memory-mapped file, which survives a crash of the process. So an update is a single store: the env
-slot at each of its steps, and episode and seed at each reset. Env slots stepped in lockstep share one mark.
+The record is a memory-mapped file, which survives a crash of the process, so that an update is a single memory write:
+the env slot at each step, and the episode and seed at each reset. Env slots stepped in lockstep share one mark.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MOST_TOLD = 8
 
 
 def join_truncated(slots: Sequence[str]) -> str:
-    """Joins the descriptions of env slots to one text, truncated after the first `MOST_TOLD`."""
+    """Joins descriptions of env slots to one text, truncated after the first `MOST_TOLD` slots."""
     more = [f"and {len(slots) - MOST_TOLD} more"] if len(slots) > MOST_TOLD else []
     return "; ".join([*slots[:MOST_TOLD], *more])
 
@@ -61,7 +61,7 @@ class SteppedSlot(NamedTuple):
 
     Attributes:
         slot: The env slot, or the number of the world.
-        episode: Number of its episode, from 0.
+        episode: Number of the slot's episode, from 0.
         seed: The seed that the episode was reset with.
     """
 
@@ -94,7 +94,7 @@ class SteppedEnv:
 
 
 class StepMarks:
-    """Writer of a step mark, which names the env slot being stepped; kept only in processes of a trial.
+    """Writer of a step mark, which names the env slot being stepped; active only in processes of a trial.
 
     Args:
         env_id: The env's id or factory.
@@ -118,7 +118,7 @@ class StepMarks:
         self.slot[0] = slot
 
     def begin_together(self, places: Mapping[int, EpisodePosition]) -> None:
-        """Marks the reset of some env slots of a lockstep env to the episodes of the given places."""
+        """Marks the reset of some env slots of a lockstep env to the episodes of given positions."""
         for slot, place in places.items():
             self._episodes[2 * slot], self._episodes[2 * slot + 1] = place.episode, place.seed
         self.slot[0] = ALL_SLOTS
@@ -153,7 +153,7 @@ def keep_marks_at(place: StepMarkLocation | None) -> None:
 
 
 def stepped_env(directory: Path, worker: int = 0) -> SteppedEnv | None:
-    """Reads the mark of a dead process: the env that was being stepped, None if there was none or marks are unreadable.
+    """Reads the mark of a dead process: the env that was being stepped; None if there was none, or it is unreadable.
 
     Args:
         directory: The trial's directory.

@@ -91,7 +91,7 @@ class Tasks:
         self._function: Callable[[int], Any] | None = load_object(source, "tasks") if isinstance(source, str) else None
 
     def of(self, seed: int) -> Task:
-        """Samples the task of the episode with a given seed.
+        """Samples the task of the episode that has a given seed.
 
         Raises:
             UsageError: The function returned no valid task.
@@ -125,7 +125,7 @@ class Lessons:
         slots: Number of env slots.
 
     Attributes:
-        latest: Arguments for episodes that begin from now on.
+        latest: Keyword arguments for episodes that begin from now on.
     """
 
     def __init__(self, slots: int) -> None:
@@ -134,7 +134,7 @@ class Lessons:
         self._returns: set[int] = set()
 
     def begin(self, slot: int) -> dict[str, Any]:
-        """Returns the arguments for the episode that begins in an env slot, or that is replayed there."""
+        """Returns the env arguments for the episode that begins, or is replayed, in an env slot."""
         if slot in self._returns:
             self._returns.discard(slot)
         else:
@@ -190,7 +190,7 @@ def check_functions(tasks: Sequence[TaskConfig] | str | None, curriculum: str | 
     """Validates that the task and curriculum functions of an env config exist.
 
     Raises:
-        UsageError: A function does not exist; the message names the nearest.
+        UsageError: A function does not exist; the message suggests the nearest name.
     """
     if isinstance(tasks, str):
         load_object(tasks, "tasks")

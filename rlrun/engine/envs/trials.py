@@ -1,4 +1,4 @@
-"""Trials of RL^2 meta-learning: several episodes of one task are joined to one episode."""
+"""Trials of RL^2 meta-learning: several episodes of one task, joined to one episode."""
 
 from __future__ import annotations
 

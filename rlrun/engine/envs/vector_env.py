@@ -5,9 +5,9 @@ episode's final observation is returned by its last step. In the next step the e
 the reward is 0, both flags are False, and the observation is the first one of the next episode. The stream of
 observations is complete that way, and the row in between is masked.
 
-Each episode has a seed of its own, a function of (run seed, worker, stream, env slot, episode). A place inside an
-episode is therefore known by that seed and the actions taken since, and `VectorEnv.restore` returns to it by replaying
-them: copies of an env by pickle or deepcopy are silently wrong for several simulators.
+Each episode has a separate seed, a function of (run seed, worker, stream, env slot, episode). A position within an
+episode is therefore determined by the seed and the actions taken so far. `VectorEnv.restore` returns to a position by
+replaying the actions, because copies by pickle or deepcopy are silently wrong for several simulators.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BadReturn(EnvError):
 
 
 class VectorEnv(Protocol):
-    """Interface of a vector env with B env slots; see the module for autoreset.
+    """Interface of a vector env with B env slots; the module's docstring explains autoreset.
 
     Attributes:
         num_envs: Number of env slots, B.
@@ -88,8 +88,7 @@ class VectorEnv(Protocol):
         """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset).
 
         Args:
-            actions: Leaves [B, ...], in the env's action space, whose Discrete actions may start at another number than
-                0.
+            actions: Leaves [B, ...] in the env's action space; Discrete actions may start at a number other than 0.
 
         Returns:
             Observations [B, ...], raw rewards [B], terminateds [B], truncateds [B], and infos by env slot.
@@ -102,8 +101,8 @@ class VectorEnv(Protocol):
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
         """Starts episodes with given seeds in some env slots; requires an earlier `reset`.
 
-        The env slots may be within an episode. The started episode counts as the env slot's next one.
-        Other env slots are unchanged.
+        The env slots may be within an episode. The new episode counts as the slot's next one. Other env slots are
+        unchanged.
 
         Args:
             slots: Env slots, at least one, without duplicates.
@@ -119,23 +118,23 @@ class VectorEnv(Protocol):
         ...
 
     def places(self) -> list[EpisodePosition]:
-        """Returns the current place of each env slot: episode number, seed and episode length so far."""
+        """Returns the current position of each env slot: episode number, seed and episode length so far."""
         ...
 
     def restore(
         self, places: Sequence[EpisodePosition], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Restores the env slots to given places by seeded resets and a replay of their actions.
+        """Restores the env slots to given positions by seeded resets and a replay of their actions.
 
         Args:
-            places: Place of each env slot.
+            places: Position of each env slot.
             actions: Actions of each env slot since its reset, leaves [length, ...].
-            hashes: Expected `observation_hash` of each env slot at its place.
+            hashes: Expected `observation_hash` of each env slot at its position.
             max_replay_s: Time limit of the replay in seconds.
 
         Returns:
-            Observations [B, ...], and per env slot whether the restore was exact. Otherwise (another observation, or
-            no time left) the env slot is at the first observation of its next episode.
+            Observations [B, ...], and per env slot whether the restore was exact. A slot that was not restored exactly
+            (different observation, or no time left) starts its next episode.
 
         Raises:
             EnvError: A single environment raised, or returned a value outside its spaces.
@@ -148,7 +147,7 @@ class VectorEnv(Protocol):
 
 
 def observation_hash(observation: Tree) -> str:
-    """Returns a digest of one env slot's observation: 32 hexadecimal digits over names, dtypes, shapes and bytes."""
+    """Returns a digest of one env slot's observation: 32 hexadecimal digits, from names, dtypes, shapes and bytes."""
     digest = hashlib.blake2b(digest_size=16)
     for name, leaf in sorted(named_leaves(observation), key=lambda item: item[0]):
         array = np.asarray(leaf)
@@ -182,7 +181,7 @@ _CALLERS_OF_WORLDS = (
 
 
 def env_error(env_id: str, doing: str, where: str, error: BaseException, *, starts: bool = False) -> EnvError:
-    """Creates the error for an exception in an env's code, with place and traceback in the message.
+    """Creates the error for an exception in an env's code, with location and traceback in the message.
 
     Args:
         env_id: The env's id or factory.
@@ -200,11 +199,11 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException, *, star
 
 
 def describe_positions(each: str, places: Sequence[EpisodePosition]) -> str:
-    """Describes the places of lockstep env slots for messages, truncated after the first ones.
+    """Describes the positions of lockstep env slots in messages, truncated after the first ones.
 
     Args:
         each: Kind of a slot: `env` or `world`.
-        places: Places of the env slots.
+        places: Positions of the env slots.
     """
     return join_truncated([f"{each} {slot}, {place}" for slot, place in enumerate(places)])
 
@@ -226,7 +225,7 @@ def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> No
 
 
 def close_or_warn(close: Callable[[], object], env_id: str, where: str) -> None:
-    """Closes an env, and turns an exception of its `close` into a warning, since no results are lost.
+    """Closes an env; an exception of its `close` becomes a warning, since no results are lost.
 
     Args:
         close: The env's method `close`.

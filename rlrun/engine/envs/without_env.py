@@ -1,4 +1,4 @@
-"""The place of an env in runs that learn from recorded data without one: spaces, but no episodes."""
+"""Placeholder for the env in runs that learn from recorded data without an env: spaces, but no episodes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rlrun.engine.messages.errors import UsageError
 
 
 class WithoutEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Env that has the spaces of a data set and cannot be reset.
+    """Placeholder env that has the spaces of a data set and cannot be reset.
 
     Args:
-        observation_space: Space of observations in its JSON form.
-        action_space: Space of actions in its JSON form.
+        observation_space: Space of observations in JSON form.
+        action_space: Space of actions in JSON form.
     """
 
     def __init__(self, observation_space: Mapping[str, Any], action_space: Mapping[str, Any]) -> None:
@@ -37,7 +37,7 @@ class WithoutEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is
 
 
 def without_env(spaces: Spaces) -> EnvConfig:
-    """Config of the env of a run without an env.
+    """Config of the placeholder env for a run without an env.
 
     Args:
         spaces: Spaces of the run's data.

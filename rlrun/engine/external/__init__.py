@@ -1,1 +1,1 @@
-"""Simulators as clients: the protocol, the server of episodes, and the files that clients copy."""
+"""External simulators that connect as clients: protocol, server of episodes, and the client files to copy."""

@@ -1,4 +1,4 @@
-"""Agents of an external env, whose spaces are given as JSON."""
+"""Agents of an external env, whose spaces are given in JSON."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ONLY_CLIENT_AGENT = "agent"
 
 
 def agents_of(external: ExternalConfig) -> dict[str, Spaces]:
-    """Returns the spaces of each agent by id.
+    """Parses the spaces of each agent by id.
 
     Raises:
-        UsageError: They are not given as they should.
+        UsageError: The description of the agents is malformed.
     """
     given = external.spaces
     if set(given) == {"observation", "action"}:

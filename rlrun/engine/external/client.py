@@ -1,6 +1,6 @@
 """Client of rlrun's external environments: a simulator asks a policy for actions over HTTP.
 
-Copy this file next to your simulator. It needs Python 3.7 or later, and nothing besides the standard library.
+Copy this file next to your simulator. It needs Python 3.7 or later and only the standard library.
 
     client = Client("http://127.0.0.1:9900")
     while True:
@@ -12,8 +12,8 @@ Copy this file next to your simulator. It needs Python 3.7 or later, and nothing
             client.log_returns(episode, reward)
         client.end_episode(episode, observation)
 
-Where the server asks for a token, the environment variable RLRUN_TOKEN holds it. A server that is not there, or begins
-again, is waited for. Episodes that it no longer knows raise `EpisodeUnknown`: begin a new one.
+If the server requires a token, set the environment variable RLRUN_TOKEN. While the server is unavailable or restarts,
+the client waits. `EpisodeUnknown` is raised for an episode that the server no longer knows: start a new episode then.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Refused(Exception):
 
 
 class EpisodeUnknown(Refused):
-    """Error for an episode that the server does not know any more, as after its restart: begin a new one."""
+    """Error for an episode that the server no longer knows, for example after a restart; start a new episode then."""
 
 
 class ServerGone(Exception):
@@ -52,17 +52,17 @@ class ServerGone(Exception):
 
 
 class Client:
-    """Connection of a simulator to a policy's server; its methods may be called in several threads.
+    """Connection of a simulator to a policy's server; its methods may be called from several threads.
 
     Args:
         address: Address of the server, such as http://127.0.0.1:9900.
         token: Token of the server; None for the environment variable RLRUN_TOKEN.
-        cafile: File of the certificate that a server with https is verified by; None for the system's.
-        timeout_s: Time limit of one request in seconds, after which it is repeated.
-        patience_s: Seconds for which a server that is not there is waited for.
+        cafile: Path of the certificate that verifies an https server; None for the system's certificates.
+        timeout_s: Time limit of one request in seconds, after which the request is repeated.
+        patience_s: Seconds to wait for an unavailable server.
 
     Attributes:
-        agents: Observation and action space of each agent, as JSON.
+        agents: Observation and action space of each agent, in JSON form.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Client:
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
     def start_episode(self) -> str:
-        """Begins an episode, as soon as the server has a place for it; returns its id."""
+        """Starts an episode as soon as the server has a free world for it; returns the episode's id."""
         with self._starting:
             while True:
                 try:
@@ -112,11 +112,11 @@ class Client:
                     return episode
 
     def get_action(self, episode: str, observation: Any, agent: str | None = None) -> Any:
-        """Returns the policy's action for an observation of an agent, which is None where there is one only."""
+        """Returns the policy's action for an observation of an agent; `agent` is None if there is only one."""
         return self._say("get_action", episode, agent, observation=observation)["action"]
 
     def get_actions(self, observations: dict[str, Any]) -> dict[str, Any]:
-        """Returns the actions for the observations of several episodes with one agent, in one request."""
+        """Returns the actions for observations of several single-agent episodes, in one request."""
         episodes = list(observations)
         messages = [self._message("get_action", each, None, observation=observations[each]) for each in episodes]
         answers = self._send({"messages": messages})["answers"]
@@ -128,29 +128,29 @@ class Client:
     def log_action(
         self, episode: str, observation: Any, action: Any, agent: str | None = None, version: int | None = None
     ) -> int | None:
-        """Records an action that was chosen here.
+        """Records an action that the client chose itself.
 
         Args:
             episode: The episode.
-            observation: What the action was chosen for.
+            observation: Observation for which the action was chosen.
             action: The action.
-            agent: The agent, where there are several.
-            version: Version of the policy's weights that chose it; None for an action that was not the policy's.
+            agent: Id of the agent, if there are several.
+            version: Version of the policy's weights that chose the action; None for an action not chosen by the policy.
 
         Returns:
-            The present version of the weights; None where the server gives none.
+            The current version of the weights; None if the server does not share them.
         """
         answer = self._say("log_action", episode, agent, observation=observation, action=action, version=version)
         present: int | None = answer.get("version")
         return present
 
     def get_weights(self, version: int | None = None, agent: str | None = None) -> dict[str, Any]:
-        """Returns the policy with its `version`; where that is the given one, only the version."""
+        """Returns the policy's weights and their `version`; only the version if it equals the given one."""
         message = {"verb": "get_weights", "client": self._client, "version": version}
         return self._ask(message if agent is None else {**message, "agent": agent})
 
     def log_returns(self, episode: str, reward: float, agent: str | None = None) -> None:
-        """Adds a reward to the agent's last action; it is sent with the next message."""
+        """Adds a reward to the agent's last action; the reward is sent with the next message."""
         key = (episode, agent)
         self._rewards[key] = self._rewards.get(key, 0.0) + float(reward)
 
@@ -162,7 +162,7 @@ class Client:
         truncated: bool = False,
         info: dict[str, float] | None = None,
     ) -> None:
-        """Ends one agent of an episode that continues; arguments as in `end_episode`."""
+        """Ends one agent of an episode that continues; the arguments are those of `end_episode`."""
         self._say("end_agent", episode, agent, observation=observation, truncated=truncated, info=info or {})
 
     def end_episode(
@@ -177,10 +177,10 @@ class Client:
 
         Args:
             episode: The episode.
-            observation: The last observation, after which no action follows; None where there is none.
-            truncated: Whether the episode was cut, as by a time limit, where it could have gone on.
+            observation: Final observation, after which no action follows; None if there is none.
+            truncated: Whether the episode was cut off, for example by a time limit, and could have continued.
             info: Numbers to report about the episode.
-            observations: Last observations of several agents, by agent.
+            observations: Final observations of several agents, by agent id.
         """
         for key in [key for key in self._rewards if key[0] == episode and self._rewards[key]]:
             self._say("log_returns", episode, key[1])
@@ -195,7 +195,7 @@ class Client:
                 table.pop(key)
 
     def close(self) -> None:
-        """Ends the heartbeats and waits for a server; running episodes end as truncated, once the server notices."""
+        """Ends the heartbeats and any wait for the server; the server ends running episodes as truncated."""
         self._closed.set()
         while self._idle:
             self._idle.pop().close()

@@ -1,8 +1,8 @@
-"""Episodes that clients run: what they ask, in which order, and what they are answered.
+"""Episodes that clients run: their requests, the order of the requests, and the answers.
 
-One side of `ClientEpisodes` takes the messages of clients, in any thread. The other side is a vectorized world, which
-one thread steps. Each request about an agent carries the agent's next sequence number. A repeated request gets the
-answer of the first one again, and any other number is refused. So each step counts once, whatever the network does.
+`ClientEpisodes` receives the messages of clients in any thread, and serves a vectorized world that one thread steps.
+Each request about an agent carries the agent's next sequence number. A repeated request gets the same answer as the
+first one, and any other number is refused. Each step thus counts exactly once, even on an unreliable network.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class ClientEpisodes:
 
     Args:
         spaces: Spaces of each agent that a client's episode may have, by id.
-        num_worlds: Number of episodes at a time, W; further ones wait.
-        client_timeout_s: Silence after which a client counts as dead; its episodes end as truncated.
-        gather_s: Longest time for which an answer waits, so that other episodes' requests are answered with it.
-        no_logged_actions: Why actions that clients chose are refused; "" where they are accepted.
+        num_worlds: Maximum number of simultaneous episodes, W; further episodes wait.
+        client_timeout_s: Seconds of silence after which a client counts as dead and its episodes end as truncated.
+        gather_s: Maximum time in seconds that an answer waits for requests of other episodes, to answer them together.
+        no_logged_actions: Reason why actions chosen by clients are refused; "" if they are accepted.
         clock: Monotonic clock in seconds.
     """
 
@@ -112,15 +112,18 @@ class ClientEpisodes:
 
     @property
     def num_clients(self) -> int:
-        """Number of clients that are not silent."""
+        """Number of clients that are connected, i.e. not silent for longer than the timeout."""
         return len(self._clients)
 
     def ask(self, message: dict[str, Any]) -> Future[Answer]:
-        """Takes a client's message; returns the future answer, which has the key `error` for a refused message."""
+        """Receives a client's message.
+
+        Returns the future answer, which has the key `error` if the message is refused.
+        """
         return self.ask_all([message])[0]
 
     def ask_all(self, messages: Sequence[dict[str, Any]]) -> list[Future[Answer]]:
-        """Takes the messages of a request in order, as `ask` does; the world's thread wakes once for all."""
+        """Receives the messages of a request in order, like `ask`; the world's thread is woken only once."""
         with self._changed:
             if len(messages) > 1:
                 read_together(self._spaces, messages)
@@ -331,21 +334,21 @@ class ClientEpisodes:
     # The world's side.
 
     def free(self, world: int) -> None:
-        """Frees a world for the next episode, after its last one has ended."""
+        """Frees a world for another episode, after its last episode has ended."""
         with self._changed:
             self._worlds[world] = None
             self._free.add(world)
             self._begin_waiting()
 
     def publish(self, name: str, version: int, policy: Callable[[], Answer]) -> None:
-        """Replaces the policy that clients of an agent may act by, for those that act by themselves."""
+        """Publishes the policy's weights for clients that choose actions themselves."""
         with self._changed:
             self._published[name] = version, policy
 
     def answer(self, world: int, name: str, action: Any) -> LoggedAction | None:
-        """Answers the request of a world's agent by an action; returns the one that the client took by itself, if any.
+        """Answers the request of an agent with an action; returns the action that the client took itself, if any.
 
-        A client that has acted by itself is told the present version of the weights.
+        A client that chose the action itself receives the current version of the weights instead.
         """
         with self._changed:
             episode = self._worlds[world]
@@ -364,15 +367,15 @@ class ClientEpisodes:
             return agent.did
 
     def gather(self, timeout_s: float) -> bool:
-        """Waits for news of an episode, then for those of other episodes that are likely to have some at once.
+        """Waits until an episode has new messages, then for other episodes that are likely to have some soon.
 
-        An agent that did not ask within the time is not waited for until it has asked again.
+        An agent that sent no request in time is not waited for again until its next request.
 
         Args:
-            timeout_s: Longest wait for the first news; 0 if something else is to do.
+            timeout_s: Maximum wait for the first message in seconds; 0 if other work is waiting.
 
         Returns:
-            Whether there are news.
+            Whether there are new messages.
         """
         with self._changed:
             self._end_silent()
@@ -383,7 +386,7 @@ class ClientEpisodes:
             return True
 
     def take(self, world: int) -> PendingStep:
-        """Returns a world's news, and forgets them."""
+        """Returns and clears the parts of a world's next step that have been received."""
         with self._changed:
             self._with_news.discard(world)
             episode = self._worlds[world]
@@ -395,7 +398,7 @@ class ClientEpisodes:
             return pending_step
 
     def close(self) -> None:
-        """Refuses all further messages, and those that wait."""
+        """Refuses all further messages and those still waiting."""
         with self._changed:
             self._is_closed = True
             asking = [agent.asking for episode in self._episodes.values() for agent in episode.agents.values()]

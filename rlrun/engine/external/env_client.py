@@ -1,4 +1,4 @@
-"""Runs a Gymnasium env as a client of rlrun, with actions of the server, or of its weights in this process.
+"""Runs a Gymnasium env as a client of rlrun, with actions from the server or from its weights in this process.
 
 Copy this file next to rlrun_client.py. It needs NumPy and Gymnasium.
 
@@ -27,14 +27,14 @@ ACTIVATIONS: dict[str | None, Any] = {
 
 
 class LocalPolicy:
-    """The server's policy in this process: dense layers in NumPy, and actions drawn by their outputs.
+    """Copy of the server's policy in this process: dense layers in NumPy, and actions sampled from their outputs.
 
-    What is drawn from a Gaussian may be outside of the action space. It is logged as it is, since the server knows its
-    probability, and clipped for the env.
+    An action sampled from a Gaussian may be outside of the action space. It is logged unchanged, since the server
+    computes its probability, and clipped for the env.
 
     Args:
         client: A `Client` of rlrun_client.py.
-        max_lag: Versions by which the weights may be older than the server's.
+        max_lag: Number of versions by which the weights may lag behind the server's.
         seed: Seed of the actions; None for a random one.
 
     Attributes:
@@ -49,7 +49,7 @@ class LocalPolicy:
         self._fetch()
 
     def act(self, observation: Any) -> Any:
-        """Draws an action for an observation, as it is logged: by the Gumbel-max trick, or from a Gaussian."""
+        """Samples an action for an observation, in the logged form: by the Gumbel-max trick, or from a Gaussian."""
         x = (np.asarray(observation, np.float32).ravel() - self._mean) * self._scale
         if self._clip is not None:
             x = np.clip(x, -self._clip, self._clip)
@@ -62,11 +62,11 @@ class LocalPolicy:
         return drawn.reshape(self._box["middle"].shape) * self._box["half_range"] + self._box["middle"]
 
     def to_env(self, action: Any) -> Any:
-        """Returns an action that was drawn as the env takes it."""
+        """Converts a sampled action to the form that the env takes."""
         return action if self._box is None else np.clip(action, self._box["low"], self._box["high"])
 
     def follow(self, version: int | None) -> None:
-        """Fetches the weights if the server's version is too far ahead."""
+        """Fetches new weights if the server's version is too far ahead."""
         if version is not None and version - self.version > self._max_lag:
             self._fetch()
 
@@ -96,18 +96,18 @@ def run(
     acts_here: bool = False,
     max_lag: int = 0,
 ) -> list[float]:
-    """Runs episodes of an env, whose actions the server chooses, or its weights in this process.
+    """Runs episodes of an env with actions chosen by the server, or in this process with the server's weights.
 
-    An episode that the server does not know any more, as after its restart, is left, and another one begins.
+    An episode that the server no longer knows, for example after a restart, is abandoned, and a new one starts.
 
     Args:
         env: A Gymnasium env.
         client: A `Client` of rlrun_client.py.
-        unknown: Its `EpisodeUnknown`.
-        episodes: Number of episodes; None for no end.
-        seed: Seed of the first reset, and of actions that are chosen here; None for a random one.
+        unknown: The class `EpisodeUnknown` of rlrun_client.py.
+        episodes: Number of episodes; None for an unlimited number.
+        seed: Seed of the first reset and of actions chosen in this process; None for a random seed.
         acts_here: Whether actions are chosen in this process.
-        max_lag: Versions by which the weights here may be older than the server's.
+        max_lag: Number of versions by which the weights in this process may lag behind the server's.
 
     Returns:
         The return of each finished episode.

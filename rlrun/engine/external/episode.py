@@ -1,4 +1,4 @@
-"""Clients, their episodes and agents, and the sequence numbers of their requests."""
+"""Clients, their episodes and agents, and the sequence numbers of the requests."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Answer = dict[str, Any]
 
 
 def answered(answer: Answer) -> Future[Answer]:
-    """Returns a future that has an answer already."""
+    """Returns a future that is already done, with the given answer."""
     future: Future[Answer] = Future()
     future.set_result(answer)
     return future
 
 
 class Requests:
-    """Sequence numbers of the requests about one agent, episode or client, with the last answer."""
+    """Sequence numbers of the requests about one agent, episode or client, and the last answer."""
 
     def __init__(self) -> None:
         self._expected = 0
         self._last: Future[Answer] | None = None
 
     def repeated(self, message: Message) -> Future[Answer] | None:
-        """Returns the answer to a request that repeats the last one; None for the next request.
+        """Returns the stored answer if a request repeats the last one; None if it is the next request.
 
         Raises:
-            Refused: The number belongs to neither.
+            Refused: The sequence number is neither the last nor the next one.
         """
         number = message.get("seq")
         if type(number) is int and number == self._expected:
@@ -44,7 +44,7 @@ class Requests:
         )
 
     def accept(self, answer: Future[Answer]) -> Future[Answer]:
-        """Counts a request, and keeps its answer for a repetition."""
+        """Counts a request, and keeps the answer in case the request is repeated."""
         self._expected += 1
         self._last = answer
         return answer
@@ -52,13 +52,13 @@ class Requests:
 
 @dataclass(eq=False)
 class ConnectedClient:
-    """A client.
+    """Simulator that is connected as a client.
 
     Attributes:
-        id: Its id.
-        last_message_s: Time of its last message, or of the last answer to it.
-        requests: Sequence numbers of the episodes that it begins.
-        episodes: Its running episodes by id.
+        id: Id of the client.
+        last_message_s: Time of the client's last message, or of the last answer to the client.
+        requests: Sequence numbers of the client's requests to start episodes.
+        episodes: The client's running episodes by id.
     """
 
     id: str
@@ -68,16 +68,16 @@ class ConnectedClient:
 
     @property
     def waits(self) -> bool:
-        """Whether an answer of the server is due, so that it may well be silent."""
+        """Whether the client is waiting for an answer of the server, so that its silence is no sign of a failure."""
         return any(agent.asking for episode in self.episodes.values() for agent in episode.agents.values())
 
 
 class LoggedAction(NamedTuple):
-    """Action that a client took by itself.
+    """Action that a client chose itself.
 
     Attributes:
         action: The action.
-        version: Version of the policy's weights that chose it; None for an action that was not the policy's.
+        version: Version of the policy's weights that chose the action; None for an action not chosen by the policy.
     """
 
     action: Any
@@ -86,16 +86,17 @@ class LoggedAction(NamedTuple):
 
 @dataclass(eq=False)
 class Agent:
-    """An agent in a client's episode.
+    """Agent in a client's episode.
 
     Attributes:
-        spaces: Its spaces.
-        requests: Sequence numbers of its requests.
-        asking: Future answer to the observation that waits for an action; None if the client is to move.
-        did: Action that the client took by itself at that observation; None for none.
-        logged_actions: Number of such actions so far that were not by the present weights of its policy.
+        spaces: The agent's observation and action space.
+        requests: Sequence numbers of requests about the agent.
+        asking: Future answer to the observation that awaits an action; None if the client has to send the next message.
+        did: Action that the client chose itself at that observation; None if it chose none.
+        logged_actions: Number of actions so far that the client chose itself, other than by the policy's current
+            weights.
         is_living: Whether the world has had an observation of the agent.
-        has_ended: Whether its episode has ended.
+        has_ended: Whether the agent's episode has ended.
     """
 
     spaces: Spaces
@@ -109,7 +110,7 @@ class Agent:
 
 @dataclass
 class PendingStep:
-    """Parts of a world's next step, from the messages of its client since the last one."""
+    """Parts of a world's next step, collected from the client's messages since the last step."""
 
     observations: dict[str, Any] = field(default_factory=dict)
     rewards: dict[str, float] = field(default_factory=dict)
@@ -121,15 +122,15 @@ class PendingStep:
 
 @dataclass(eq=False)
 class Episode:
-    """A running episode of a client.
+    """Running episode of a client.
 
     Attributes:
-        id: Its id.
+        id: Id of the episode.
         client: The client.
-        world: Number of the world that it occupies.
-        agents: Its agents by id, those that have sent a message so far.
+        world: Index of the world that the episode occupies.
+        agents: Agents by id, as far as they have sent a message.
         requests: Sequence numbers of the requests about the whole episode.
-        news: What the world has not taken yet.
+        pending_step: Received parts of the next step, which the world has not taken yet.
         is_shown: Whether the world has had an observation of the episode.
     """
 
@@ -142,7 +143,7 @@ class Episode:
     is_shown: bool = False
 
     def end(self, name: str, *, terminated: bool, info: dict[str, float]) -> None:
-        """Ends an agent's episode; an agent that the world has not seen leaves no trace."""
+        """Ends an agent's episode; an agent that the world has not observed yet leaves no trace."""
         agent, pending_step = self.agents[name], self.pending_step
         if agent.asking is not None and not agent.asking.done():
             agent.asking.set_result({"error": "episode_ended", "message": "the agent's episode ended meanwhile"})

@@ -1,4 +1,4 @@
-"""Messages between clients and server: versions, refusals, and elements of spaces in JSON."""
+"""Messages between clients and server: protocol versions, refusals, and elements of spaces in JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Refused(Exception):
 
     Args:
         code: Kind of the error, for programs.
-        message: What is wrong and what to do, for people.
+        message: Explanation and advice for people.
         more: Further entries of the answer.
     """
 
@@ -45,7 +45,7 @@ class Refused(Exception):
 
 
 def check_protocol(version: object) -> None:
-    """Validates the protocol version that a client speaks.
+    """Validates the protocol version of a client.
 
     Raises:
         Refused: The client speaks another major version, or names none.
@@ -60,10 +60,10 @@ def check_protocol(version: object) -> None:
 
 
 def text_of(message: Message, name: str) -> str:
-    """Returns a text in a message.
+    """Returns the text with a given name in a message.
 
     Raises:
-        Refused: There is none of this name.
+        Refused: The message has no such text.
     """
     value = message.get(name)
     if not isinstance(value, str):
@@ -72,7 +72,7 @@ def text_of(message: Message, name: str) -> str:
 
 
 def flag_of(message: Message, name: str) -> bool:
-    """Returns a truth value in a message; False if it is missing.
+    """Returns a boolean in a message; False if it is missing.
 
     Raises:
         Refused: The value is neither true nor false.
@@ -87,7 +87,7 @@ def version_of(message: Message) -> int | None:
     """Returns the version of weights in a message; None if it is missing.
 
     Raises:
-        Refused: It is no whole number.
+        Refused: The version is not an integer.
     """
     value = message.get("version")
     if value is not None and type(value) is not int:
@@ -99,7 +99,7 @@ def reward_of(message: Message) -> float:
     """Returns the reward in a message; 0 if it is missing.
 
     Raises:
-        Refused: The reward is no finite number.
+        Refused: The reward is not a finite number.
     """
     value = message.get("reward", 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_REWARD:
@@ -108,10 +108,10 @@ def reward_of(message: Message) -> float:
 
 
 def info_of(message: Message) -> dict[str, float]:
-    """Returns the numbers in a message's info.
+    """Returns the numbers in the info of a message.
 
     Raises:
-        Refused: The info is no object of finite numbers, or a metric cannot have one of its names.
+        Refused: The info is not an object of finite numbers, or a name in it is invalid for a metric.
     """
     info = message.get("info", {})
     if not isinstance(info, Mapping):
@@ -140,7 +140,7 @@ def observation_of(spaces: Spaces, data: Any, *, is_final: bool = False) -> Any:
         is_final: Whether no action follows, so that an action mask may allow none.
 
     Raises:
-        Refused: It is outside of the space, or its action mask allows no action.
+        Refused: The observation is outside of the space, or its action mask allows no action.
     """
     observation = _element(spaces.observation, data, "observation")
     if has_action_mask(spaces.observation) and not is_final:
@@ -151,11 +151,11 @@ def observation_of(spaces: Spaces, data: Any, *, is_final: bool = False) -> Any:
 
 
 def read_together(spaces: Mapping[str, Spaces], messages: Sequence[dict[str, Any]]) -> None:
-    """Replaces observations in messages by rows of one array, if all are real numbers of one agent as they should be.
+    """Converts the observations of several messages at once to rows of one array, if they are plain real vectors.
 
     Args:
         spaces: Spaces of each agent by id.
-        messages: The messages. Those that are left as they are `observation_of` reads one by one.
+        messages: The messages; observations that are not converted here are left for `observation_of`.
     """
     space = next(iter(spaces.values())).observation
     given = [message.get("observation") for message in messages]
@@ -173,11 +173,11 @@ def action_of(spaces: Spaces, data: Any, *, is_drawn: bool) -> Any:
     Args:
         spaces: Spaces of the agent.
         data: The action as JSON.
-        is_drawn: Whether it was drawn by the policy's weights. Numbers that are drawn from a Gaussian may be outside of
-            a Box, by up to `MOST_HALF_RANGES`.
+        is_drawn: Whether the action was sampled with the policy's weights; a Gaussian sample may lie outside of a Box
+            by up to `MOST_HALF_RANGES`.
 
     Raises:
-        Refused: It is outside of the space.
+        Refused: The action is outside of the space.
     """
     action = _element(spaces.action, data, "action")
     for space, numbers in zip(leaves(space_tree(spaces.action)), leaves(action), strict=True):

@@ -1,4 +1,4 @@
-"""HTTP server of clients' episodes: takes their messages as JSON, one or several in a request."""
+"""HTTP server for clients' episodes: receives messages as JSON, one or several per request."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MOST_MESSAGES = 1_000
 
 
 class EpisodeServer:
-    """Server of clients' episodes, started at its first use.
+    """Server for clients' episodes, started at its first use.
 
     Args:
         episodes: The episodes.
         config: Address, limits and token.
-        worker_index: Index of the rollout worker, which is added to the port.
+        worker_index: Index of the rollout worker, which is added to the port number.
 
     Attributes:
         episodes: The episodes.
@@ -44,7 +44,7 @@ class EpisodeServer:
         self._server: WebServer | None = None
 
     def start(self) -> None:
-        """Starts the server, unless it is running.
+        """Starts the server, unless it is already running.
 
         Raises:
             UsageError: The port is taken, or there is no token.
@@ -67,7 +67,7 @@ class EpisodeServer:
         print(f"env external: clients connect to {self.url}", file=sys.stderr, flush=True)
 
     def stop(self) -> None:
-        """Ends the server; clients that wait get an error."""
+        """Stops the server; waiting clients receive an error."""
         self.episodes.close()
         if self._server is not None:
             self._server.stop()

@@ -20,15 +20,15 @@ class Clock:
     """Step counter of a trainee, at which scheduled settings are evaluated.
 
     Args:
-        schedules: Schedules by setting; learning rates among them.
+        schedules: Schedules by setting, including learning rates.
         counts: Counter of env steps.
-        start_learner: Returns the learner, whose SGD steps are counted.
+        start_learner: Function that returns the learner, whose SGD steps are counted.
         unit: The counter that schedules and iterations follow.
-        fixed: Constant settings that other trainings schedule, by name.
+        fixed: Settings by name that are constant here but may be scheduled by other trainings.
 
     Attributes:
-        schedules: Schedules by setting, which may be replaced between two updates.
-        fixed: Constant settings that other trainings schedule, by name.
+        schedules: Schedules by setting, which may be replaced between two updates. fixed: Settings by name that are
+            constant here but may be scheduled by other trainings.
         unit: The counter that schedules and iterations follow.
     """
 

@@ -23,7 +23,7 @@ class CollectedSteps(Protocol):
         ...
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
-        """Returns the new statistics of a policy's filters since the last call, by name."""
+        """Returns a policy's filter statistics that are new since the last call, by name."""
         ...
 
 
@@ -31,9 +31,9 @@ class CollectingWorkers(Protocol):
     """Protocol of a training's set of rollout workers, local or remote.
 
     Attributes:
-        num_workers: Remote workers; 0 for the local one alone.
+        num_workers: Number of remote workers; 0 if there is only the local one.
         indices: The workers' indices: 0 for the local one, else from 1.
-        deliverers: Indices of the recipients of requests: the workers, or aggregators, from 1.
+        deliverers: Indices, from 1, of the actors that receive requests: workers or aggregators.
         fragments_per_round: Number of fragments that complete a synchronous round.
     """
 
@@ -44,7 +44,7 @@ class CollectingWorkers(Protocol):
 
     @property
     def counts(self) -> CollectedSteps:
-        """Counters of the received fragments."""
+        """Counters of the steps and episodes in received fragments."""
         ...
 
     def postprocess(self, policy: str, operators: OperatorChain) -> None:
@@ -60,21 +60,21 @@ class CollectingWorkers(Protocol):
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends orders (weights, env arguments) to all deliverers or to one; repeated objects are stored once."""
+        """Sends orders (weights, env arguments) to all deliverers or to one; a repeated object is stored only once."""
         ...
 
     def request(self, deliverer: int) -> None:
-        """Requests a fragment or a batch of one deliverer."""
+        """Requests a fragment, or a batch, from one deliverer (a worker or an aggregator)."""
         ...
 
     def arrived(self) -> list[Rollout]:
-        """Returns the fragments that are ready."""
+        """Returns the fragments that have arrived."""
         ...
 
     def joined(self) -> list[JoinedRollouts]:
-        """Returns the batches of aggregators that are ready."""
+        """Returns the batches of aggregators that have arrived."""
         ...
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
+        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
         ...

@@ -31,8 +31,8 @@ def concurrently(
 ) -> Flow[Any]:
     """Joins several flows by weighted round-robin, in one thread.
 
-    A branch without a ready item loses the rest of its turn, so that no branch blocks another. Only a barrier, such as
-    that of a synchronous source, is waited for. So the order of turns never depends on the speed of workers.
+    A branch without a ready item loses the rest of its turn, so that no branch blocks another. The flow only waits for
+    a barrier, such as that of a synchronous source, so that the order of turns never depends on the speed of workers.
 
     Args:
         flows: The branches, in the order of their turns.
@@ -77,9 +77,9 @@ class Concurrently(Node):
     def poll(self) -> Polled:
         """Returns the next item of an output branch, after the turns of other branches.
 
-        It returns `Pending` after a round of turns without such an item, so that the caller can poll other branches.
-        Otherwise a branch that always has items could be polled for ever, while an output branch waits for one of those
-        other branches.
+        Returns `Pending` after a round of turns without an output item, so that the caller can poll other branches.
+        Without this rule, a branch that always has items could be polled forever while an output branch waits for
+        others.
         """
         missing: list[Pending] = []
         went_on, turns = False, 0

@@ -1,8 +1,7 @@
 """Flow: a stream of items through named operators, lazily pulled, printable, timed, checkpointable.
 
-Nothing is computed until an item is pulled. Operators without state are functions, or
-`Operator` objects if they have settings; operators with state are `StatefulOperator` objects, which checkpoints hold
-by their path.
+Nothing is computed until an item is pulled. Operators without state are functions, or `Operator` objects if they have
+settings; operators with state are `StatefulOperator` objects, whose state checkpoints save by path.
 
 Examples:
     >>> from rlrun.engine.flow.sources.items import from_items
@@ -59,7 +58,7 @@ class Operator(ABC):
     """Base class of operators with settings, printed in a plan as `Name(setting=value)`.
 
     Attributes:
-        learns: Whether the operator's time counts as SGD in profiles.
+        learns: Whether profiles count the operator's time as SGD.
     """
 
     learns: ClassVar[bool] = False
@@ -83,11 +82,11 @@ class Operator(ABC):
 
     @property
     def unsaved(self) -> str:
-        """Reason why a resume from a checkpoint of the current state would not be exact; "" (the default) if exact."""
+        """Reason why a resume from a checkpoint taken now would not be exact; "" (the default) if it would."""
         return ""
 
     def pending(self) -> Pending | None:
-        """Returns the backpressure condition to wait for before pulling the next input; None (the default) for none."""
+        """Returns the condition to wait for before the next input is pulled; None (the default) if there is none."""
         return None
 
     def close(self) -> None:
@@ -108,7 +107,7 @@ class StatefulOperator(Operator):
 
 
 class WorkerOperator(Operator):
-    """Base class of operators on workers that depend on the worker's index or the behavior policy's weights."""
+    """Base class of operators on workers that depend on the worker's index or on the behavior policy's weights."""
 
     def for_worker(self, worker: int) -> WorkerOperator:
         """Returns the operator instance for a starting or restarting worker; `self` by default.
@@ -123,7 +122,7 @@ class WorkerOperator(Operator):
         return
 
     def set_weights(self, weights: Weights) -> None:
-        """Receives new weights of the worker's behavior policy, in effect from the next fragment on."""
+        """Receives new weights of the worker's behavior policy, which take effect from the next fragment on."""
         return
 
     @override
@@ -134,7 +133,7 @@ class WorkerOperator(Operator):
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """Plan entry: one operator, source or join of a flow.
+    """Entry of a flow's plan: a source, an operator, or a join of several flows.
 
     Attributes:
         path: Unique path in the plan: the operator's name, prefixed by the indices of its branches.
@@ -196,11 +195,11 @@ class Flow(Iterator[T_co]):
         self.waits: list[tuple[float, float]] | None = None
 
     def for_each(self, operator: Callable[[T_co], R]) -> Flow[R]:
-        """Maps an operator over the items."""
+        """Applies an operator to each item."""
         return _flow_through(ForEach(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def combine(self, operator: Callable[[T_co], Iterable[R]]) -> Flow[R]:
-        """Flat map: applies an operator that returns any number of outputs per item."""
+        """Applies an operator that returns any number of outputs per item (flat map)."""
         return _flow_through(Combine(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def filter(self, predicate: Callable[[T_co], bool]) -> Flow[T_co]:
@@ -212,7 +211,7 @@ class Flow(Iterator[T_co]):
 
         Args:
             copies: Number of flows.
-            lead: Items by which one copy may be ahead of the slowest; beyond that it waits.
+            lead: Number of items by which one copy may be ahead of the slowest before it has to wait.
         """
         duplicate = Duplicate(self.node, copies, lead)
         return tuple(Flow(Copy(duplicate, index)) for index in range(copies))
@@ -222,7 +221,7 @@ class Flow(Iterator[T_co]):
         return Flow(ZipWithWorker(self.node))
 
     def followed_by(self, other: Flow[Any]) -> Flow[T_co]:
-        """Delivers this flow's items, each after another flow has processed all of its ready items.
+        """Delivers the items of this flow, each after another flow has processed all of its ready items.
 
         The other flow's items are dropped.
 
@@ -238,7 +237,7 @@ class Flow(Iterator[T_co]):
     def with_step_after(self, kind: type[Operator], operator: Callable[[Any], Any]) -> Flow[T_co] | None:
         """Inserts an operator after the flow's only operator of a class; returns the extended flow.
 
-        The assembly of a training extends an algorithm's dataflow by this method.
+        Trainings use this method to extend an algorithm's dataflow.
 
         Args:
             kind: Class of the operator after which to insert.
@@ -286,7 +285,7 @@ class Flow(Iterator[T_co]):
         """Returns the state dict of the flow: operator states and queued items of all nodes by path.
 
         Args:
-            without: Flows that lead into this one, whose state is kept elsewhere.
+            without: Upstream flows whose state is saved elsewhere.
         """
         places = self._places(without)
         return {
@@ -311,7 +310,7 @@ class Flow(Iterator[T_co]):
                 node.load_state(state["operators"][path])
 
     def unsaved(self) -> list[str]:
-        """Returns the reasons why a run could not resume bit for bit from the current state."""
+        """Returns the reasons why a resume from a checkpoint taken now would not be exact, bit for bit."""
         return list(dict.fromkeys(node.unsaved for node in self._places() if node.unsaved))
 
     def metrics(self) -> dict[str, float]:
@@ -321,7 +320,7 @@ class Flow(Iterator[T_co]):
         }
 
     def declared_metrics(self) -> list[Metric]:
-        """Returns the declarations of the operators' metrics, each once."""
+        """Returns the declarations of the operators' metrics, without duplicates."""
         declared = (metric for node in self._places() if (own := _operator(node)) for metric in own.declared_metrics)
         return list(dict.fromkeys(declared))
 
@@ -355,7 +354,7 @@ class Flow(Iterator[T_co]):
         self.waits = []
 
     def describe(self) -> tuple[OperatorInfo, ...]:
-        """Returns the plan: the nodes from the source to the end."""
+        """Returns the plan: descriptions of the nodes from the source to the end."""
         return _described(self.node, self._places())
 
     def _places(self, without: Sequence[Flow[Any]] = ()) -> dict[Node, str]:
@@ -390,7 +389,7 @@ def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
 
 
 def learns(operator: Callable[..., Any]) -> bool:
-    """Whether an operator's time counts as SGD in profiles."""
+    """Whether profiles count an operator's time as SGD."""
     return isinstance(operator, Operator) and operator.learns
 
 

@@ -1,7 +1,7 @@
-"""Nodes of a flow, which are polled for items; used inside `flow/` only.
+"""Nodes of a flow, which are polled for items; internal to `flow/`.
 
 `poll()` returns a node's next item, and never waits. The result is `Delivered`, `ENDED`, or `Pending` if no item is
-ready, with the Ray references and the deadline to wait for. The flow waits for those of all nodes together.
+ready, with the Ray references and the deadline to wait for. The flow waits for the conditions of all nodes together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DUPLICATE_LEAD = 8
 
 
 class Delivered(NamedTuple):
-    """Poll result with an item, and the index of the item's last contributing worker (None without one)."""
+    """Poll result with an item, and the index of the last worker that contributed to it (None without one)."""
 
     value: Any
     worker: int | None = None
@@ -34,7 +34,7 @@ class Pending:
     """Poll result without a ready item: the conditions to wait for before the next poll.
 
     Attributes:
-        references: Ray references to wait for, of which one is enough.
+        references: Ray references to wait for; any one of them suffices.
         deadline: Latest time of the next poll, on the clock of `time.monotonic`.
         barrier: Whether the whole flow has to wait for these conditions, even if other branches could continue.
         reasons: Missing conditions, for the message if the flow can never continue.
@@ -71,7 +71,7 @@ class Memory(Protocol):
 
     @property
     def unsaved(self) -> str:
-        """Reason why a resume from a checkpoint of the current state would not be exact; "" if exact."""
+        """Reason why a resume from a checkpoint taken now would not be exact; "" if it would."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Node(ABC):
         name: Name of the node's operator.
         settings: The operator's settings, for the printed plan.
         inputs: Upstream nodes, from which items are pulled.
-        seconds: Time spent in this node, without the nodes upstream.
+        seconds: Time spent in this node, excluding upstream nodes.
         items: Number of items processed.
         learns: Whether the node's time counts as SGD.
         spans: (Start, end) of the operator's calls, on the clock of `time.perf_counter`; None if they are not recorded.
@@ -115,7 +115,7 @@ class Node(ABC):
         self.inputs = tuple(node if own is instead_of else own for own in self.inputs)
 
     def spend(self, began: float) -> None:
-        """Adds the time elapsed since `began` to this node's profile."""
+        """Adds the time since `began` to this node's time profile."""
         ended = time.perf_counter()
         self.seconds += ended - began
         if self.spans is not None:
@@ -136,7 +136,7 @@ class Node(ABC):
 
     @property
     def unsaved(self) -> str:
-        """Reason why a resume from a checkpoint of the current state would not be exact; "" if exact."""
+        """Reason why a resume from a checkpoint taken now would not be exact; "" if it would."""
         return ""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -176,7 +176,7 @@ class OperatorNode(Node):
         operator: The operator.
         memory: The operator's checkpointable state; None for a stateless operator.
         apply: Function applied to each item.
-        pending: Returns the condition to wait for before an item is pulled; None if there is never one.
+        pending: Function that returns the condition to wait for before an item is pulled; None if there is never one.
     """
 
     pending: Callable[[], Pending | None] | None = None
@@ -244,7 +244,10 @@ class ForEach(OperatorNode):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item after this operator and those like it next to it upstream, called in one loop."""
+        """Returns the next item after this operator.
+
+        Adjacent `ForEach` operators upstream are applied in the same loop.
+        """
         if self._chain is None:
             self._chain = self._linked()
         polled = self._chain[0].pull()
@@ -376,7 +379,7 @@ class Duplicate(Node):
 
     @override
     def poll(self) -> Polled:
-        """Raises AssertionError: a duplicate is polled through its copies only."""
+        """Raises AssertionError, since a duplicate is polled only through its copies."""
         raise AssertionError("a duplicate is pulled through its copies")
 
     def poll_copy(self, copy: int) -> Polled:
@@ -428,9 +431,9 @@ class Copy(Node):
 
 
 def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
-    """Serializes queued items of a flow to plain data for checkpoints.
+    """Serializes the queued items of a flow to plain data for checkpoints.
 
-    Items are batches, or data that a checkpoint can hold as it is; the checkpoint refuses others with their path.
+    Items must be batches or plain data; writing the checkpoint fails for other items, with their path in the message.
     """
     return [
         {

@@ -22,14 +22,14 @@ Delivery = Literal["batches", "references"]
 
 
 class PolicyWorkers:
-    """View of the worker set, restricted to one trainee's policies.
+    """A trainee's view of the worker set, restricted to its policies.
 
     Args:
         workers: The worker set.
         policy: Name of the policy whose batches are delivered and whose weights are sent.
 
     Attributes:
-        learns_on_workers: Whether an operator on the workers learns, and needs all of the learner's parameters.
+        learns_on_workers: Whether an operator on the workers learns, and thus needs all of the learner's parameters.
         sendings: Number of broadcasts of weights so far.
         has_source: Whether fragments are delivered to a stream.
     """
@@ -49,7 +49,7 @@ class PolicyWorkers:
 
     @property
     def num_workers(self) -> int:
-        """Remote workers; 0 for the local one alone."""
+        """Number of remote workers; 0 if there is only the local one."""
         return self._workers.num_workers
 
     def rollouts(
@@ -63,26 +63,26 @@ class PolicyWorkers:
     ) -> Flow[Any]:
         """Flow of the policy's fragments [T, B] from all workers, with their `weights_version`.
 
-        With `sync`, one fragment is requested of every worker, and all are delivered in the order of the workers once
+        With `sync`, one fragment is requested from every worker, and all are delivered in the order of the workers once
         the last one is ready. The next round is requested when its first item is pulled, after downstream operators
         such as a broadcast. A lost worker is restarted from its last state and collects the same fragment again, unless
-        it learns. With `async`, fragments are delivered as they are ready, and the next one of a worker is requested
-        when the next item is pulled.
+        the worker learns. With `async`, fragments are delivered as they are ready, and the next one of a worker is
+        requested when the next item is pulled.
 
-        Aggregators are actors that join whole batches, each from the fragments of its share of the workers. For
-        operators such as `SendWeights` the aggregator is the worker of such a batch: it passes weights to all of its
-        workers. A lost aggregator is restarted with its workers, without the fragments that it had not delivered.
+        Aggregators are actors that join complete batches, each from the fragments of its group of workers. Operators
+        such as `SendWeights` treat the aggregator as the worker of the batch; it passes weights on to its group. A lost
+        aggregator is restarted with its workers, without the fragments that it had not delivered.
 
         Args:
             on_worker: Operators that the worker applies to each fragment.
             mode: Whether fragments are delivered in synchronous rounds.
-            in_flight: Requests that an asynchronous worker has at a time.
-            deliver: Whether large fragments of remote workers are sent, or references to them.
+            in_flight: Number of simultaneous requests to an asynchronous worker.
+            deliver: Whether to send large fragments of remote workers, or references to them.
             aggregators: Aggregators between asynchronous remote workers and this process, at most one for each worker.
             batch_size: Steps [T * B], valid or not, that fill an aggregator's batch.
 
         Raises:
-            UsageError: The policy's fragments are delivered to another flow already.
+            UsageError: The policy's fragments are already delivered to another flow.
         """
         if self.has_source:
             raise UsageError(
@@ -141,5 +141,5 @@ class PolicyWorkers:
         self._workers.order(self._orders, worker)
 
     def take_filter_deltas(self) -> dict[str, Moments]:
-        """Returns the new statistics of the policy's filters since the last call, by name."""
+        """Returns the policy's filter statistics that are new since the last call, by name."""
         return self._workers.counts.take_filter_deltas(self.policy)

@@ -28,7 +28,7 @@ class Filters:
 
     Attributes:
         moments: The moments of all data so far, by name.
-        is_frozen: Whether the moments of observations stay as they are, in a later stage of an experiment.
+        is_frozen: Whether the moments of observations no longer change, as in a later stage of an experiment.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class PolicyLag:
 
         Args:
             version: Version of the learner's weights, before it learns from the batch.
-            versions: Versions of the behavior weights of its steps, of any shape.
+            versions: Versions of the behavior weights of the batch's steps, of any shape.
         """
         lags = version - np.asarray(versions)
         self._sum += float(lags.sum())
@@ -94,11 +94,11 @@ class Trainee:
         seed: Root seed of the trial.
         fragment_length: Steps of each env slot in one fragment, T.
         learner_factory: Picklable learner factory, for separate processes and for workers that learn.
-        start_learner: Returns the learner, which is started by the first call.
-        get_spaces: Returns observation and action space.
+        start_learner: Function that returns the learner, which is started by the first call.
+        get_spaces: Function that returns the observation and action spaces.
         workers: Workers that collect the trainee's experience.
         clock: Step counters and schedules.
-        make_replay: Creates an empty replay buffer for the trainee's fragments.
+        make_replay: Function that creates an empty replay buffer for the trainee's fragments.
         filters: Running statistics of observations and returns.
         lag: Policy lag of the steps used for learning.
         is_sparse: Whether fragments may have many empty rows, in slots without an agent; minibatches leave these rows

@@ -19,13 +19,13 @@ from rlrun.engine.reward_streams.streams import ENV_ALONE, RewardStream, RewardS
 class ComputeAdvantages(Operator):
     """Adds `advantages` and `value_targets` [T, B] by generalized advantage estimation (arXiv:1506.02438).
 
-    Each further reward stream adds columns with the stream's name as a prefix. `advantages` are then the weighted sum
-    over the streams that the policy maximises. Steps whose action was not the policy's (`LOGGED`) enter these sums, and
-    are not valid for the losses afterwards.
+    Each additional reward stream adds columns with the stream's name as a prefix. `advantages` are then the weighted
+    sum over the streams that the policy maximises. Steps whose action was not chosen by the policy (`LOGGED`) are
+    included in these estimates, but then marked invalid for the losses.
 
     Args:
         gamma: Discount of the env's rewards.
-        gae_lambda: Weight between one-step (0) and Monte Carlo (1) advantages of the env's rewards.
+        gae_lambda: Lambda of the env's rewards, from one-step (0) to Monte Carlo (1) advantages.
         streams: Further reward streams.
     """
 

@@ -23,7 +23,7 @@ class LeaveOnWorker(Operator):
     """Replaces a large fragment by a reference to the worker's object store; runs on a remote worker.
 
     Args:
-        carried_up_to_bytes: Greatest size of a fragment that is sent itself.
+        carried_up_to_bytes: Maximum size of fragments that are sent directly.
     """
 
     def __init__(self, carried_up_to_bytes: int = CARRIED_UP_TO_BYTES) -> None:
@@ -40,10 +40,10 @@ class LeaveOnWorker(Operator):
 
 
 class LowerProcessPriority(WorkerOperator):
-    """Lowers a remote worker's process priority below learner and replay; without effect if cores are idle.
+    """Lowers a remote worker's process priority below that of learner and replay; no effect if cores are idle.
 
-    Workers are always busy. A replay shard on the same cores would have to wait for them at each of the learner's
-    requests.
+    Workers are always busy. Without this operator, a replay shard on the same cores would have to wait for them at each
+    request of the learner.
     """
 
     @override

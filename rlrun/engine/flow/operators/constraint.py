@@ -16,8 +16,8 @@ class LagrangianAdvantages(StatefulOperator):
     """Replaces `advantages` A by (A - m * C) / (1 + m), with the advantages C of costs and the multiplier m.
 
     The multiplier rises while the cost of an episode is above the limit, and falls, to 0 at the least, while it is
-    below: m' = max(0, m + rate * (J - limit)). J is the sum of costs since the last update over the number of episodes
-    that ended since then; without an ended episode there is no update.
+    below: m' = max(0, m + rate * (J - limit)). J is the sum of costs since the last update divided by the number of
+    episodes that ended since then; if none ended, there is no update.
 
     Args:
         column: Column of the costs.

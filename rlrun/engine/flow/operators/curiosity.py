@@ -32,8 +32,8 @@ class IntrinsicRewards(StatefulOperator):
     """Adds `intrinsic_rewards` [T, B] and the curiosity networks' inputs to fragments; input: (worker index, fragment).
 
     Observations are normalised by running moments, and clipped to [-5, 5]. Rewards are divided by the running standard
-    deviation of their discounted returns, which are not cut off at episode ends; each env slot of each worker has a
-    running return of its own. Entries without a step are ignored.
+    deviation of their discounted returns, which continue across episode ends, with a separate running return for each
+    env slot of each worker. Entries without a step are ignored.
 
     Args:
         trainee: The trainee, whose policy has curiosity's networks.

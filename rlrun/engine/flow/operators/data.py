@@ -1,4 +1,4 @@
-"""Learning from minibatches of recorded data, alone or next to experience from an env."""
+"""Learning from minibatches of recorded data, alone or in addition to experience from an env."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TrainOnData(Operator):
-    """Takes one SGD step on each minibatch of data."""
+    """Takes one SGD step on each minibatch of recorded data."""
 
     learns = True
 
@@ -33,10 +33,10 @@ class TrainOnData(Operator):
 
 
 class AddData(StatefulOperator):
-    """Appends rows of data to each minibatch of a replay; their `indices` are -1.
+    """Appends rows of recorded data to each replay minibatch; the `indices` of these rows are -1.
 
     Args:
-        data: Source of the rows, whose position is saved.
+        data: Source of the rows, whose position is saved in checkpoints.
     """
 
     def __init__(self, data: StatefulSource[SampleBatch]) -> None:
@@ -54,7 +54,7 @@ class AddData(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the position in the data."""
+        """Returns the position in the data source."""
         return self.data.state()
 
     @override
@@ -63,7 +63,7 @@ class AddData(StatefulOperator):
 
 
 class DropDataPriorities(Operator):
-    """Drops the priorities of rows that `AddData` has appended, which are in no replay."""
+    """Drops the new priorities of rows that `AddData` has appended, since they are not in the replay."""
 
     @override
     def __call__(self, item: TrainedMinibatch) -> TrainedMinibatch:

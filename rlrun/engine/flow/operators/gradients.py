@@ -88,7 +88,7 @@ class ComputeGradients(WorkerOperator):
         return self.gradients_of(rows, int(item["valid"].sum()))
 
     def gradients_of(self, rows: SampleBatch, steps: int) -> Gradients:
-        """Computes the gradient over sequences [S, L] that were collected with `steps` env steps."""
+        """Computes the gradient over sequences [S, L] that were collected in `steps` env steps."""
         weights = self._weights
         if weights is None or weights.learning is None:
             raise RuntimeError("gradients are computed at weights, and none have arrived")
@@ -110,7 +110,7 @@ class ComputeGradients(WorkerOperator):
 
 
 class ApplyGradients(Operator):
-    """Applies each worker's gradient by an optimizer step; input: pairs (worker index, gradient).
+    """Applies the gradient of each worker by an optimizer step; input: pairs (worker index, gradient).
 
     `gradient_share/worker_<index>` in the results is a worker's fraction of an iteration's gradients.
     """

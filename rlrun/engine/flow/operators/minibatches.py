@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class TrainedMinibatch(NamedTuple):
-    """Result of SGD steps on a replay minibatch, or on several: row indices and new priorities.
+    """Result of SGD steps on one or more replay minibatches: row indices and new priorities.
 
     Attributes:
         indices: Indices of the minibatches' rows in the replay, [S].
@@ -34,12 +34,12 @@ class TrainedMinibatch(NamedTuple):
 
 
 class TrainOnMinibatch(Operator):
-    """Takes one SGD step on each minibatch of a replay, and reports the number of minibatches per env step.
+    """Takes one SGD step on each replay minibatch, and reports the number of minibatches per env step.
 
     Args:
         trainee: The trainee.
         objectives: Names of the objectives that learn from these minibatches; None for all.
-        minibatch_size: Rows of a minibatch, where an item may have those of several; None for one.
+        minibatch_size: Rows of a minibatch, if an item may contain several; None if each item is one minibatch.
     """
 
     learns = True
@@ -74,7 +74,7 @@ class TrainOnMinibatch(Operator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the minibatches since the last call per env step of the iteration."""
+        """Returns the number of minibatches per env step since the last call."""
         minibatches, self._minibatches = self._minibatches, 0
         return {"minibatches_per_env_step": minibatches / max(self.trainee.clock.env_steps_this_iteration, 1)}
 
@@ -103,7 +103,7 @@ class UpdateTargetNetwork(StatefulOperator):
 
     @property
     def items_left(self) -> int:
-        """Number of items up to the next update."""
+        """Number of items until the next update."""
         return self.every - self._items % self.every
 
     @override
@@ -115,7 +115,7 @@ class UpdateTargetNetwork(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the number of items so far."""
+        """Returns the number of items since the last update."""
         return {"items": self._items}
 
     @override

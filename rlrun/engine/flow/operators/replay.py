@@ -55,7 +55,7 @@ class StoreToReplay(StatefulOperator):
 
     @override
     def pending(self) -> Pending | None:
-        """Returns the condition to wait for before the next fragment can be stored; None for none."""
+        """Returns the condition to wait for before the next fragment can be stored; None if there is none."""
         replay = self.replay
         if not replay.accepts_fragments:
             replay.attend()
@@ -85,7 +85,7 @@ class StoreToReplay(StatefulOperator):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resume is not exact: checkpoints without the stored experience."""
+        """Reason why a resume is not exact: checkpoints that omit the stored experience."""
         return "" if self.replay.is_saved else "the replay buffer is not saved whole"
 
     @override

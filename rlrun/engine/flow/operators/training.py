@@ -1,4 +1,4 @@
-"""SGD on batches."""
+"""SGD on batches of experience."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ class TrainOnBatch(Operator):
             single steps.
         seq_len: Steps per sequence of a recurrent policy, see `sequence_rows`; it divides `minibatch_size`. None for
             single steps.
-        stop: (statistic, bound) of early stopping: no further epoch once the statistic's mean over an epoch exceeds the
-            bound.
+        stop: Early stopping (statistic, bound): stops after an epoch in which the statistic's mean exceeds the bound.
         objectives: Names of the learner's objectives to run; None for all.
     """
 

@@ -21,7 +21,7 @@ VALUE_METRICS = (
 class MeasureValues(Operator):
     """Reports mean value estimate and explained variance of the value targets.
 
-    Both are over all batches of an iteration, with the values as they were when the batch was collected.
+    Both are computed over all batches of an iteration, with the values estimated when each batch was collected.
     """
 
     def __init__(self) -> None:

@@ -81,7 +81,7 @@ class SendWeights(StatefulOperator):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resume is not exact: workers with older weights get the current ones."""
+        """Reason why a resume is not exact: workers with older weights receive the current ones."""
         version = self.trainee.learner.weights_version
         lag = any(sent != version for sent in self._sent.values())
         return "workers acted with older weights than those they resume with" if lag else ""

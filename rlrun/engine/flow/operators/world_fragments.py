@@ -33,13 +33,14 @@ class SelectPolicy(Operator):
 class JoinFragments(StatefulOperator):
     """Concatenates successive fragments of a worker along time; input: pairs (worker index, fragment).
 
-    So one algorithm can learn from short fragments while another algorithm learns from longer ones. Waiting fragments
-    are dropped if the next fragment does not start at their last observation, as after the loss of a worker.
+    With this operator, one algorithm can learn from short fragments while another learns from longer ones. Waiting
+    fragments are dropped if the next fragment does not start at their last observation, for example after the loss of a
+    worker.
 
     Args:
         fragments: Number of fragments to join.
-        normalized: Whether observations are normalised, by other moments in each fragment; a gap is then not detected,
-            since gaps are found by comparing observations.
+        normalized: Whether observations are normalised, with different moments in each fragment; gaps, which are found
+            by comparing observations, are then not detected.
     """
 
     def __init__(self, fragments: int, *, normalized: bool) -> None:

@@ -1,4 +1,4 @@
-"""Off-policy updates from data sets: alone, or next to experience from an env."""
+"""Off-policy updates from data sets, alone or in addition to experience from an env."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ReplayAndDataSettings(MinibatchSettings, Protocol):
-    """Protocol of settings of minibatches from a replay and from data sets."""
+    """Protocol of settings for minibatches from a replay and from data sets."""
 
     @property
     def training_intensity(self) -> float:
@@ -33,7 +33,7 @@ class ReplayAndDataSettings(MinibatchSettings, Protocol):
 
     @property
     def learning_starts(self) -> int:
-        """Env steps that are stored before the first minibatch."""
+        """Number of env steps that are stored before the first minibatch."""
 
 
 class DataUpdateSettings(ReplayUpdateSettings, Protocol):
@@ -57,7 +57,7 @@ class DataUpdateSettings(ReplayUpdateSettings, Protocol):
 
     @property
     def further_columns(self) -> tuple[str, ...]:
-        """Further columns of transitions that losses read from data."""
+        """Additional columns of transitions that losses read from data."""
 
 
 def data_transitions(trainee: Trainee, config: DataUpdateSettings) -> Flow[SampleBatch]:
@@ -82,10 +82,10 @@ def transitions(config: DataUpdateSettings) -> Any:
 
 
 def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:
-    """Update loop on data alone: takes an SGD step, updates the target network.
+    """Update loop on recorded data alone: takes SGD steps and updates the target network.
 
     Args:
-        minibatches: Flow of minibatches from data, as of `data_transitions`.
+        minibatches: Flow of minibatches from data, such as that of `data_transitions`.
         trainee: Trainee with the learner and a target network.
         config: Settings of target network updates.
     """
@@ -95,10 +95,10 @@ def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: 
 
 
 def rows_of_data(config: MinibatchSettings) -> int:
-    """Rows of a minibatch that data gives next to those of a replay.
+    """Number of minibatch rows that come from data sets rather than from the replay.
 
     Raises:
-        UsageError: The shares leave one of the two without a row.
+        UsageError: The shares leave no rows for the data or for the replay.
     """
     own = round(config.minibatch_size * total_share(tuple(config.input or ())))
     if not 0 < own < config.minibatch_size:
@@ -109,7 +109,7 @@ def rows_of_data(config: MinibatchSettings) -> int:
 def minibatches_with_data(
     replay: Replay, trainee: Trainee, config: ReplayAndDataSettings, view: ViewFactory
 ) -> Flow[SampleBatch]:
-    """Flow of minibatches from a replay, of which data gives the last rows: the share that the settings name.
+    """Flow of replay minibatches in which the last rows come from data sets, according to the settings' shares.
 
     Args:
         replay: Replay of experience from the env.
@@ -118,7 +118,7 @@ def minibatches_with_data(
         view: How the data sets are read.
 
     Raises:
-        UsageError: The shares leave one of the two without a row.
+        UsageError: The shares leave no rows for the data or for the replay.
     """
     own = rows_of_data(config)
     return replay_minibatches(
@@ -131,7 +131,7 @@ def minibatches_with_data(
 
 
 def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:
-    """Update loop of `replay_updates` in which data gives the share of each minibatch that the settings name.
+    """Update loop of `replay_updates` in which part of each minibatch comes from data sets, by the settings' shares.
 
     Source:
         Ball et al., arXiv:2302.02948 (RLPD), section 4.1 (symmetric sampling: a share of 0.5).
@@ -142,7 +142,7 @@ def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettin
         config: Settings: data sets with shares, minibatch size, replay ratio, and target network updates.
 
     Raises:
-        UsageError: The share leaves one of the two without a row.
+        UsageError: The shares leave no rows for the data or for the replay.
     """
     minibatches = minibatches_with_data(replay, trainee, config, transitions(config))
     if config.normalize_observations:

@@ -27,7 +27,7 @@ class ReplayUpdateSettings(Protocol):
 
     @property
     def learning_starts(self) -> int:
-        """Env steps that are stored before the first minibatch."""
+        """Number of env steps that are stored before the first minibatch."""
 
     @property
     def normalize_observations(self) -> bool:
@@ -56,13 +56,13 @@ def replay_updates(
 ) -> Flow[TrainedMinibatch]:
     """Builds the off-policy update loop: sample a minibatch, take an SGD step, update priorities and target network.
 
-    Minibatches that are due at once and wait for nothing in between, such as priorities, are one item.
+    Minibatches that are due at the same time and need nothing in between, such as new priorities, form one item.
 
     Args:
         replay: Replay from which minibatches are sampled.
         trainee: Trainee with the learner, target network and clock.
         config: Settings: minibatch size, replay ratio, and target network updates.
-        most_together: Largest number of minibatches in an item; 1 where other branches take turns with this one.
+        most_together: Maximum number of minibatches in an item; 1 if other branches take turns with this one.
         has_target: Whether there is a target network.
     """
     update_target = UpdateTargetNetwork(trainee, config.target_update_interval, config.tau)

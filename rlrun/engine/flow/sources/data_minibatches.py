@@ -1,4 +1,4 @@
-"""Source of minibatches that are drawn from data sets, in the place of experience from an env."""
+"""Source of minibatches drawn from data sets instead of an env."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class MinibatchSettings(Protocol):
-    """Protocol of settings of minibatches from data, as configs of `DataSettings`."""
+    """Protocol of settings for minibatches from data sets, as in configs of `DataSettings`."""
 
     @property
     def input(self) -> Sequence[InputConfig] | None:
@@ -42,7 +42,7 @@ class MinibatchSettings(Protocol):
 
     @property
     def minibatch_size(self) -> int:
-        """Items in a minibatch, S."""
+        """Number of items in a minibatch, S."""
 
     @property
     def normalize_observations(self) -> bool:
@@ -50,7 +50,7 @@ class MinibatchSettings(Protocol):
 
 
 def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFactory) -> Flow[SampleBatch]:
-    """Creates a flow of minibatches of rows [S, L] from data sets, with the policy's own actions.
+    """Creates a flow of minibatches of rows [S, L] from data sets, with actions in the policy's form.
 
     Args:
         trainee: The policy in training.
@@ -65,8 +65,8 @@ def data_minibatches(trainee: Trainee, config: MinibatchSettings, view: ViewFact
 class DataMinibatches(StatefulSource[SampleBatch]):
     """Draws minibatches uniformly with replacement from data sets, in the ratio of their shares.
 
-    A set from elsewhere that is too large to keep a copy of is drawn from by a shuffle window. A checkpoint holds the
-    position of the draw and the digests of the data sets, not their rows.
+    A remote set that is too large to copy is sampled through a shuffle window. A checkpoint holds the position of the
+    draw and the digests of the data sets, not their rows.
 
     Args:
         trainee: The policy in training.
@@ -151,7 +151,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the random state of the draw, the positions of windows, and the digests of the data sets."""
+        """Returns the random state, the positions of shuffle windows, and the digests of the data sets."""
         self._open()
         return {
             "sets": [identity(data) for data in self._sets],
@@ -161,10 +161,10 @@ class DataMinibatches(StatefulSource[SampleBatch]):
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the position of the draw.
+        """Restores the position of the random draws.
 
         Raises:
-            DataSetError: A data set has been altered since.
+            DataSetError: A data set was altered since the state was saved.
         """
         self._open()
         require_same(self._sets, state["sets"])
@@ -182,7 +182,7 @@ def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
         leaves: Tree of `ObservationLeaf` of the env's observations.
 
     Raises:
-        UsageError: The data set lacks the moments of a part, as those of numbers that overflow.
+        UsageError: The data set lacks the moments of a part, for example since its sums overflow.
     """
     names = [name for _, name in named_leaves(ObservationFilter(leaves).names) if name]
     moments, found = data.moments(), {}

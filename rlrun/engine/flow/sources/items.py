@@ -16,9 +16,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class StatefulSource(Iterator[T_co], ABC):
-    """Checkpointable iterator: a source of items with a saved position, for `from_items`.
+    """Checkpointable iterator: a source of items whose position is saved, for `from_items`.
 
-    The iterator is also created only to print a plan, so it should open files when the first item is pulled.
+    Printing a plan creates the iterator too, so it should not open files before the first item is pulled.
 
     Examples:
         >>> class Multiples(StatefulSource[int]):
@@ -63,7 +63,7 @@ class StatefulSource(Iterator[T_co], ABC):
 def from_items(items: Iterable[T]) -> Flow[T]:
     """Creates a flow over the items of an iterable, which is consumed lazily.
 
-    Only the position of a `StatefulSource` is saved; such a source is printed by the name of its class.
+    The position in the iterable is saved only for a `StatefulSource`, which plans show by its class name.
     """
     return Flow(StatefulItems(items) if isinstance(items, StatefulSource) else ItemSource(items))
 

@@ -20,7 +20,7 @@ class OperatorChain:
         self._sgd_s = 0.0
 
     def described(self) -> tuple[tuple[str, dict[str, Any]], ...]:
-        """Returns (name, settings) of each operator for the printed plan."""
+        """Returns the name and settings of each operator for the printed plan."""
         return tuple(operator_label(operator) for operator in self.operators)
 
     def __call__(self, item: Any) -> Any:
@@ -67,12 +67,12 @@ class OperatorChain:
                 operator.close()
 
     def state(self) -> dict[str, Any]:
-        """Returns the states of stateful operators, by position."""
+        """Returns the states of stateful operators, by position in the chain."""
         remembering = enumerate(self.operators)
         return {str(i): operator.state() for i, operator in remembering if isinstance(operator, StatefulOperator)}
 
     def unsaved(self) -> list[str]:
-        """Returns the reasons why a run could not resume exactly from the current state."""
+        """Returns the reasons why a resume from a checkpoint taken now would not be exact."""
         remembering = [operator for operator in self.operators if isinstance(operator, StatefulOperator)]
         return [operator.unsaved for operator in remembering if operator.unsaved]
 

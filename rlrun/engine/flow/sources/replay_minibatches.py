@@ -37,7 +37,7 @@ def replay_minibatches(
         training_intensity: Minibatches per step stored after `learning_starts`.
         learning_starts: Number of steps stored before the first minibatch.
         normalize_observations: Whether observations, stored raw, are normalised by the current running moments.
-        at_most: Returns the largest number of minibatches, whose rows follow each other, in the next item.
+        at_most: Function that returns the maximum number of minibatches, with consecutive rows, in the next item.
     """
     ratio = ReplayRatio(training_intensity, learning_starts)
     minibatches: Flow[SampleBatch] = Flow(ReplayMinibatches(replay, trainee, minibatch_size, ratio, at_most))

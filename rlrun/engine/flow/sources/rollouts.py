@@ -87,7 +87,7 @@ def fetched(delivered: Delivered) -> Delivered:
 class SyncRollouts(RolloutSource):
     """Synchronous rollout source: rounds of one fragment from every worker, or from the first ones to deliver.
 
-    A worker that is left out of a round collects on; its fragment is dropped, and the next one counts.
+    A worker that misses a round continues to collect; its late fragment is dropped, and its next one counts.
     """
 
     def __init__(self, workers: CollectingWorkers, policy: str | Sequence[str], on_workers: Any) -> None:
@@ -137,8 +137,8 @@ class SyncRollouts(RolloutSource):
 class AsyncRollouts(RolloutSource):
     """Asynchronous rollout source: fragments in order of completion.
 
-    Each worker has `in_flight` requested or undelivered fragments at a time: a new one is requested whenever one has
-    been pulled. This bounds the queue even if the consumer is slow.
+    Each worker has `in_flight` requested or undelivered fragments at a time: a new fragment is requested whenever one
+    has been pulled. This bounds the queue even if the consumer is slow.
 
     With aggregators between the workers and the driver, items are their batches. The driver then exchanges messages
     (request, answer, weights) once per batch instead of once per fragment.
@@ -168,7 +168,7 @@ class AsyncRollouts(RolloutSource):
 
     @override
     def next_item(self) -> Polled:
-        """Requests a fragment in place of the last one pulled, and returns the next batch that is ready."""
+        """Requests a fragment to replace the last one pulled, and returns the next batch that is ready."""
         for worker in list(self.workers.deliverers) * self.in_flight if self._to_ask is None else self._to_ask:
             self.workers.request(worker)
         self._to_ask = []

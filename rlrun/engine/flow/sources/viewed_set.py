@@ -1,4 +1,4 @@
-"""Data sets read through a policy's views: frame stacks, past actions and past rewards of each row (NumPy)."""
+"""Data sets read through a policy's history views: frame stacks, past actions and past rewards of each row (NumPy)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ COLUMNS = {VIEW_FRAMES: "obs", VIEW_PREV_ACTIONS: "actions", VIEW_PREV_REWARDS: 
 
 
 class ViewedSet(DataSet):
-    """Data set whose observations are read as history views, as a view memory shows them while a policy acts.
+    """Data set whose observations are read as history views, in the same form as while a policy acts.
 
-    A view reaches back to its episode's first row. What is before that is padding. A row with a final observation has
-    a view too, of the steps before it.
+    Views do not reach beyond the episode's first row; earlier entries are padding. Rows with final observations have
+    views too.
 
     Args:
         data: The data set.
-        leaves_of: The tree of `ObservationLeaf` of the view.
+        leaves_of: Tree of `ObservationLeaf` that describes the view.
         action_space: The policy's own actions, which views hold.
     """
 

@@ -13,17 +13,17 @@ from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError, did_yo
 def made_by(
     factory: Callable[..., Any], env_id: str, kwargs: Mapping[str, Any], offered: Mapping[str, Any], where: str
 ) -> Any:
-    """Calls an env's factory; returns whatever it made.
+    """Calls an env's factory and returns the created object.
 
     Args:
         factory: The factory.
         env_id: Name of the env in messages.
         kwargs: Keyword arguments.
-        offered: Further arguments by name, passed to a factory with these parameters.
+        offered: Optional arguments by name; each is passed if the factory has such a parameter.
         where: Place of the env in messages.
 
     Raises:
-        UsageError: The keyword arguments do not fit.
+        UsageError: The factory does not accept the keyword arguments.
         EnvStartFailed: The factory raised.
     """
     wanted = parameters_of(factory)
@@ -36,7 +36,7 @@ def made_by(
 
 
 def check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> None:
-    """Validates arguments against a callable's signature, so that a later TypeError is known to come from its code."""
+    """Validates arguments against a callable's signature, so that a later TypeError must come from its code."""
     parameters = parameters_of(called)
     if not parameters:
         return

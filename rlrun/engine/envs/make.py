@@ -1,4 +1,4 @@
-"""Factory functions from an env config: vector env, single env and spaces."""
+"""Functions that create envs from a config: vector env, single env, spaces, choice of backend, and list of envs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def make_vector_env(
     Args:
         config: Config of the env, including its backend.
         num_envs: Number of env slots, B.
-        seeds: Episode seeds, a function of env slot and episode number; holds the worker index.
+        seeds: Episode seeds, a function of env slot and episode number; includes the worker index.
         first_episodes: Number of each env slot's first episode; 0 for all unless given.
         lessons: Curriculum arguments of the env slots; None without a curriculum.
 
@@ -78,10 +78,10 @@ def make_vector_env(
 
 
 def check_num_envs(config: EnvConfig, num_envs: int) -> None:
-    """Validates that an env that was passed as an instance is asked for as many env slots as it has.
+    """Validates that the number of env slots equals that of an env that was passed as an instance.
 
     Raises:
-        UsageError: Another number is asked for.
+        UsageError: The numbers differ.
     """
     own = config.fixed_num_envs
     if own is not None and own != num_envs:
@@ -97,7 +97,7 @@ def make_env(config: EnvConfig, *, render_mode: str | None = None, seed: int = 0
     Args:
         config: Config of the env.
         render_mode: Gymnasium's render mode, or None.
-        seed: Passed to a factory with this parameter; reset the env with the same seed for a reproducible episode.
+        seed: Seed passed to a factory with this parameter; reset the env with the same seed for a reproducible episode.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -122,7 +122,7 @@ def check_same_spaces(whose: str, spaces: Spaces, trained: Spaces) -> None:
     """Validates that spaces are compatible with those of a trained policy; bounds may differ.
 
     Args:
-        whose: Name in messages: the env, and the policy if there are several.
+        whose: Name in messages: the env, and the policy if there are several policies.
         spaces: Spaces of the env.
         trained: Spaces that the policy was trained with.
 

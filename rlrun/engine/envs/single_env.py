@@ -58,7 +58,7 @@ def make_single_env(
 
     Raises:
         UsageError: The id, a wrapper or a keyword argument does not exist.
-        EnvironmentUnusable: A package is missing, or the object is no env, or has unsupported spaces.
+        EnvironmentUnusable: A package is missing, or the object is not an env, or has unsupported spaces.
         EnvError: The env's own code raised.
     """
     offered: dict[str, Any] = {"worker_index": worker_index, "env_index": env_index, "seed": seed}

@@ -259,7 +259,7 @@ def _old_interface(error: BaseException) -> str:
 
 
 def require_separate(env_id: str, made: Sequence[Any]) -> None:
-    """Validates that each env slot, or each world, has an object of its own.
+    """Validates that each env slot, or each world, has a separate object.
 
     Raises:
         EnvironmentUnusable: A factory returned the same object twice.

@@ -27,8 +27,8 @@ class Clock:
         fixed: Settings by name that are constant here but may be scheduled by other trainings.
 
     Attributes:
-        schedules: Schedules by setting, which may be replaced between two updates. fixed: Settings by name that are
-            constant here but may be scheduled by other trainings.
+        schedules: Schedules by setting, which may be replaced between two updates.
+        fixed: Settings by name that are constant here but may be scheduled by other trainings.
         unit: The counter that schedules and iterations follow.
     """
 

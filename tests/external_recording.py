@@ -57,8 +57,8 @@ def recording(
     )
 
     def record() -> Recorded:
-        recorded = recorder.record({"default": behavior.noise(generator(0, "noise"), length, num_worlds)})
-        behavior.postprocess(recorded.batches["default"])
+        recorded = recorder.record({"default": behavior.noise_source.noise(generator(0, "noise"), length, num_worlds)})
+        behavior.collector.postprocess(recorded.batches["default"])
         return recorded
 
     worlds.publish("default", 4, lambda: policy_in_json(behavior, weights))

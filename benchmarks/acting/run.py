@@ -98,7 +98,7 @@ def microseconds_per_step(policy: Any, slots: int) -> float:
     starts = np.zeros(slots, np.bool_)
     least, end = np.inf, time.process_time() + ROUND_S
     while (began := time.process_time()) < end:
-        noise, batch = behavior.noise(generator, LENGTH, slots), allocate(LENGTH, slots)
+        noise, batch = behavior.noise_source.noise(generator, LENGTH, slots), allocate(LENGTH, slots)
         for t in range(LENGTH):
             behavior.act(observations[t], noise[t], batch, t, starts)
         batch["obs"] = observations

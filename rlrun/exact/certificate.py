@@ -46,7 +46,7 @@ def certificate(env: EnvConfig, training: Training | None = None) -> Certificate
         return Certificate(model.satisfaction(), None)
     trainee = training.running.trainee
     behavior = trainee.policy.behavior()
-    if behavior.network.state_size or behavior.views is not None:
+    if behavior.memory.is_used:
         raise UsageError(f"{training.description.algorithm.name()} goes by more than the state that it is in")
     behavior.load(trainee.weights())
     chosen = behavior.chosen(model.observations(), None)

@@ -126,7 +126,7 @@ def learned_values(training: Training) -> LearnedValues:
     if config.normalize_rewards or config.clip_rewards is not None:
         raise UsageError(f"{name} estimates values of scaled or clipped rewards, which exact ones are not of")
     behavior = policy.behavior()
-    if behavior.network.state_size or behavior.views is not None:
+    if behavior.memory.is_used:
         raise UsageError(f"{name} goes by more than the state that it is in: exact values are of states")
     behavior.load(trainee.weights())
     space: Any = trainee.spaces.observation

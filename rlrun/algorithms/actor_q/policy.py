@@ -23,10 +23,11 @@ from rlrun.engine.policy.acting_network import acting_network
 from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
-from rlrun.engine.policy.behavior import BehaviorPolicy, Recording
+from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.exploration import Exploration, custom_exploration
 from rlrun.engine.policy.exploration.sampling import UniformUntil
 from rlrun.engine.policy.flat_parameters import FlatParameters
+from rlrun.engine.policy.fragment_collector import Recording
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.policy.policy_config import PolicyConfig
 

@@ -11,27 +11,40 @@ from typing_extensions import override
 
 from rlrun.algorithms.dagger.columns import EXPERT_OUTPUTS
 from rlrun.algorithms.dagger.expert import Expert, SavedExpert
-from rlrun.algorithms.dagger.labeling_behavior import LabelingBehavior
+from rlrun.algorithms.dagger.labeling_behavior import ExpertLabels, LabelingBehavior
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.policy.action_spaces.action_space import Floats
+from rlrun.engine.policy.action_spaces.action_space import ActionSpace, Floats
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
+from rlrun.engine.policy.fragment_collector import FragmentCollector, Recording
 from rlrun.engine.policy.stochastic_actor import StochasticActorPolicy
 
 if TYPE_CHECKING:
     from rlrun.algorithms.dagger.settings import DAggerConfig
 
 
+class ExpertDistributions(ExpertLabels):
+    """Records the parameters of the teacher's action distributions too; filters the observations."""
+
+    @override
+    def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
+        outputs = np.empty((length, slots, self.action_space.num_outputs), np.float32)
+        return {**super().allocate(length, slots), EXPERT_OUTPUTS: outputs}
+
+    @override
+    def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
+        """Normalises the observations of a fragment, which is learned from once."""
+        collector.filter.filter_fragment(batch)
+
+
 class DistillingBehavior(LabelingBehavior):
     """Behavior policy that records the parameters of the teacher's action distribution at each step."""
 
     @override
-    def allocate_fragment(self, length: int, slots: int) -> SampleBatch:
-        batch = super().allocate_fragment(length, slots)
-        batch[EXPERT_OUTPUTS] = np.empty((length, slots, self.action_space.num_outputs), np.float32)
-        return batch
+    def labels(self, action_space: ActionSpace) -> Recording:
+        return ExpertDistributions(action_space)
 
     @override
     def asked(
@@ -55,12 +68,6 @@ class DistillingBehavior(LabelingBehavior):
                 f"{type(space).__name__} and {type(drawn).__name__}; dagger learns from its likeliest actions"
             )
         return expert
-
-    @override
-    def postprocess(self, batch: SampleBatch) -> None:
-        """Normalises the observations of a fragment, which is learned from once."""
-        super().postprocess(batch)
-        self.filter_fragment(batch)
 
 
 class DAggerPolicy(StochasticActorPolicy):

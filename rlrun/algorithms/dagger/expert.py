@@ -183,8 +183,8 @@ class SavedExpert:
         behavior.begin_episodes(episode_starts)
         outputs = behavior.outputs(observations)
         likeliest = behavior.action_space.mode(outputs)
-        behavior.remember(likeliest, None)
-        return outputs, behavior.env_actions(likeliest)
+        behavior.memory.remember(likeliest, None)
+        return outputs, behavior.action_space.to_env(likeliest)
 
     def take_actions(self, actions: Any) -> None:
         """Replaces the policy's last actions in its memory by those that were executed."""
@@ -196,11 +196,11 @@ class SavedExpert:
 
     def memory(self) -> dict[str, Any]:
         """Recurrent state and view memory of the policy."""
-        return self._behavior.memory()
+        return self._behavior.memory.state()
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
         """Restores recurrent state and view memory."""
-        self._behavior.load_memory(memory)
+        self._behavior.memory.load_state(memory)
 
 
 def expert_at(path: str, spaces: Spaces) -> Expert:

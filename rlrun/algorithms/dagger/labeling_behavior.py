@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,52 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.acting import ActingNetwork
 from rlrun.engine.nn.observation_leaves import ObservationTree
 from rlrun.engine.policy.action_spaces.action_space import ActionSpace
-from rlrun.engine.policy.behavior import BehaviorPolicy, LogProbs
+from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.exploration import Exploration
+from rlrun.engine.policy.fragment_collector import Recording
 from rlrun.engine.policy.weights import Weights
 
 Floats = NDArray[np.float32]
+
+
+class ExpertLabels(Recording):
+    """Records the expert's actions; those of the policy are replaced by them in a part of the steps.
+
+    Args:
+        action_space: The policy's own actions.
+    """
+
+    replaces_actions = True
+
+    def __init__(self, action_space: ActionSpace) -> None:
+        self.action_space = action_space
+
+    @override
+    def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
+        space = self.action_space
+        return {EXPERT_ACTIONS: np.empty((length, slots, *space.action_shape), space.action_dtype)}
+
+
+class NoiseAndChoice:
+    """Exploration noise, and last a uniform number for the choice between learner and expert.
+
+    Args:
+        exploration: The learner's exploration.
+    """
+
+    def __init__(self, exploration: Exploration) -> None:
+        self._exploration = exploration
+        self.network_noise = exploration.network_noise
+        self.network_noise_every = exploration.network_noise_every
+
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Sets the env slots of this worker in the exploration."""
+        self._exploration.assign_envs(first_slot, num_slots)
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Samples the noise of a fragment, [T, B, ... + 1]."""
+        own = self._exploration.noise(generator, length, slots)
+        return np.concatenate([own, generator.random((length, slots, 1), np.float32)], -1)
 
 
 class LabelingBehavior(BehaviorPolicy):
@@ -54,11 +94,23 @@ class LabelingBehavior(BehaviorPolicy):
         *,
         normalize_observations: bool,
     ) -> None:
-        super().__init__(network, action_space, exploration, leaves, normalize_observations=normalize_observations)
+        super().__init__(
+            network,
+            action_space,
+            exploration,
+            leaves,
+            normalize_observations=normalize_observations,
+            recording=self.labels(action_space),
+        )
+        self.noise_source = NoiseAndChoice(exploration)
         self.beta = 1.0
         self._path = expert
         self._spaces = spaces
         self._expert: Expert | None = None
+
+    def labels(self, action_space: ActionSpace) -> Recording:
+        """Creates the recorder of what the expert would do; a subclass may record more of it."""
+        return ExpertLabels(action_space)
 
     @property
     @override
@@ -70,22 +122,6 @@ class LabelingBehavior(BehaviorPolicy):
         """Loads weights, filter statistics and the probability of the expert's action."""
         super().load(weights)
         self.beta = value_at(weights.schedules["beta"], weights.env_steps)
-
-    @override
-    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples the exploration noise, and last a uniform number for the choice between learner and expert."""
-        own = super().noise(generator, length, slots)
-        return np.concatenate([own, generator.random((length, slots, 1), np.float32)], -1)
-
-    @override
-    def allocate_fragment(self, length: int, slots: int) -> SampleBatch:
-        batch = super().allocate_fragment(length, slots)
-        batch[EXPERT_ACTIONS] = np.empty_like(batch["actions"])
-        return batch
-
-    @override
-    def record_log_probs(self, log_probs: LogProbs) -> None:
-        return  # nothing is known of the probabilities of an expert's actions
 
     @override
     def act(
@@ -132,16 +168,16 @@ class LabelingBehavior(BehaviorPolicy):
             self._expert.take_rewards(rewards)
 
     @override
-    def memory(self) -> dict[str, Any]:
-        """Memory of the running episodes: the learner's own, and the expert's."""
+    def state(self) -> dict[str, Any]:
+        """State of the learner's behavior policy, and the expert's memory of the running episodes."""
         asked = {} if self._expert is None else self._expert.memory()
-        return {**super().memory(), **({"expert": asked} if asked else {})}
+        return {**super().state(), **({"expert": asked} if asked else {})}
 
     @override
-    def load_memory(self, memory: Mapping[str, Any]) -> None:
-        super().load_memory(memory)
-        if "expert" in memory:
-            self.expert().load_memory(memory["expert"])
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        if "expert" in state:
+            self.expert().load_memory(state["expert"])
 
     def expert(self) -> Expert:
         """The expert, which is loaded by the first call.

@@ -79,6 +79,33 @@ class Context:
         return (oldest[:, None] + np.arange(self.length)).astype(np.int64)
 
 
+class ContextInputs:
+    """Inputs of a context besides observations: the actions that were taken, and less return to ask for per reward.
+
+    Args:
+        context: Layout of the state.
+        is_discrete: Whether actions are numbers, which are one-hot features.
+    """
+
+    knows_chosen = False
+
+    def __init__(self, context: Context, *, is_discrete: bool) -> None:
+        self.context = context
+        self.is_discrete = is_discrete
+
+    def after_actions(self, state: Floats, actions: NDArray[Any]) -> Floats:
+        """Context with the policy's own actions [B, ...] in the newest step."""
+        features = actions
+        if self.is_discrete:
+            features = (actions[:, None] == np.arange(self.context.actions)).astype(np.float32)
+        return self.context.with_actions(state, features)
+
+    def after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
+        """Subtracts rewards [B] from the returns still to come, where there was a step."""
+        taken = np.where(state[:, COUNT] > 0, rewards, 0.0).astype(np.float32)
+        return np.concatenate([state[:, :TO_GO], (state[:, TO_GO] - taken)[:, None]], -1)
+
+
 class ContextNetwork:
     """Acting network: adds the observation to the context, and returns the transformer's outputs for its action.
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
 from typing_extensions import override
 
-from rlrun.algorithms.decision_transformer.episode_window import COUNT, TO_GO, Context, ContextNetwork
+from rlrun.algorithms.decision_transformer.episode_window import Context, ContextInputs, ContextNetwork
 from rlrun.algorithms.decision_transformer.transformer import DecisionTransformer
 from rlrun.algorithms.decision_transformer.windows import RETURNS, STEPS
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -31,8 +29,6 @@ from rlrun.engine.policy.stochastic_actor import StochasticActorOutputs
 
 if TYPE_CHECKING:
     from rlrun.algorithms.decision_transformer.dt import DTConfig
-
-Floats = NDArray[np.float32]
 
 OwnActions = DiscreteActions | GaussianBoxActions
 
@@ -94,7 +90,7 @@ class DTPolicy(Policy):
         return actions
 
     @override
-    def behavior(self) -> DTBehavior:
+    def behavior(self) -> BehaviorPolicy:
         network = ContextNetwork(
             self.transformer,
             self.context,
@@ -102,54 +98,11 @@ class DTPolicy(Policy):
             return_scale=self.config.return_scale,
             target_return=self.config.target_return,
         )
-        return DTBehavior(self, network)
-
-
-class DTBehavior(BehaviorPolicy):
-    """Behavior policy that asks for a return, and for less after each reward.
-
-    Args:
-        policy: The policy.
-        network: Acting network with the context as its recurrent state.
-    """
-
-    def __init__(self, policy: DTPolicy, network: ContextNetwork) -> None:
-        space = policy.action_space
-        super().__init__(
+        return BehaviorPolicy(
             network,
-            space,
-            SampleActions(space),
-            policy.leaves,
-            normalize_observations=policy.config.normalize_observations,
-            state_after=self._with_actions,
+            self.action_space,
+            SampleActions(self.action_space),
+            self.leaves,
+            normalize_observations=self.config.normalize_observations,
+            state_inputs=ContextInputs(self.context, is_discrete=isinstance(self.action_space, DiscreteActions)),
         )
-        self._asking = network
-
-    def ask(self, target_return: float) -> None:
-        """Asks for another return from the next episodes on."""
-        self._asking.target_return = target_return
-
-    @override
-    def remember(self, actions: Any, acts: NDArray[np.bool_] | None) -> None:
-        super().remember(actions, acts)
-        told = self._with_actions(self._state, actions)
-        self._state = told if acts is None else np.where(acts[:, None], told, self._state)
-
-    def _with_actions(self, state: Floats, actions: NDArray[Any]) -> Floats:
-        """Context with the policy's own actions [B, ...] in the newest step."""
-        context, features = self._asking.context, actions
-        if isinstance(self.action_space, DiscreteActions):
-            features = (actions[:, None] == np.arange(context.actions)).astype(np.float32)
-        return context.with_actions(state, features)
-
-    @override
-    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        super().take_rewards(rewards)
-        if len(self._state) == len(rewards):
-            self._state = self.state_after_rewards(self._state, rewards)
-
-    @override
-    def state_after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
-        """Subtracts rewards from the returns still to come, where there was a step."""
-        taken = np.where(state[:, COUNT] > 0, rewards, 0.0).astype(np.float32)
-        return np.concatenate([state[:, :TO_GO], (state[:, TO_GO] - taken)[:, None]], -1)

@@ -15,10 +15,10 @@ from rlrun.engine.data.tree import map_tree
 from rlrun.engine.data.views import viewed
 from rlrun.engine.nn.acting import ActingNetwork, Heads, TransformedOutputs
 from rlrun.engine.policy.action_spaces.action_space import Floats
-from rlrun.engine.policy.behavior import BehaviorPolicy, Execution
+from rlrun.engine.policy.fragment_collector import FragmentCollector, Recording
 
 
-class QValues:
+class QValues(Recording):
     """Records the Q values of all actions at the time of acting, `q_values` [T + 1, B, A].
 
     Args:
@@ -30,25 +30,22 @@ class QValues:
     def __init__(self, num_actions: int) -> None:
         self.num_actions = num_actions
 
-    def load(self, flat: Floats) -> None:
-        """Ignores loaded parameters: Q values are taken from the acting network's outputs."""
-
-    def collect_by(self, execution: Execution) -> None:
-        """Ignores the execution: there are no networks of its own."""
-
+    @override
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
         """Allocates the column `q_values` [T + 1, B, A]."""
         return {"q_values": np.full((length + 1, slots, self.num_actions), np.nan, np.float32)}
 
+    @override
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
         """Records the Q values of one step."""
         batch["q_values"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
 
-    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+    @override
+    def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
         """Computes the missing Q values of the fragment's final observations."""
         values = batch["q_values"]
-        behind = policy.filtered(map_tree(lambda leaf: leaf[-1], viewed(batch)["obs"]))
-        closing = policy.closing_heads(behind)["outputs"]
+        behind = collector.filter(map_tree(lambda leaf: leaf[-1], viewed(batch)["obs"]))
+        closing = collector.closing_heads(behind)["outputs"]
         values[-1] = np.where(np.isnan(values[-1]), closing, values[-1])
 
 

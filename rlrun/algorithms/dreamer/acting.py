@@ -35,6 +35,8 @@ class WorldModelActor:
         state_size: Size of the recurrent state.
     """
 
+    knows_chosen = True
+
     def __init__(self, spec: WorldModelSpec, slots: Mapping[str, ParameterSlot], actions: DreamerActions) -> None:
         self.spec = spec
         self.slots = dict(slots)
@@ -93,9 +95,13 @@ class WorldModelActor:
         chosen = space.mode(outputs) if noise is None else space.sample(outputs, noise[:, spec.latents :])
         return {"outputs": outputs, "actions": chosen}, np.concatenate([features, self.actions.seen(chosen)], -1)
 
-    def state_after(self, state: Floats, actions: Actions) -> Floats:
+    def after_actions(self, state: Floats, actions: Actions) -> Floats:
         """Recurrent state [B, state_size] with the last actions replaced by other actions [B, ...]."""
         return np.concatenate([state[:, : self.spec.features], self.actions.seen(actions)], -1)
+
+    def after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
+        """The recurrent state itself: the world model predicts rewards, and observes none."""
+        return state
 
     def _layer(self, name: str, x: Floats, *, is_hidden: bool = True) -> Floats:
         """Forward pass of a dense layer with layer normalisation."""

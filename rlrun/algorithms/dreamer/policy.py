@@ -115,7 +115,7 @@ class DreamerPolicy(Policy):
             DrawnActions(self.actions, self.spec.latents),
             self.leaves,
             normalize_observations=False,
-            state_after=network.state_after,
+            state_inputs=network,
         )
 
 

@@ -66,8 +66,7 @@ class EvaluationWorker:
         """
         config, total = self.config, self.candidates.number
         share = range(max(config.worker_index - 1, 0), total, config.num_workers)
-        if self.behavior.filter is not None:
-            self.behavior.filter.load(self.weights.filters)
+        self.behavior.filter.load(self.weights.filters)
         with self._watched:
             if not self._has_begun:
                 self.env.reset()
@@ -198,7 +197,7 @@ class _ObservationSums:
 
     def add(self, observations: Any, lives: NDArray[np.bool_]) -> None:
         """Accumulates one step's observations of running episodes, [B, ...]."""
-        if self._filter is None:
+        if not self._filter.is_on:
             return
         for name, column in self._filter.columns(observations).items():
             self._kept.setdefault(name, []).append(column[lives])

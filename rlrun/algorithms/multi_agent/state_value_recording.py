@@ -10,7 +10,7 @@ from typing_extensions import override
 from rlrun.engine.data.sample_batch import WORLD_STATE, SampleBatch
 from rlrun.engine.nn.acting import ActingNetwork
 from rlrun.engine.policy.action_spaces.action_space import Floats, StochasticActions
-from rlrun.engine.policy.behavior import BehaviorPolicy
+from rlrun.engine.policy.fragment_collector import FragmentCollector
 from rlrun.engine.policy.recordings import LogProbsAndValues
 
 LEAST_VARIANCE = 1e-2
@@ -49,9 +49,9 @@ class LogProbsAndStateValues(LogProbsAndValues):
         self._moments = flat[self.moments_at : self.moments_at + 3].copy()
 
     @override
-    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+    def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
         """Adds log-probabilities and denormalised values to a fragment, after normalising its observations."""
-        super().postprocess(batch, policy)
+        super().postprocess(batch, collector)
         batch["values"] = denormalized(batch["values"], self._moments)
 
     @override

@@ -151,8 +151,8 @@ def _expected(
     else:
         scores = behavior.outputs(observations)
         own = behavior.action_space.mode(scores)
-    behavior.remember(own, None)
-    actions = behavior.env_actions(own)
+    behavior.memory.remember(own, None)
+    actions = behavior.action_space.to_env(own)
     return {policy.scores: scores} | {name: np.asarray(leaf) for name, leaf in leaf_names(ACTION, actions)}
 
 
@@ -185,7 +185,7 @@ def _check(
     if not wrong:
         return
     # Scores are equal within the tolerance: another choice is right if it is what the other scores say.
-    chosen = behavior.env_actions(behavior.action_space.mode(got[policy.scores]))
+    chosen = behavior.action_space.to_env(behavior.action_space.mode(got[policy.scores]))
     by_scores = dict(leaf_names(ACTION, chosen))
     if policy.noise or any((by_scores[name] != got[name]).any() for name in wrong):
         raise ExportDiffers(f"{wrong[0]} is {got[wrong[0]].tolist()} at step {t}, not {expected[wrong[0]].tolist()}")

@@ -119,13 +119,13 @@ class _Recording:
         state = self._state_before()
         network = in_graph(behavior.network, self.graph)
         noise = behavior.exploration.network_draws(self.draws.generator, self.graph.batch) if samples else None
-        heads, after = network({"obs": behavior.filtered(view)}, state, None, noise)
+        heads, after = network({"obs": behavior.filter(view)}, state, None, noise)
         if samples:
             own = behavior.exploration.sample(heads, self.draws.generator, mask_of(observations))
         else:
             own = behavior.action_space.mode(heads["outputs"])
-        if behavior.state_after is not None:
-            after = behavior.state_after(after, own)
+        if behavior.memory.inputs is not None:
+            after = behavior.memory.inputs.after_actions(after, own)
         self._keep(own, after)
         for name, action in leaf_names(ACTION, behavior.action_space.to_env(own)):
             self.returned(name, action)
@@ -167,7 +167,8 @@ class _Recording:
         if not size:
             return None
         before = self._kept(STATE, np.zeros((self.graph.batch, size), np.float32), np.float32(0))
-        return self.behavior.state_after_rewards(before, self._reward())
+        inputs = self.behavior.memory.inputs
+        return before if inputs is None else inputs.after_rewards(before, self._reward())
 
     def _reward(self) -> Any:
         """The reward of the last action, 0 where an episode begins."""
@@ -176,7 +177,7 @@ class _Recording:
 
     def _viewed(self, observations: Any) -> Any:
         """The view of observations that the network sees, with earlier ones from the memory."""
-        views = self.behavior.views
+        views = self.behavior.memory.views
         if views is None:
             return observations
         name = VIEW_FRAMES if views.has_frames else VIEW_OBS
@@ -199,7 +200,7 @@ class _Recording:
         """Adds the memory after the step to the outputs."""
         if after is not None:
             self.returned(f"{STATE}_out", after)
-        if self.behavior.views is None:
+        if self.behavior.memory.views is None:
             return
         for key in (VIEW_FRAMES, VIEW_PREV_ACTIONS, VIEW_PREV_REWARDS):
             if key in self._view:

@@ -132,8 +132,8 @@ def _details(served: ServedPolicy, observations: Any) -> list[dict[str, Any]]:
 
 def _state_values(behavior: BehaviorPolicy, observations: Any) -> Floats | None:
     """Estimated values [N] of observations; None for policies that estimate none, or only along an episode."""
-    recording = behavior.recording
-    if type(recording) is not LogProbsAndValues or recording.value_network is None or behavior.views is not None:
+    recording = behavior.collector.recording
+    if type(recording) is not LogProbsAndValues or recording.value_network is None or behavior.memory.views is not None:
         return None
-    heads, _ = recording.value_network({"obs": behavior.filtered(observations)})
+    heads, _ = recording.value_network({"obs": behavior.filter(observations)})
     return heads["value"][:, 0]

@@ -103,7 +103,7 @@ class ServedPolicy:
     @property
     def has_memory(self) -> bool:
         """Whether actions depend on earlier steps of the episode: a recurrent state, or views."""
-        return bool(self.behavior.network.state_size) or self.behavior.views is not None
+        return self.behavior.memory.is_used
 
     def place(self) -> dict[str, Any]:
         """Env steps and digest of the checkpoint, which each answer names."""

@@ -24,6 +24,75 @@ CHOICE, SCRIPT, OWN = 0, 1, 2
 """Offsets in a step's noise vector: opponent choice, scripts' seed, and start of the policies' noise."""
 
 
+class SeatNoise:
+    """Noise of a seat: draws of opponents and scripts, then the noise of each policy.
+
+    Args:
+        policies: Behavior policies of the policies whose selves play in the seat.
+
+    Attributes:
+        network_noise: 0: the opponents separate the noise of their networks.
+        network_noise_every: None: noise is drawn at each step.
+        parts: Slice of each policy's noise within a step's noise vector.
+    """
+
+    network_noise = 0
+    network_noise_every: int | None = None
+
+    def __init__(self, policies: Mapping[str, BehaviorPolicy]) -> None:
+        self._sources = {policy: behavior.noise_source for policy, behavior in policies.items()}
+        self.parts: dict[str, slice] = {}
+        end = OWN
+        for policy, source in self._sources.items():
+            width = source.noise(np.random.Generator(np.random.Philox(0)), 1, 1).shape[-1]
+            self.parts[policy] = slice(end, end + width)
+            end += width
+
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Passes this worker's range of env slots to the opponents' policies."""
+        for source in self._sources.values():
+            source.assign_envs(first_slot, num_slots)
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Samples a fragment's noise, [T, B, 2 + noise of all policies]."""
+        own = generator.random((length, slots, OWN), np.float32)
+        others = [source.noise(generator, length, slots) for source in self._sources.values()]
+        return np.concatenate([own, *others], axis=-1)
+
+
+class ActionsAlone:
+    """Columns of a seat's fragments, which are not learned from: the actions, by which a resume replays them.
+
+    Args:
+        action_space: Conversion between the policies' own actions and the world's actions.
+
+    Attributes:
+        world_columns: Empty: fragments are not learned from.
+    """
+
+    world_columns: tuple[str, ...] = ()
+
+    def __init__(self, action_space: ActionSpace) -> None:
+        self._space = action_space
+
+    def allocate(self, length: int, slots: int) -> SampleBatch:
+        """Allocates the recorded actions, [T, B, ...]."""
+        space = self._space
+        return SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
+
+    def close(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
+        """Records nothing of the closing observations."""
+
+    def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
+        """Returns no moments: opponents' observation filters are frozen."""
+        return {}
+
+    def postprocess(self, batch: SampleBatch) -> None:
+        """Removes all columns of a fragment but `valid`, by which steps are counted."""
+        for name in [name for name in batch if name != "valid"]:
+            del batch[name]
+
+
 class SeatBehavior:
     """Behavior policy of a seat: samples frozen opponents from the lineup, one per slot and episode.
 
@@ -39,25 +108,22 @@ class SeatBehavior:
 
     Attributes:
         weights_version: Version of the lineup, -1 before the first.
-        world_columns: Empty: fragments are not learned from.
-        network_noise: 0: the opponents draw the noise of their networks.
-        network_noise_every: None: noise is drawn at each step.
+        noise_source: Noise of the draws of opponents, and of all policies.
+        collector: Columns of fragments: the actions alone.
     """
 
     def __init__(self, policies: Mapping[str, BehaviorPolicy], action_space: ActionSpace) -> None:
         self.weights_version = -1
-        self.world_columns: tuple[str, ...] = ()
-        self.network_noise = 0
-        self.network_noise_every: int | None = None
+        self.action_space = action_space
+        self.noise_source = SeatNoise(policies)
+        self.collector = ActionsAlone(action_space)
         self._policies = policies
-        self._space = action_space
         self._members: dict[str, Member] = {}
         self._names: tuple[str, ...] = ()
         self._bounds = np.zeros(0)
         self._players: dict[str, _PolicyPlayer] = {}
         self._scripts: dict[str, _ScriptPlayer] = {}
         self._holds: list[str] = []
-        self._noise = _noise_of(policies)
         self._draws = np.random.Generator(np.random.Philox(0))
         self._starts: Flags = np.zeros(0, np.bool_)
 
@@ -72,7 +138,7 @@ class SeatBehavior:
         self._players = {name: player for name, player in self._players.items() if name in self._holds}
         for member in lineup.members:
             if member.weights is None and member.name not in self._scripts:
-                self._scripts[member.name] = _ScriptPlayer(member.name, self._space)
+                self._scripts[member.name] = _ScriptPlayer(member.name, self.action_space)
         self._release_unknown()
 
     def _release_unknown(self) -> None:
@@ -80,22 +146,6 @@ class SeatBehavior:
         if self._members:
             known = {*self._members, *self._players, *self._scripts}
             self._holds = [name if name in known else "" for name in self._holds]
-
-    def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Passes this worker's range of env slots to the opponents' behavior policies."""
-        for behavior in self._policies.values():
-            behavior.assign_envs(first_slot, num_slots)
-
-    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples a fragment's noise, [T, B, 2 + noise of all policies]."""
-        parts = [generator.random((length, slots, OWN), np.float32)]
-        parts += [behavior.noise(generator, length, slots) for behavior in self._policies.values()]
-        return np.concatenate(parts, axis=-1)
-
-    def allocate_fragment(self, length: int, slots: int) -> SampleBatch:
-        """Allocates the recorded actions, [T, B, ...]."""
-        space = self._space
-        return SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
 
     def act(
         self,
@@ -125,7 +175,7 @@ class SeatBehavior:
         actions = self._chosen(observations, noise, episode_starts, shown)
         where = t if acts is None else (t if rows is None else rows, acts)
         record["actions"][where] = actions if acts is None else actions[acts]
-        return self._space.to_env(actions)
+        return self.action_space.to_env(actions)
 
     def _chosen(self, observations: Any, noise: Floats, starts: Flags, shown: Flags) -> NDArray[Any]:
         """Chooses the policies' own actions for slots with an observation, [B, ...]; zeros elsewhere."""
@@ -138,7 +188,7 @@ class SeatBehavior:
                 drawn = int(np.searchsorted(self._bounds, noise[slot, CHOICE], side="right"))
                 self._holds[slot] = self._names[min(drawn, len(self._names) - 1)]
             slots_of.setdefault(self._holds[slot], []).append(slot)
-        actions = np.zeros((number, *self._space.action_shape), self._space.action_dtype)
+        actions = np.zeros((number, *self.action_space.action_shape), self.action_space.action_dtype)
         for name, slots in slots_of.items():
             player = self._scripts.get(name) or self._player(name)
             actions[slots] = player.act(observations, noise, starts, slots)
@@ -152,20 +202,12 @@ class SeatBehavior:
 
     def _made(self, member: Member) -> _PolicyPlayer:
         behavior = copy.deepcopy(self._policies[member.policy])
-        return _PolicyPlayer(member, behavior, self._noise[member.policy])
+        return _PolicyPlayer(member, behavior, self.noise_source.parts[member.policy])
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
         """Passes the rewards of the last step, [B], to the opponents."""
         for player in self._players.values():
             player.take_rewards(rewards)
-
-    def close_fragment(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
-        """No-op: a seat's fragments are not used for training."""
-
-    def postprocess(self, batch: SampleBatch) -> None:
-        """Removes all columns of a fragment but `valid`, by which steps are counted."""
-        for name in [name for name in batch if name != "valid"]:
-            del batch[name]
 
     def begin_episodes(self, starts: Flags) -> None:
         """Marks slots [B] whose next observation starts an episode."""
@@ -179,20 +221,8 @@ class SeatBehavior:
         draws = self._draws if generator is None else generator
         number = len(self._starts)
         shown = np.ones(number, np.bool_) if acts is None else acts
-        noise = self.noise(draws, 1, number)[0]
-        return self._space.to_env(self._chosen(observations, noise, self._starts, shown))
-
-    def env_actions(self, actions: Any) -> Any:
-        """Converts recorded actions [N, ...] to the world's action space."""
-        return self._space.to_env(actions)
-
-    def own_actions(self, actions: Any) -> Any:
-        """Converts the world's actions [N, ...] to actions as they are recorded."""
-        return self._space.from_env(actions)
-
-    def observation_moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
-        """Returns no moments: opponents' observation filters are frozen."""
-        return {}
+        noise = self.noise_source.noise(draws, 1, number)[0]
+        return self.action_space.to_env(self._chosen(observations, noise, self._starts, shown))
 
     def state(self) -> dict[str, Any]:
         """Opponent in each slot with its weights, since the pool may have dropped the opponent."""
@@ -210,16 +240,6 @@ class SeatBehavior:
             self._players[name] = self._made(Member(name, saved["policy"], loaded_weights(saved["weights"])))
             self._players[name].load_state(saved["behavior"])
         self._release_unknown()
-
-
-def _noise_of(policies: Mapping[str, BehaviorPolicy]) -> dict[str, slice]:
-    """Returns the slice of each policy's noise within a step's noise vector."""
-    found, end = {}, OWN
-    for policy, behavior in policies.items():
-        width = behavior.noise(np.random.Generator(np.random.Philox(0)), 1, 1).shape[-1]
-        found[policy] = slice(end, end + width)
-        end += width
-    return found
 
 
 class _PolicyPlayer:
@@ -243,7 +263,7 @@ class _PolicyPlayer:
     def act(self, observations: Any, noise: Floats, starts: Flags, slots: list[int]) -> NDArray[Any]:
         """Chooses the policies' own actions for some slots, [N, ...]."""
         if not self._record:
-            self._record = self._behavior.allocate_fragment(1, len(starts))
+            self._record = self._behavior.collector.allocate(1, len(starts))
         acts = np.zeros(len(starts), np.bool_)
         acts[slots] = True
         self._behavior.act(observations, noise[:, self._noise], self._record, 0, starts, acts)

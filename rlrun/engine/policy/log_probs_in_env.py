@@ -19,11 +19,12 @@ from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.action_spaces.gaussian_box import LOG_2PI, GaussianBoxActions
 from rlrun.engine.policy.action_spaces.product import ProductActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
-from rlrun.engine.policy.behavior import BehaviorPolicy, LogProbs
+from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.action_noise import ActionNoise
 from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
 from rlrun.engine.policy.exploration.exploration import Exploration
 from rlrun.engine.policy.exploration.sampling import SampleActions, SampleInOrder, StateDependentNoise, UniformUntil
+from rlrun.engine.policy.fragment_collector import LogProbs
 
 BoundedActions = DeterministicBoxActions | GaussianBoxActions | SquashedBoxActions
 """Continuous action spaces whose uniform actions lie between the bounds."""
@@ -50,8 +51,8 @@ def taken_log_probs(behavior: BehaviorPolicy) -> LogProbs | None:
 
     None where they are not known: with noise in parameters, with correlated noise, and with explorations of one's own.
     """
-    exploration = behavior.exploration
-    if behavior.parameter_noise is not None:
+    exploration, collector = behavior.exploration, behavior.collector
+    if collector.parameter_noise is not None or (collector.recording and collector.recording.replaces_actions):
         return None
     if not isinstance(exploration, UniformUntil):
         return _explored_log_probs(exploration)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.engine.data.sample_batch import HISTORY, SampleBatch
 from rlrun.engine.data.tree import map_tree, named_leaves
+from rlrun.engine.data.views import is_viewed, shown, with_new_observation
 from rlrun.engine.functional.moments import Moments
 
 CLIP = 10.0
@@ -26,13 +28,18 @@ class ObservationFilter:
 
     Args:
         leaves: The tree of `ObservationLeaf`.
+        is_on: Whether anything is normalised; otherwise observations pass through unchanged.
         clip: Clipping bound of normalised observations.
     """
 
-    def __init__(self, leaves: Any, *, clip: float = CLIP) -> None:
+    def __init__(self, leaves: Any, *, is_on: bool = True, clip: float = CLIP) -> None:
+        self.is_on = is_on
         self.clip = clip
+        self._is_viewed, leaves = is_viewed(leaves), shown(leaves)
         names = {id(leaf): name for name, leaf in named_leaves(leaves)}
-        self.names = map_tree(lambda leaf: f"observations/{names[id(leaf)]}" if leaf.is_normalized else "", leaves)
+        self.names = map_tree(
+            lambda leaf: f"observations/{names[id(leaf)]}" if is_on and leaf.is_normalized else "", leaves
+        )
         self._scales: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
     def load(self, filters: Mapping[str, Moments]) -> None:
@@ -47,12 +54,25 @@ class ObservationFilter:
         }
 
     def __call__(self, observations: Any) -> Any:
-        """Normalises a tree of observations with any leading dimensions."""
+        """Normalises a tree of observations, or of views, with any leading dimensions."""
+        if not self.is_on:
+            return observations
+        tree = shown(observations) if self._is_viewed else observations
         if isinstance(self.names, str):
-            return self._normalized(self.names, observations)
-        return map_tree(self._normalized, self.names, observations)
+            tree = self._normalized(self.names, tree)
+        else:
+            tree = map_tree(self._normalized, self.names, tree)
+        return with_new_observation(observations, tree) if self._is_viewed else tree
 
-    def before(self, observations: Any) -> Any:
+    def filter_fragment(self, batch: SampleBatch) -> None:
+        """Normalises the observations of a fragment and of its history, in place."""
+        if not self.is_on:
+            return
+        batch["obs"] = self(batch["obs"])
+        if "obs" in batch.get(HISTORY, {}):
+            batch[HISTORY] = {**batch[HISTORY], "obs": self._before(batch[HISTORY]["obs"])}
+
+    def _before(self, observations: Any) -> Any:
         """Normalises a tree of observations that lacks the action mask, as in a fragment's history."""
         if isinstance(self.names, str):
             return self._normalized(self.names, observations)
@@ -85,6 +105,8 @@ class ObservationFilter:
     def moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
         """Moments of a fragment's observations [T, B, ...] by name, over the entries with `filled` [T, B]."""
         found: dict[str, Moments] = {}
+        if not self.is_on:
+            return found
         has_gaps = not filled.all()
 
         def measure(name: str, column: NDArray[Any]) -> None:

@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.data.views import viewed
 from rlrun.engine.nn.acting import ActingNetwork, Heads
 from rlrun.engine.policy.action_spaces.action_space import Floats, StochasticActions
-from rlrun.engine.policy.behavior import BehaviorPolicy, Execution
+from rlrun.engine.policy.fragment_collector import Execution, FragmentCollector, Recording
 
 
-class LogProbsAndValues:
+class LogProbsAndValues(Recording):
     """Recorder of log-probabilities `logp` [T, B] and state values `values` [T + 1, B]; filters the observations.
 
     Values that are not computed at every step come from one pass over the whole fragment. A recurrent network computes
@@ -46,16 +47,19 @@ class LogProbsAndValues:
         self.heads = dict(heads)  # a mapping proxy cannot be pickled
         self._come_along = False
 
+    @override
     def load(self, flat: Floats) -> None:
         """Loads the value network's parameters from the flat acting parameters [A]."""
         if self.value_network is not None:
             self.value_network.load(flat)
 
+    @override
     def collect_by(self, execution: Execution) -> None:
         """Wraps the value network in another way to execute it."""
         if self.value_network is not None:
             self.value_network = execution(self.value_network)
 
+    @override
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
         """Allocates the columns `outputs` [T, B, K] and values [T + 1, B] (NaN)."""
         return {
@@ -63,6 +67,7 @@ class LogProbsAndValues:
             **{column: np.full((length + 1, slots), np.nan, np.float32) for column in self.heads},
         }
 
+    @override
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
         """Records the distribution's outputs of a step, and the values if the network computed them."""
         self._come_along = "value" in heads
@@ -72,18 +77,19 @@ class LogProbsAndValues:
                 values = heads[head][:, 0]
                 batch[column][where] = values if acts is None else values[acts]
 
-    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+    @override
+    def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
         """Normalises the observations of a fragment, and adds log-probabilities and missing values.
 
         A closing value that is already recorded is kept: it belongs to an unfinished step and was computed when that
         step was taken.
         """
-        policy.filter_fragment(batch)
+        collector.filter.filter_fragment(batch)
         seen = viewed(batch)
         # Of the outputs by which the actions were drawn: the old log-probability of PPO's ratio.
         batch["logp"] = self.action_space.log_prob(batch.pop("outputs"), batch["actions"])
         if self.value_network is None:
-            closing = policy.closing_heads(map_tree(lambda leaf: leaf[-1], seen["obs"]))
+            closing = collector.closing_heads(map_tree(lambda leaf: leaf[-1], seen["obs"]))
             for column, head in self.heads.items():
                 last = batch[column][-1]
                 last[:] = np.where(np.isnan(last), closing[head][:, 0], last)

@@ -41,12 +41,14 @@ class ViewMemory:
 
     Attributes:
         has_frames: Whether the view stacks observations.
+        has_actions: Whether the view shows past actions.
     """
 
     def __init__(self, leaves_of: ObservationTree, action_space: ActionSpace) -> None:
         self._leaves = leaves_of
         self._action_space = action_space
         self.has_frames = VIEW_FRAMES in leaves_of
+        self.has_actions = VIEW_PREV_ACTIONS in leaves_of
         self._steps = np.zeros(0, np.int32)
         self._given = np.zeros(0)
         self._rewards = np.zeros(0)

@@ -46,8 +46,8 @@ def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]
     assert isinstance(leaf, ObservationLeaf)
     mean, scale = np.zeros(leaf.width, np.float32), np.ones(leaf.width, np.float32)
     clip = None
-    name = "" if behavior.filter is None else str(behavior.filter.names)
-    if behavior.filter is not None and name in weights.filters:
+    name = str(behavior.filter.names)
+    if name in weights.filters:
         moments, clip = weights.filters[name], behavior.filter.clip
         mean, scale = moments.mean.astype(np.float32), (1 / np.sqrt(moments.variance + EPSILON)).astype(np.float32)
 
@@ -98,9 +98,9 @@ def _dense(behavior: WorkerBehavior) -> tuple[NumpyNetwork, KnownActions, Head, 
         raise UsageError("the policy's actions are neither Discrete nor a Box: ask for them by get_action")
     sampled = behavior.network
     network = sampled.network if isinstance(sampled, SampledActions) else None
-    leaf = network.spec.leaves if isinstance(network, NumpyNetwork) else None
+    leaf = network.spec.leaves if isinstance(network, NumpyNetwork) and behavior.memory.views is None else None
     is_vector = isinstance(leaf, ObservationLeaf) and leaf.kind == "vector" and not leaf.is_scaled
-    found = only_head(network.spec) if isinstance(network, NumpyNetwork) and is_vector and not behavior.views else None
+    found = only_head(network.spec) if isinstance(network, NumpyNetwork) and is_vector else None
     if not isinstance(network, NumpyNetwork) or found is None or not _is_dense(found[0]):
         raise UsageError("the policy's network is more than dense layers over a vector: ask for actions by get_action")
     return network, actions, *found

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.functional.seeding import generator
-from rlrun.engine.rollout.worker_behavior import WorkerBehavior
+from rlrun.engine.policy.exploration.exploration import NoiseSource
 
 Floats = NDArray[np.float32]
 
@@ -22,7 +22,7 @@ class FragmentNoise:
     the noise of the earlier fragment again.
 
     Args:
-        behavior: Behavior policy that samples the noise.
+        source: Exploration that samples the noise.
         seed: Root seed of the trial.
         worker_index: Index of the worker.
         length: T, steps in a fragment.
@@ -31,9 +31,9 @@ class FragmentNoise:
     """
 
     def __init__(
-        self, behavior: WorkerBehavior, seed: int, worker_index: int, length: int, slots: int, policy: str = ""
+        self, source: NoiseSource, seed: int, worker_index: int, length: int, slots: int, policy: str = ""
     ) -> None:
-        self._behavior = behavior
+        self._source = source
         self._purpose = f"noise of {policy}" if policy else "noise"
         self._seed = seed
         self._worker_index = worker_index
@@ -42,7 +42,7 @@ class FragmentNoise:
         self._block_length = length * max(DRAWN_TOGETHER // (length * slots), 1)
         self._drawn: tuple[int, Floats] | None = None
         self._held: tuple[int, Floats] | None = None
-        self._every = behavior.network_noise_every
+        self._every = source.network_noise_every
 
     def __call__(self, fragment: int) -> Floats:
         """Returns the noise [T, B, ...] of a fragment, given its number."""
@@ -57,14 +57,14 @@ class FragmentNoise:
     def _draw(self, block: int) -> Floats:
         """Samples the noise of a block of consecutive fragments, with gSDE noise held over `every` steps."""
         draws = generator(self._seed, self._purpose, self._worker_index, block)
-        return self._behavior.noise(draws, self._block_length, self._slots)
+        return self._source.noise(draws, self._block_length, self._slots)
 
     def _hold(self, block: int, noise: Floats, every: int) -> None:
         """Repeats gSDE noise in place, so that it changes only at multiples of `every` steps over all fragments.
 
         Samples are numbered from the first fragment on: the i-th sample starting in a block is the block's i-th draw.
         """
-        own = noise[..., : self._behavior.network_noise]
+        own = noise[..., : self._source.network_noise]
         first = block * self._block_length
         begins = -(-first // every)
         numbers = np.arange(first, first + self._block_length) // every
@@ -79,5 +79,5 @@ class FragmentNoise:
         if self._held is None or self._held[0] != number:
             block = number * every // self._block_length
             place = number - -(-block * self._block_length // every)
-            return self._draw(block)[place * every, :, : self._behavior.network_noise]
+            return self._draw(block)[place * every, :, : self._source.network_noise]
         return self._held[1]

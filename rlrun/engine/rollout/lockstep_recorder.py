@@ -102,7 +102,7 @@ class LockstepRecorder:
         began = self._env.places()
         act, step, take_rewards = self._behavior.act, self._env.step, self._behavior.take_rewards
         own_noise, length, slots = noise[self._policy], self._length, self._env.num_envs
-        batch = self._behavior.allocate_fragment(length, slots)
+        batch = self._behavior.collector.allocate(length, slots)
         rewards = np.empty((length, slots))
         terminateds, truncateds = np.empty((length, slots), np.bool_), np.empty((length, slots), np.bool_)
         columns = {name: np.empty((length, slots)) for name in self._env.columns}
@@ -143,7 +143,7 @@ class LockstepRecorder:
         if columns:
             columns = {name: np.where(valid, column, 0.0) for name, column in columns.items()}
             batch.update({name: column.astype(np.float32) for name, column in columns.items()})
-        self._behavior.close_fragment(batch, starts, self._shown)
+        self._behavior.collector.close(batch, starts, self._shown)
         self._log(batch["actions"])
         return Recorded(
             batches={self._policy: batch},
@@ -209,7 +209,7 @@ class LockstepRecorder:
         if len(slots) != self._env.num_envs:
             raise ValueError(f"there are {self._env.num_envs} env slots, not {len(slots)}")
         actions = [np.asarray(slot["actions"]) for slot in slots]
-        env_actions = [self._behavior.env_actions(own) for own in actions]
+        env_actions = [self._behavior.action_space.to_env(own) for own in actions]
         for taken, own in zip(actions, env_actions, strict=True):
             if reason := action_mismatch(self._env.action_space, own, len(taken)):
                 raise ValueError(reason)

@@ -94,7 +94,7 @@ def raw_columns(
     """
     own, valid = batch["actions"], batch["valid"]
     with np.errstate(all="ignore"):  # rows without a step are undefined
-        taken = behavior.env_actions(own.reshape(valid.size, *own.shape[2:]))
+        taken = behavior.action_space.to_env(own.reshape(valid.size, *own.shape[2:]))
         actions = map_tree(lambda leaf: leaf.reshape(*valid.shape, *leaf.shape[1:]), taken)
         log_probs = _log_probs(behavior, batch) if has_log_probs else None
     names = ("obs", "rewards", "terminateds", "truncateds", "valid", *further)
@@ -123,10 +123,10 @@ def record_log_probs(behavior: WorkerBehavior) -> None:
     from rlrun.engine.policy.behavior import BehaviorPolicy
     from rlrun.engine.policy.log_probs_in_env import taken_log_probs
 
-    if isinstance(behavior, BehaviorPolicy) and "outputs" not in behavior.allocate_fragment(1, 1):
+    if isinstance(behavior, BehaviorPolicy) and "outputs" not in behavior.collector.allocate(1, 1):
         log_probs = taken_log_probs(behavior)
         if log_probs is not None:
-            behavior.record_log_probs(log_probs)
+            behavior.collector.record_log_probs(log_probs)
 
 
 def episode_seeds(seeds: EpisodeSeeds, began: Sequence[EpisodePosition], valid: Flags) -> NDArray[np.int64]:

@@ -75,12 +75,13 @@ class RolloutWorker:
         self._rewards: dict[str, RewardTransform] = {}
         self._noise: dict[str, FragmentNoise] = {}
         for policy, slots in self._recorder.slots.items():
+            behavior = self.behaviors[policy]
             if config.records:
-                load_internal(PARTS["log-probabilities"])(self.behaviors[policy])
-            self.behaviors[policy].assign_envs(max(config.worker_index - 1, 0) * slots, config.num_workers * slots)
+                load_internal(PARTS["log-probabilities"])(behavior)
+            behavior.noise_source.assign_envs(max(config.worker_index - 1, 0) * slots, config.num_workers * slots)
             self._rewards[policy] = RewardTransform(slots, config.rewards[policy])
             self._noise[policy] = FragmentNoise(
-                self.behaviors[policy],
+                behavior.noise_source,
                 config.seed,
                 config.worker_index,
                 config.fragment_length,
@@ -168,10 +169,10 @@ class RolloutWorker:
         All steps of the fragment are processed at once, which is cheaper than in each step.
         """
         behavior, batch = self.behaviors[policy], recorded.batches[policy]
-        seen = behavior.observation_moments(map_tree(lambda leaf: leaf[:-1], batch["obs"]), recorded.filled[policy])
+        seen = behavior.collector.moments(map_tree(lambda leaf: leaf[:-1], batch["obs"]), recorded.filled[policy])
         ends = batch["terminateds"] | batch["truncateds"]
         batch["rewards"], returned = self._rewards[policy](batch["rewards"], ends, batch["valid"])
-        behavior.postprocess(batch)
+        behavior.collector.postprocess(batch)
         if policy in recorded.closing:
             place_finals(batch, *recorded.closing[policy])
         return {**seen, **returned}

@@ -148,7 +148,7 @@ class SlotFragment(ABC):
         """
         for slot, (action, version) in taken.items():
             row = self.row_of(t, slot)
-            own = self._behavior.own_actions(map_tree(lambda leaf: np.asarray(leaf)[None], action))
+            own = self._behavior.action_space.from_env(map_tree(lambda leaf: np.asarray(leaf)[None], action))
             self._buffers.batch["actions"][row, slot] = own[0]
             if LOGGED in self._buffers.batch and version != self._behavior.weights_version:
                 self._buffers.batch[LOGGED][row, slot] = True
@@ -157,7 +157,7 @@ class SlotFragment(ABC):
         """Records the observations after the last step; returns the mask [B] of slots that have one."""
         shown: Flags = rows.acts | self.owners.just_ended
         self._buffers.show(self._form.length, shown, rows.observations, states)
-        self._behavior.close_fragment(self._buffers.batch, rows.starts, shown)
+        self._behavior.collector.close(self._buffers.batch, rows.starts, shown)
         return shown
 
     def _batch(self, columns: Mapping[str, NDArray[np.float64]], **rows: NDArray[Any]) -> SampleBatch:
@@ -205,7 +205,7 @@ class StepFragment(SlotFragment):
     @override
     def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:
         self.closes = self._show_closing_row(rows, states)
-        if ACTS in self._behavior.world_columns:
+        if ACTS in self._behavior.collector.world_columns:
             self._buffers.batch[ACTS] = np.concatenate([self.acted, rows.acts[None]])
         batch = self._batch(
             self.columns,

@@ -359,7 +359,7 @@ class PolicySlots:
             own = np.stack(saved[world * width : (world + 1) * width], axis=1)
             if len(own) != place.length:
                 raise ValueError(f"of world {world} {len(own)} actions were saved, not {place.length}")
-            actions = self.behavior.env_actions(own.reshape(place.length * width, *own.shape[2:]))
+            actions = self.behavior.action_space.to_env(own.reshape(place.length * width, *own.shape[2:]))
             if reason := action_mismatch(space, actions, place.length * width):
                 raise ValueError(reason)
             joint.append(map_tree(lambda leaf, n=place.length: leaf.reshape(n, width, *leaf.shape[1:]), actions))
@@ -402,7 +402,7 @@ def slot_recorder(
         config.slots,
         config.first_episodes,
         lessons=lessons,
-        with_states=any(WORLD_STATE in behavior.world_columns for behavior in config.behaviors.values()),
+        with_states=any(WORLD_STATE in behavior.collector.world_columns for behavior in config.behaviors.values()),
     )
     recorder = SlotRecorder(
         worlds,

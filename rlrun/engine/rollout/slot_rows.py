@@ -43,11 +43,11 @@ class RowForm:
     @cached_property
     def idle(self) -> Any:
         """Placeholder actions [B, ...] for slots without an acting agent."""
-        return self.behavior.env_actions(self.blank_fragment()["actions"][0])
+        return self.behavior.action_space.to_env(self.blank_fragment()["actions"][0])
 
     def blank_fragment(self) -> SampleBatch:
         """Allocates the columns of an empty fragment: zeros, and NaN for values."""
-        batch = self.behavior.allocate_fragment(self.length, self.slots)
+        batch = self.behavior.collector.allocate(self.length, self.slots)
         for name, column in batch.items():
             if name not in CLOSING_COLUMNS:
                 for leaf in leaves(column):
@@ -78,7 +78,7 @@ class RowBuffers:
         )
         self.filled: Flags = np.zeros((length, slots), np.bool_)
         self._world_states: NDArray[Any] | None = None
-        if WORLD_STATE in form.behavior.world_columns:
+        if WORLD_STATE in form.behavior.collector.world_columns:
             assert states is not None  # the policy was built for a world that has states
             self._slots_in_a_world = slots // len(states)
             self._world_states = np.zeros((length + 1, slots, *states.shape[1:]), states.dtype)

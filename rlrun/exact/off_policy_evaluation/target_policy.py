@@ -63,7 +63,7 @@ class TargetPolicy:
     @property
     def has_memory(self) -> bool:
         """Whether actions depend on more than the last observation."""
-        return bool(self._behavior.network.state_size) or self._behavior.views is not None
+        return self._behavior.memory.is_used
 
     def on(self, episodes: RecordedEpisodes) -> TargetActions:
         """Runs the policy over all recorded observations, with the recorded actions as those that were executed."""
@@ -99,8 +99,7 @@ class TargetPolicy:
         found = np.zeros((episodes.num_rows, 1 + len(others)))
         for rows, observations, keep in self._steps(episodes):
             outputs, taken = behavior.outputs(observations), space.from_env(episodes.acted(rows))
-            if behavior.views is not None:
-                behavior.views.act(taken, None)
+            behavior.memory.remember(taken, None)
             behavior.take_actions(episodes.acted(rows))
             for column, actions in enumerate([taken, *(np.full_like(taken, own) for own in others)]):
                 logs = behavior_log_probs(behavior, outputs, actions)

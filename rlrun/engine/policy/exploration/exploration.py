@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,28 @@ RunNetwork = Callable[[], Heads]
 """Runs the network on a step's observations, and returns the outputs of its heads by name, [B, K]."""
 
 _LENGTH, _SLOTS = 2, 3
+
+
+class NoiseSource(Protocol):
+    """Source of the noise of fragments, as workers use it: an exploration, or what draws more beside one."""
+
+    @property
+    def network_noise(self) -> int:
+        """Number of a step's noise variables that the network itself uses (gSDE); they come first."""
+        ...
+
+    @property
+    def network_noise_every(self) -> int | None:
+        """Steps for which the network's own noise is held."""
+        ...
+
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Assigns the slots from `first_slot` on, of the `num_slots` of all workers together."""
+        ...
+
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Draws the noise of a whole fragment, [T, B, ...]."""
+        ...
 
 
 class Exploration(ABC):

@@ -114,9 +114,9 @@ class ActingPolicy:
 
         behavior = self.behavior()
         own, outputs = behavior.sampled(self._begun(observation, episode_start, prev_reward), self._draws)
-        behavior.remember(own, None)
+        behavior.memory.remember(own, None)
         log_probs = behavior_log_probs(behavior, outputs, own)
-        action = map_tree(lambda leaf: leaf[0], behavior.env_actions(own))
+        action = map_tree(lambda leaf: leaf[0], behavior.action_space.to_env(own))
         return action, None if log_probs is None else float(log_probs[0])
 
     def _begun(self, observation: Any, episode_start: bool, prev_reward: float) -> Any:
@@ -179,7 +179,7 @@ def actions_from(
     """
     resume_episode(behavior, memory, prev_reward, executed)
     actions = behavior.actions(observations, draws)
-    return actions, behavior.memory()
+    return actions, behavior.memory.state()
 
 
 def resume_episode(
@@ -187,7 +187,7 @@ def resume_episode(
 ) -> None:
     """Prepares a behavior policy for the next observation of one episode; see `actions_from`."""
     if memory is not None:
-        behavior.load_memory(memory)
+        behavior.memory.load_state(memory)
         if executed is not None:
             behavior.take_actions(executed)
     behavior.take_rewards(np.array([prev_reward], np.float64))

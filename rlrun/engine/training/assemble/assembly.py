@@ -148,7 +148,7 @@ def _collecting(policy: Policy, update_executor: UpdateExecutor) -> WorkerBehavi
     if update_executor == "c":
         from rlrun.engine.policy.acting_network import in_kernels
 
-        behavior.collect_by(in_kernels)
+        behavior.collector.collect_by(in_kernels)
     return behavior
 
 

@@ -88,7 +88,7 @@ class SavedOpponent:
             behavior = policy.behavior()
             behavior.load(weights)
             if weights.filters:
-                behavior.filtered(empty_batch(spaces.observation, 1))
+                behavior.filter(empty_batch(spaces.observation, 1))
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             raise UsageError(f"does not fit agents with {spaces}: {error}") from error
         return FrozenPolicy(policy.behavior, weights, self.to_data())

@@ -324,4 +324,4 @@ def _load_filters(running: RunningTraining, own: Mapping[str, Any], policy: str)
         trainee.filters.load_state(checkpointing.section_state(own, "filters"))
         acting.refresh()
         if trainee.filters.moments:  # raises where they are of other observations
-            acting.behavior().filtered(empty_batch(trainee.spaces.observation, 1))
+            acting.behavior().filter(empty_batch(trainee.spaces.observation, 1))

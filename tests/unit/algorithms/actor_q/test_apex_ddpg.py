@@ -28,7 +28,7 @@ def test_its_workers_tell_what_the_critic_says_of_the_actions_taken_and_of_the_a
         flat = generator.normal(size=training.running.trainee.learner.flat().shape).astype(np.float32)
         behavior = policy.behavior()
         behavior.network.load(flat)
-        behavior.recording.load(flat)
+        behavior.collector.recording.load(flat)
         batch = SampleBatch(
             obs=generator.normal(size=(6, 2, 3)).astype(np.float32),
             actions=generator.uniform(-1, 1, (5, 2, 1)).astype(np.float32),
@@ -37,7 +37,7 @@ def test_its_workers_tell_what_the_critic_says_of_the_actions_taken_and_of_the_a
             truncateds=np.zeros((5, 2), np.bool_),
             valid=np.ones((5, 2), np.bool_),
         )
-        behavior.postprocess(batch)
+        behavior.collector.postprocess(batch)
         outputs = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), batch)
         obs, actions = torch.from_numpy(batch["obs"]), torch.from_numpy(batch["actions"])
         own = outputs.values(obs, outputs.actions(obs))[0].detach().numpy()

@@ -78,8 +78,8 @@ def test_own_actions_are_rescaled_to_bounds_that_are_not_symmetric_and_differ():
     behavior = loaded(policy_for())
     own = np.array([[-1, -1], [0, 0], [1, 1], [0.5, -0.5]], np.float32)
     expected = np.array([[[-3], [10]], [[-1], [12]], [[1], [14]], [[0], [11]]], np.float32)
-    np.testing.assert_allclose(behavior.env_actions(own), expected, atol=rounding_error(2, size=14.0))
-    assert behavior.env_actions(own).dtype == np.float32
+    np.testing.assert_allclose(behavior.action_space.to_env(own), expected, atol=rounding_error(2, size=14.0))
+    assert behavior.action_space.to_env(own).dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_actions_without_finite_bounds_are_refused(space, message):
 
 
 def act_all(behavior, noise, starts):
-    record, observations = behavior.allocate_fragment(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
+    record, observations = behavior.collector.allocate(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
     for t, row in enumerate(noise):
         behavior.act(observations, row, record, t, starts[t])
     return record["actions"]
@@ -126,7 +126,7 @@ def test_before_the_first_steps_are_over_actions_are_uniform_between_the_bounds(
 
 def correlated(behavior, noise, starts):
     positions = []
-    record, observations = behavior.allocate_fragment(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
+    record, observations = behavior.collector.allocate(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
     for t, row in enumerate(noise):
         behavior.act(observations, row, record, t, starts[t])
         positions.append(behavior.state()["action_noise"])
@@ -172,5 +172,5 @@ def test_an_unexplored_action_is_the_actor_s_and_an_explored_one_is_shifted_by_n
     drawn = behavior.actions(observations, np.random.default_rng(4))
     normal = np.random.default_rng(4)
     shifts = normal.standard_normal((3, 2), np.float32) * 0.1
-    expected = behavior.env_actions(np.tanh(behavior.outputs(observations)) + shifts)
+    expected = behavior.action_space.to_env(np.tanh(behavior.outputs(observations)) + shifts)
     np.testing.assert_allclose(drawn, expected, atol=rounding_error(2, size=14.0))

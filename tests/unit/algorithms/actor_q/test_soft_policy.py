@@ -100,8 +100,8 @@ def test_log_densities_of_several_actions_add_up():
 def test_an_acted_action_is_the_one_that_the_learner_draws_from_the_same_noise():
     policy, observations = policy_for(), observations_of(NESTED, 50)
     behavior = loaded(policy)
-    noise = behavior.noise(np.random.default_rng(0), 1, 50)[0]
-    record = behavior.allocate_fragment(1, 50)
+    noise = behavior.noise_source.noise(np.random.default_rng(0), 1, 50)[0]
+    record = behavior.collector.allocate(1, 50)
     given = behavior.act(observations, noise, record, 0, np.zeros(50, bool))
     actor = SquashedGaussian(torch_outputs(policy, observations)[:, 0])
     expected, _ = actor.sample_and_log_prob(torch.as_tensor(noise[:, :2]))
@@ -129,8 +129,8 @@ def test_choices_are_drawn_as_often_as_the_actor_says():
 def test_before_the_first_steps_are_over_actions_are_uniform(space):
     policy = policy_for(space, uniform_steps=100)
     behavior = loaded(policy, env_steps=99)
-    noise = behavior.noise(np.random.default_rng(0), 100, 100)
-    record, observations = behavior.allocate_fragment(100, 100), observations_of(NESTED, 100)
+    noise = behavior.noise_source.noise(np.random.default_rng(0), 100, 100)
+    record, observations = behavior.collector.allocate(100, 100), observations_of(NESTED, 100)
     for t in range(100):
         behavior.act(observations, noise[t], record, t, np.zeros(100, bool))
     if space == ASYMMETRIC:

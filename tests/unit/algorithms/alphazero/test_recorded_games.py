@@ -45,7 +45,7 @@ def recorded(world: dict[str, Any], games: int) -> list[Recorded]:
     draws = generator(0, "moves")
     made: list[Recorded] = []
     while sum(len(fragment.episodes) for fragment in made) < games:
-        noise = {policy: own.noise(draws, LENGTH, WORLDS) for policy, own in behaviors.items()}
+        noise = {policy: own.noise_source.noise(draws, LENGTH, WORLDS) for policy, own in behaviors.items()}
         made.append(recorder.record(noise))
     return made
 

@@ -66,10 +66,10 @@ def test_the_expert_labels_every_state_and_acts_in_a_part_beta_of_them(beta: flo
     behavior = policy.behavior()
     flat = policy.parameters.gather(policy.module).numpy()
     behavior.load(Weights(0, flat, filters={}, env_steps=0, schedules={"beta": beta}))
-    generator, record = np.random.default_rng(0), behavior.allocate_fragment(1, 1_000)
+    generator, record = np.random.default_rng(0), behavior.collector.allocate(1, 1_000)
     observations = generator.uniform(-9, 9, (1_000, 2)).astype(np.float32)
     starts = np.ones(1_000, np.bool_)
-    taken = behavior.act(observations, behavior.noise(generator, 1, 1_000)[0], record, 0, starts)
+    taken = behavior.act(observations, behavior.noise_source.noise(generator, 1, 1_000)[0], record, 0, starts)
     labels = -observations[:, :1] / 18  # the bound 2 is 1 in the policy's units
     np.testing.assert_allclose(record[EXPERT_ACTIONS][0], labels, rtol=1e-6)
     is_experts = np.isclose(taken, 2 * labels).all(1)

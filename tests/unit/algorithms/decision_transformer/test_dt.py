@@ -129,7 +129,7 @@ def test_acting_asks_the_transformer_what_training_has_taught_it(tmp_path: Path)
     found = []
     for step in range(4):  # rewards are 1, 2, 3, ...; actions are those of the data
         found.append(behavior.outputs(np.array([[step]], np.float32)))
-        behavior.remember(np.array([step % 2]), None)
+        behavior.memory.remember(np.array([step % 2]), None)
         behavior.take_rewards(np.array([step + 1.0]))
     np.testing.assert_allclose(np.concatenate(found[:3]), expected[0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found[3], expected[1, 2:], rtol=1e-5, atol=1e-6)  # the first step has left the context
@@ -141,21 +141,20 @@ def test_actions_that_were_executed_instead_are_in_the_context() -> None:
         behavior.begin_episodes(np.array([True]))
         (chosen,) = behavior.actions(np.zeros((1, 1), np.float32), None)
     told.take_actions(np.array([1 - chosen]))
-    own.remember(np.array([1 - chosen]), None)
-    np.testing.assert_array_equal(told.memory()["recurrent_state"], own.memory()["recurrent_state"])
+    own.memory.remember(np.array([1 - chosen]), None)
+    np.testing.assert_array_equal(told.memory.state()["recurrent_state"], own.memory.state()["recurrent_state"])
 
 
-def test_a_new_episode_asks_for_the_whole_return_again_and_ask_for_another_one() -> None:
+def test_a_new_episode_asks_for_the_whole_return_again() -> None:
     behavior = DTPolicy(SPACES, DTConfig.parse({**TINY, "target_return": 10.0}), 0).behavior()
     for starts in ([True, True], [False, True]):
         behavior.begin_episodes(np.array(starts))
         behavior.actions(np.zeros((2, 1), np.float32), None)
         behavior.take_rewards(np.array([4.0, 4.0]))
-    assert behavior.memory()["recurrent_state"][:, TO_GO].tolist() == [2, 6]
-    behavior.ask(50.0)
+    assert behavior.memory.state()["recurrent_state"][:, TO_GO].tolist() == [2, 6]
     behavior.begin_episodes(np.array([False, True]))
     behavior.actions(np.zeros((2, 1), np.float32), None)
-    assert behavior.memory()["recurrent_state"][:, TO_GO].tolist() == [2, 50]
+    assert behavior.memory.state()["recurrent_state"][:, TO_GO].tolist() == [2, 10]
 
 
 def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:

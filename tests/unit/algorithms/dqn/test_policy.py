@@ -183,7 +183,7 @@ def test_noise_varies_a_layer_by_the_product_of_what_its_inputs_and_outputs_draw
 
 
 def acted(behavior, observations, noise, *, t=0, starts=None):
-    record = behavior.allocate_fragment(t + 1, len(observations))
+    record = behavior.collector.allocate(t + 1, len(observations))
     starts = np.zeros(len(observations), bool) if starts is None else starts
     actions = behavior.act(observations, noise[t], record, t, starts)
     np.testing.assert_array_equal(record["actions"][t] + 5, actions)  # the policy's own begin with 0
@@ -194,7 +194,7 @@ def test_a_worker_acts_with_noise_drawn_for_a_fragment_as_the_learner_would_and_
     policy = policy_for(noisy_sigma=4.0)
     flat, observations = randomized(policy), observations_of(BOX, 40)
     behavior = loaded(policy, flat)
-    noise = behavior.noise(np.random.default_rng(3), 2, 40)
+    noise = behavior.noise_source.noise(np.random.default_rng(3), 2, 40)
     drawn = factors(standard_normal(float(noise[0, 0, 2]), policy.module.num_noise))
     with_noise = values_of(policy, flat, observations, np.tile(drawn, (1, 3, 1)))
     without = values_of(policy, flat, observations)
@@ -220,7 +220,7 @@ def test_the_best_action_is_taken_as_often_as_epsilon_leaves_it():
     flat, observations = randomized(policy), observations_of(BOX, 1).repeat(4000, 0)
     (best,) = set(values_of(policy, flat, observations).argmax(-1))
     behavior = loaded(policy, flat, epsilon=((0, 1.0), (100, 0.3)), env_steps=100)
-    actions = acted(behavior, observations, behavior.noise(np.random.default_rng(0), 1, 4000))
+    actions = acted(behavior, observations, behavior.noise_source.noise(np.random.default_rng(0), 1, 4000))
     assert np.mean(actions == best) == pytest.approx(0.7 + 0.3 / 3, abs=0.02)
     assert (behavior.actions(observations, None) == best + 5).all()
     explored = behavior.actions(observations, np.random.default_rng(0)) - 5
@@ -239,7 +239,7 @@ def test_soft_q_draws_actions_by_the_softmax_of_values_over_temperature():
     flat, observations = randomized(policy), observations_of(BOX, 1).repeat(20_000, 0)
     values = values_of(policy, flat, observations[:1])[0] / 0.5
     behavior = loaded(policy, flat, temperature=0.5)
-    noise = behavior.noise(np.random.default_rng(1), 1, 20_000)
+    noise = behavior.noise_source.noise(np.random.default_rng(1), 1, 20_000)
     shares = np.bincount(acted(behavior, observations, noise), minlength=3) / 20_000
     np.testing.assert_allclose(shares, np.exp(values) / np.exp(values).sum(), atol=0.012)
 
@@ -248,7 +248,7 @@ def test_noise_on_parameters_holds_until_an_episode_begins_in_the_first_column()
     policy = policy_for(exploration="parameter_noise")
     flat, observations = randomized(policy), observations_of(BOX, 30)
     behavior = loaded(policy, flat, epsilon=0.2)
-    noise = behavior.noise(np.random.default_rng(3), 3, 30)
+    noise = behavior.noise_source.noise(np.random.default_rng(3), 3, 30)
     first, later = np.zeros(30, bool), np.zeros(30, bool)
     first[0], later[1:] = True, True
 
@@ -281,11 +281,11 @@ def test_what_actions_were_worth_is_recorded_with_the_closing_observation():
     policy = policy_for(records_values=True)
     flat, observations = randomized(policy), observations_of(BOX, 6).reshape(3, 2, 4)
     behavior = loaded(policy, flat, epsilon=1.0)
-    noise, record = behavior.noise(np.random.default_rng(0), 2, 2), behavior.allocate_fragment(2, 2)
+    noise, record = behavior.noise_source.noise(np.random.default_rng(0), 2, 2), behavior.collector.allocate(2, 2)
     for t in range(2):
         behavior.act(observations[t], noise[t], record, t, np.zeros(2, bool))
     record["obs"] = observations
-    behavior.postprocess(record)
+    behavior.collector.postprocess(record)
     expected = values_of(policy, flat, observations.reshape(6, 4)).reshape(3, 2, 3)
     np.testing.assert_allclose(record["q_values"], expected, atol=NEAR)
 
@@ -305,8 +305,8 @@ class Always(EpsilonGreedy):
 def test_an_exploration_of_ones_own_acts_in_place_of_rlruns_and_each_acting_side_has_its_own():
     policy = policy_for(exploration=f"{__name__}:Always")
     behaviors = [loaded(policy, randomized(policy)) for _ in range(2)]
-    record = behaviors[0].allocate_fragment(1, 4)
-    noise = behaviors[0].noise(np.random.default_rng(0), 1, 4)
+    record = behaviors[0].collector.allocate(1, 4)
+    noise = behaviors[0].noise_source.noise(np.random.default_rng(0), 1, 4)
     taken = behaviors[0].act(observations_of(BOX, 4), noise[0], record, 0, np.zeros(4, bool))
     assert taken.tolist() == [2 + ACTIONS.start] * 4
     assert [behavior.exploration.steps for behavior in behaviors] == [1, 0]

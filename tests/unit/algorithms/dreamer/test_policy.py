@@ -102,16 +102,16 @@ def test_who_acts_has_the_states_and_outputs_of_who_learns(
     policy, length, slots = policy_for(space, actions), 12, 4
     behavior, networks = acting(policy), networks_of(policy)
     observations = drawn_observations(space, length, slots)
-    noise = behavior.noise(np.random.default_rng(2), length, slots)
+    noise = behavior.noise_source.noise(np.random.default_rng(2), length, slots)
     starts = np.zeros((length, slots), np.bool_)
     starts[0] = starts[5, 1] = starts[9, 3] = True
-    record = behavior.allocate_fragment(length, slots)
+    record = behavior.collector.allocate(length, slots)
     states = []
     for t in range(length):
         seen = {key: leaf[t] for key, leaf in observations.items()} if space is BOTH else observations[t]
         acted = behavior.act(seen, noise[t], record, t, starts[t])
         assert all(actions.contains(each) for each in acted)
-        states.append(behavior.memory()["recurrent_state"])
+        states.append(behavior.memory.state()["recurrent_state"])
 
     def rows(leaf: Any) -> Any:
         return torch.from_numpy(np.ascontiguousarray(np.moveaxis(leaf, 0, 1)))
@@ -150,9 +150,9 @@ def test_who_is_told_of_other_actions_remembers_those() -> None:
     behavior = acting(policy_for())
     behavior.begin_episodes(np.ones(2, np.bool_))
     behavior.actions(drawn_observations(VECTOR, 1, 2)[0], None)
-    before = behavior.memory()["recurrent_state"]
+    before = behavior.memory.state()["recurrent_state"]
     behavior.take_actions(np.array([5, 7]))
-    after = behavior.memory()["recurrent_state"]
+    after = behavior.memory.state()["recurrent_state"]
     np.testing.assert_array_equal(after[:, :18], before[:, :18])
     assert after[:, 18:].tolist() == [[1, 0, 0], [0, 0, 1]]
 

@@ -202,8 +202,8 @@ def test_each_slot_acts_by_its_members_actor(share_actor: bool) -> None:
 
 def test_members_are_explored_with_by_noise_of_their_own() -> None:
     behavior, seen = acting(policy_for(BOX, share_actor=True), deviation=0.1), np.zeros((MEMBERS, 2), np.float32)
-    noise = behavior.noise(np.random.default_rng(0), 1, MEMBERS)
-    record = behavior.allocate_fragment(1, MEMBERS)
+    noise = behavior.noise_source.noise(np.random.default_rng(0), 1, MEMBERS)
+    record = behavior.collector.allocate(1, MEMBERS)
     behavior.act(seen, noise[0], record, 0, np.ones(MEMBERS, np.bool_))
     unmoved = BOX_SCALE.from_env(behavior.actions(seen, None))
     np.testing.assert_allclose(record["actions"][0] - unmoved, 0.1 * noise[0, :, :ACTIONS], atol=rounding_error(4))

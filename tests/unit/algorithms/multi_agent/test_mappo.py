@@ -240,12 +240,12 @@ def test_workers_compute_the_values_that_the_learner_does_of_each_row_and_of_the
         policy, flat = trainee.policy, torch.from_numpy(trainee.learner.flat())
         own = policy.behavior()
         own.load(Weights(0, flat.numpy()))
-        fragment = own.allocate_fragment(3, 2)
+        fragment = own.collector.allocate(3, 2)
         rng = np.random.default_rng(0)
         fragment["obs"], fragment["actions"] = rng.random((4, 2, 3), np.float32), np.zeros((3, 2), np.int64)
         fragment["outputs"] = np.zeros((3, 2, 2), np.float32)
         fragment[WORLD_STATE] = rng.random((4, 2, 3), np.float32)
-        own.postprocess(fragment)
+        own.collector.postprocess(fragment)
         rows = SampleBatch({name: torch.from_numpy(fragment[name]) for name in ("obs", WORLD_STATE)})
         outputs = policy.outputs(policy.parameters.views(flat), rows)
     expected = denormalized(outputs.values.detach().numpy(), outputs.moments.numpy())
@@ -256,5 +256,5 @@ def test_workers_compute_the_values_that_the_learner_does_of_each_row_and_of_the
 def test_ippo_sees_no_state_and_learns_where_there_is_none() -> None:
     with Training(GAME, IPPO(IPPOConfig(**SMALL)), seed=1) as training:
         result = training.step()
-        assert training.running.trainee.policy.behavior().world_columns == ()
+        assert training.running.trainee.policy.behavior().collector.world_columns == ()
     assert np.isfinite(result["policies/default/learner/value_loss"])

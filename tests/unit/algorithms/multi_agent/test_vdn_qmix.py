@@ -136,7 +136,7 @@ def test_envs_and_worlds_that_do_not_fit_are_told_what_to_use_instead(cls: type[
 
 def test_qmix_needs_the_state_of_the_world_and_vdn_does_not() -> None:
     stateless = WorldView(None, 2, "parallel")
-    assert VDN(VDNConfig()).policy_in_world(SPACES, stateless, seed=0).behavior().world_columns == ("acts",)
+    assert VDN(VDNConfig()).policy_in_world(SPACES, stateless, seed=0).behavior().collector.world_columns == ("acts",)
     with pytest.raises(UsageError, match="use vdn"):
         QMIX(QMIXConfig()).policy_in_world(SPACES, stateless, seed=0)
 

@@ -81,7 +81,7 @@ def test_what_acts_remembers_the_same_as_what_learns_over_long_sequences_with_re
     observations = observations_of(space, length, columns)
     starts = np.random.default_rng(0).random((length, columns)) < 0.02
     starts[0] = True
-    record = behavior.allocate_fragment(length, columns)
+    record = behavior.collector.allocate(length, columns)
     noise = np.ones((columns, 2), np.float32)
     for t in range(length):
         behavior.act(at(observations, t), noise, record, t, starts[t])
@@ -152,7 +152,7 @@ def test_a_resumed_policy_acts_the_same_to_the_last_bit() -> None:
     starts[0] = starts[13, 1] = True
 
     def run(behavior: BehaviorPolicy, first: int, last: int) -> Any:
-        record = behavior.allocate_fragment(20, 3)
+        record = behavior.collector.allocate(20, 3)
         for t in range(first, last):
             behavior.act(observations[t], noise[t], record, t, starts[t])
         return {name: column[first:last] for name, column in record.items()}
@@ -183,9 +183,9 @@ def test_asked_outside_of_training_it_remembers_until_it_is_told_that_an_episode
 
 def test_how_many_explore_is_epsilon() -> None:
     behavior = acting(policy_of(NUMBERS), 0.2)
-    drawn = behavior.noise(np.random.default_rng(0), 1, 20_000)[0]
+    drawn = behavior.noise_source.noise(np.random.default_rng(0), 1, 20_000)[0]
     observations = np.zeros((20_000, 3), np.float32)
-    record = behavior.allocate_fragment(1, 20_000)
+    record = behavior.collector.allocate(1, 20_000)
     behavior.act(observations, drawn, record, 0, np.ones(20_000, np.bool_))
     best = acting(policy_of(NUMBERS)).actions(observations[:1], None)
     assert np.mean(record["actions"] != best) == pytest.approx(0.2 * 2 / 3, abs=0.01)

@@ -92,7 +92,7 @@ def recorder_of(behavior: SeatBehavior, clock: str, *, worlds: int = 4, length: 
 
 def recorded(recorder: SlotRecorder, behavior: SeatBehavior, fragment: int, length: int = 4) -> SampleBatch:
     """Returns a fragment's batch, whose noise hangs on its number alone."""
-    noise = behavior.noise(generator(0, "noise", fragment), length, recorder.slots["seat"])
+    noise = behavior.noise_source.noise(generator(0, "noise", fragment), length, recorder.slots["seat"])
     return recorder.record({"seat": noise}).batches["seat"]
 
 
@@ -132,8 +132,8 @@ def test_opponents_are_drawn_with_their_probabilities() -> None:
     observations = np.ones((500, 2), np.float32)
     counts = np.zeros(4)
     for t in range(8):
-        noise = behavior.noise(generator(3, "noise", t), 1, 500)
-        batch = behavior.allocate_fragment(1, 500)
+        noise = behavior.noise_source.noise(generator(3, "noise", t), 1, 500)
+        batch = behavior.collector.allocate(1, 500)
         counts += np.bincount(behavior.act(observations, noise[0], batch, 0, begins), minlength=4)
     expected = 4000 * np.array(likely)
     chi_square = ((counts - expected) ** 2 / expected).sum()
@@ -166,19 +166,22 @@ def test_a_saved_seat_names_no_code_to_be_run_and_another_opponent_takes_over() 
     behavior = seat(self_that_takes(2, "main:0"))
     behavior.load_state({"holds": ["os:abort"], "players": {}})
     nothing = np.zeros(1, np.bool_)
-    noise = behavior.noise(generator(0, "noise"), 1, 1)[0]
-    record = behavior.allocate_fragment(1, 1)
+    noise = behavior.noise_source.noise(generator(0, "noise"), 1, 1)[0]
+    record = behavior.collector.allocate(1, 1)
     assert behavior.act(np.ones((1, 2), np.float32), noise, record, 0, nothing).tolist() == [2]
 
 
 def test_a_seat_that_is_made_anew_goes_on_whether_its_lineup_comes_before_its_state_or_behind() -> None:
-    script, noise = Member(f"{__name__}:AnyOf"), seat(self_that_takes(0, "main:0")).noise(generator(1, "noise"), 2, 6)
+    script, noise = (
+        Member(f"{__name__}:AnyOf"),
+        seat(self_that_takes(0, "main:0")).noise_source.noise(generator(1, "noise"), 2, 6),
+    )
     members = script, self_that_takes(3, "main:0")
     observations, begins = np.ones((6, 2), np.float32), np.ones(6, np.bool_)
     first = seat(*members)
-    first.act(observations, noise[0], first.allocate_fragment(1, 6), 0, begins)
+    first.act(observations, noise[0], first.collector.allocate(1, 6), 0, begins)
     state = first.state()
-    expected = first.act(observations, noise[1], first.allocate_fragment(1, 6), 0, ~begins)
+    expected = first.act(observations, noise[1], first.collector.allocate(1, 6), 0, ~begins)
     assert set(state["holds"]) == {script.name, "main:0"}
     for lineup_first in (True, False):
         behavior = policy().behavior()
@@ -186,14 +189,14 @@ def test_a_seat_that_is_made_anew_goes_on_whether_its_lineup_comes_before_its_st
         steps = [lambda anew=anew: anew.load(lineup(*members)), lambda anew=anew: anew.load_state(state)]
         for step in steps if lineup_first else reversed(steps):
             step()
-        found = anew.act(observations, noise[1], anew.allocate_fragment(1, 6), 0, ~begins)
+        found = anew.act(observations, noise[1], anew.collector.allocate(1, 6), 0, ~begins)
         np.testing.assert_array_equal(found, expected)
 
 
 def test_scripts_act_in_slots_beside_selves_and_draw_from_the_noise() -> None:
     behavior = seat(Member(f"{__name__}:AnyOf"), self_that_takes(3, "main:0"))
-    noise = behavior.noise(generator(5, "noise"), 1, 200)[0]
-    batch = behavior.allocate_fragment(1, 200)
+    noise = behavior.noise_source.noise(generator(5, "noise"), 1, 200)[0]
+    batch = behavior.collector.allocate(1, 200)
     observations = np.ones((200, 2), np.float32)
     actions = behavior.act(observations, noise, batch, 0, np.ones(200, np.bool_))
     scripted = actions != 3
@@ -215,7 +218,7 @@ class AnyOf:
 def test_nothing_is_kept_of_a_fragment_but_which_steps_there_were() -> None:
     behavior = seat(self_that_takes(0, "main:0"))
     batch = recorded(recorder_of(behavior, "parallel"), behavior, 0)
-    behavior.postprocess(batch)
+    behavior.collector.postprocess(batch)
     assert list(batch) == ["valid"]
 
 

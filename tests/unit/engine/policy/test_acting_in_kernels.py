@@ -56,7 +56,7 @@ def policy_of(observation_space, action_space, seed=0, **model):
 def behavior_of(policy, execution=None):
     behavior = policy.behavior()
     if execution is not None:
-        behavior.collect_by(execution)
+        behavior.collector.collect_by(execution)
     behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy(), {}))
     return behavior
 
@@ -70,8 +70,8 @@ def observations_of(space, rows=SLOTS, seed=0):
 
 
 def fragment_of(behavior, space, acts=None):
-    noise = behavior.noise(np.random.default_rng(3), LENGTH, SLOTS)
-    record = behavior.allocate_fragment(LENGTH, SLOTS)
+    noise = behavior.noise_source.noise(np.random.default_rng(3), LENGTH, SLOTS)
+    record = behavior.collector.allocate(LENGTH, SLOTS)
     actions = []
     for t in range(LENGTH):
         starts = np.full(SLOTS, t == 0)
@@ -79,7 +79,7 @@ def fragment_of(behavior, space, acts=None):
         actions.append(behavior.act(observations_of(space, seed=t), noise[t], record, t, starts, acts))
     seen = [observations_of(space, seed=t) for t in range(LENGTH + 1)]
     record["obs"] = map_tree(lambda *leaves: np.stack(leaves), *seen)
-    behavior.postprocess(record)
+    behavior.collector.postprocess(record)
     return record, actions
 
 
@@ -90,7 +90,7 @@ def test_fragments_hold_the_same_actions_and_equal_numbers_but_for_rounding(case
     by_kernels = behavior_of(policy, in_kernels)
     numpys, numpy_actions = fragment_of(behavior_of(policy), observation_space)
     found, actions = fragment_of(by_kernels, observation_space)
-    assert all(each is not None for each in by_kernels._collecting._functions.values())
+    assert all(each is not None for each in by_kernels.collector.collecting._functions.values())
     for own, other in zip(actions, numpy_actions, strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-5, atol=1e-6)
     assert found.keys() == numpys.keys()
@@ -102,24 +102,24 @@ def test_new_weights_take_effect_without_recording_again():
     policy, other = (policy_of(SEEN, Discrete(3), seed=seed, core="gru", core_width=7) for seed in (0, 1))
     behavior = behavior_of(policy, in_kernels)
     fragment_of(behavior, SEEN)
-    functions = dict(behavior._collecting._functions)
+    functions = dict(behavior.collector.collecting._functions)
     behavior.load(Weights(1, other.parameters.gather(other.module).numpy(), {}))
-    behavior.load_memory({"recurrent_state": np.zeros((SLOTS, behavior.network.state_size), np.float32)})
+    behavior.memory.load_state({"recurrent_state": np.zeros((SLOTS, behavior.network.state_size), np.float32)})
     found, _ = fragment_of(behavior, SEEN)
     wanted, _ = fragment_of(behavior_of(other), SEEN)
     np.testing.assert_allclose(found["logp"], wanted["logp"], rtol=2e-5, atol=2e-6)
-    assert behavior._collecting._functions == functions
+    assert behavior.collector.collecting._functions == functions
 
 
 def test_slots_that_do_not_act_keep_their_recurrent_state():
     behavior = behavior_of(policy_of(SEEN, Discrete(3), core="gru", core_width=7), in_kernels)
     fragment_of(behavior, SEEN)
-    before = behavior.memory()["recurrent_state"]
+    before = behavior.memory.state()["recurrent_state"]
     acts = np.arange(SLOTS) < 2
-    record = behavior.allocate_fragment(1, SLOTS)
-    noise = behavior.noise(np.random.default_rng(3), 1, SLOTS)
+    record = behavior.collector.allocate(1, SLOTS)
+    noise = behavior.noise_source.noise(np.random.default_rng(3), 1, SLOTS)
     behavior.act(observations_of(SEEN), noise[0], record, 0, np.zeros(SLOTS, np.bool_), acts)
-    after = behavior.memory()["recurrent_state"]
+    after = behavior.memory.state()["recurrent_state"]
     np.testing.assert_array_equal(after[2:], before[2:])
     assert (after[:2] != before[:2]).any(-1).all()
 
@@ -132,9 +132,9 @@ def test_actions_given_to_an_env_are_not_overwritten_by_the_next_step():
 def test_a_pickled_behavior_policy_acts_by_kernels_too():
     policy = policy_of(SEEN, Discrete(3))
     behavior = policy.behavior()
-    behavior.collect_by(in_kernels)
+    behavior.collector.collect_by(in_kernels)
     sent = pickle.loads(pickle.dumps(behavior))
-    assert isinstance(sent._collecting, KernelNetwork)
+    assert isinstance(sent.collector.collecting, KernelNetwork)
     sent.load(Weights(0, policy.parameters.gather(policy.module).numpy(), {}))
     wanted, _ = fragment_of(behavior_of(policy), SEEN)
     np.testing.assert_array_equal(fragment_of(sent, SEEN)[0]["actions"], wanted["actions"])
@@ -144,7 +144,7 @@ def test_what_has_no_kernel_is_run_by_numpy():
     policy = policy_of(Discrete(4), Tuple([Discrete(2), Box(-1, 1, (1,))]))
     by_kernels = behavior_of(policy, in_kernels)
     found, _ = fragment_of(by_kernels, Discrete(4))
-    assert [*by_kernels._collecting._functions.values()] == [None]
+    assert [*by_kernels.collector.collecting._functions.values()] == [None]
     np.testing.assert_array_equal(found["actions"], fragment_of(behavior_of(policy), Discrete(4))[0]["actions"])
 
 

@@ -127,7 +127,7 @@ def test_logits_are_the_scaled_dot_product_of_both_embeddings():
 def test_filters_normalise_the_state_and_leave_the_list_as_it_is():
     policy = actor_critic(normalize=True)
     behavior = loaded(policy)
-    moments = behavior.observation_moments(
+    moments = behavior.collector.moments(
         map_tree(lambda leaf: leaf[None], observations_of()), np.ones((1, ROWS), np.bool_)
     )
     assert list(moments) == ["observations/state"]

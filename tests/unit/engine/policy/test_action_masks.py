@@ -95,8 +95,8 @@ def loaded(policy, flat=None, *, epsilon=0.0, env_steps=0, filters=None):
 def fragment_of(behavior, observations):
     """Has a policy act once in as many env slots as there are observations."""
     slots = len(observations["action_mask"])
-    record = behavior.allocate_fragment(1, slots)
-    noise = behavior.noise(np.random.Generator(np.random.Philox(4)), 1, slots)
+    record = behavior.collector.allocate(1, slots)
+    noise = behavior.noise_source.noise(np.random.Generator(np.random.Philox(4)), 1, slots)
     actions = behavior.act(observations, noise[0], record, 0, np.zeros(slots, np.bool_))
     record["obs"] = map_tree(lambda leaf: np.stack([leaf, leaf]), observations)
     return record, actions
@@ -120,7 +120,7 @@ def test_recorded_log_probabilities_are_those_of_the_masked_distribution_in_torc
     policy, observations = actor_critic(masked_space(sum(sizes)), actions), observations_of(sizes=sizes)
     behavior = loaded(policy)
     record, taken = fragment_of(behavior, observations)
-    behavior.postprocess(record)
+    behavior.collector.postprocess(record)
     outputs, _ = outputs_of(policy, observations)
     logp = outputs.distribution.log_prob(torch.from_numpy(record["actions"][0])[:, None])[:, 0]
     np.testing.assert_allclose(record["logp"][0], logp.detach(), atol=NEAR)
@@ -147,7 +147,7 @@ def test_a_mask_is_about_the_choices_of_a_nested_action_in_the_space_s_order():
     policy, observations = actor_critic(masked_space(9), actions), observations_of(sizes=(3, 2, 4))
     behavior = loaded(policy)
     record, (numbers, choices, bits) = fragment_of(behavior, observations)
-    behavior.postprocess(record)
+    behavior.collector.postprocess(record)
     outputs, _ = outputs_of(policy, observations)
     logp = outputs.distribution.log_prob(torch.from_numpy(record["actions"][0])[:, None])[:, 0]
     np.testing.assert_allclose(record["logp"][0], logp.detach(), atol=NEAR)
@@ -189,7 +189,7 @@ def test_a_mask_has_no_parameters_and_no_network_sees_it():
     masked, plain = actor_critic(masked_space()), actor_critic(Dict({"seen": BOX}))
     assert masked.parameters.size == plain.parameters.size
     observations = observations_of()
-    values = loaded(masked).recording.value_network
+    values = loaded(masked).collector.recording.value_network
     heads = [values({"obs": {**observations, "action_mask": mask}})[0]["value"] for mask in (masks_of(ROWS), 1)]
     np.testing.assert_array_equal(*heads)
 
@@ -213,10 +213,10 @@ def test_the_filter_measures_no_mask_and_passes_it_on():
         observations_of(),
     )
     seen = map_tree(lambda leaf: leaf[None], observations)
-    moments = loaded(policy).observation_moments(seen, np.ones((1, ROWS), np.bool_))
+    moments = loaded(policy).collector.moments(seen, np.ones((1, ROWS), np.bool_))
     assert list(moments) == ["observations/seen"]
     behavior = loaded(policy, filters={"observations/seen": Moments(100.0, np.full(3, 5.0), np.full(3, 400.0))})
-    filtered = behavior.filtered(observations)
+    filtered = behavior.filter(observations)
     assert filtered["action_mask"] is observations["action_mask"]
     assert (filtered["seen"] < -1).all()
 
@@ -281,7 +281,7 @@ Q_POLICIES = {
 def test_q_policies_take_allowed_actions_alone(how, epsilon):
     behavior, observations = loaded(q_policy(**how), epsilon=epsilon), observations_of()
     record, taken = fragment_of(behavior, observations)
-    behavior.postprocess(record)
+    behavior.collector.postprocess(record)
     draws = np.random.Generator(np.random.Philox(1))
     for actions in (taken, behavior.actions(observations, draws), behavior.actions(observations, None)):
         assert np.take_along_axis(observations["action_mask"], actions[:, None], 1).all()

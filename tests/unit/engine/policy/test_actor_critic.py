@@ -53,7 +53,7 @@ def heads_of(policy, observations):
 
 def acted_values(behavior, observations):
     """What the acting side says observations are worth, [N]."""
-    heads, _ = behavior.recording.value_network({"obs": observations})
+    heads, _ = behavior.collector.recording.value_network({"obs": observations})
     return heads["value"][:, 0]
 
 
@@ -143,7 +143,7 @@ def test_observations_without_axes_or_without_numbers_are_learned_from_like_othe
     behavior = policy.behavior()
     behavior.load(Weights(0, flat))
     raw = map_tree(lambda leaf: leaf.reshape(7, 3, *leaf.shape[1:]), observations_of(space, 21))
-    behavior.load(Weights(1, flat, behavior.observation_moments(raw, np.ones((7, 3), np.bool_))))
+    behavior.load(Weights(1, flat, behavior.collector.moments(raw, np.ones((7, 3), np.bool_))))
     batch = recorded(behavior, space)
     batch["valid"] = np.ones((6, 3), bool)
     outputs = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), batch.steps().map(torch.as_tensor))
@@ -154,14 +154,14 @@ def recorded(behavior, space, length=6, columns=3):
     observations = map_tree(
         lambda leaf: leaf.reshape(length + 1, columns, *leaf.shape[1:]), observations_of(space, (length + 1) * columns)
     )
-    noise = behavior.noise(np.random.default_rng(0), length, columns)
-    batch = behavior.allocate_fragment(length, columns)
+    noise = behavior.noise_source.noise(np.random.default_rng(0), length, columns)
+    batch = behavior.collector.allocate(length, columns)
     for t in range(length):
         behavior.act(
             map_tree(lambda leaf, t=t: leaf[t], observations), noise[t], batch, t, np.zeros(len(noise[t]), np.bool_)
         )
     batch["obs"] = observations
-    behavior.postprocess(batch)
+    behavior.collector.postprocess(batch)
     return batch
 
 

@@ -51,12 +51,12 @@ def loaded(policy, flat=None):
 
 def fragment_of(behavior, observations, length=1, seed=4):
     slots = len(observations["seen"] if isinstance(observations, dict) else observations)
-    record = behavior.allocate_fragment(length, slots)
-    noise = behavior.noise(np.random.Generator(np.random.Philox(seed)), length, slots)
+    record = behavior.collector.allocate(length, slots)
+    noise = behavior.noise_source.noise(np.random.Generator(np.random.Philox(seed)), length, slots)
     for t in range(length):
         taken = behavior.act(observations, noise[t], record, t, np.full(slots, t == 0))
     record["obs"] = map_tree(lambda leaf: np.stack([leaf] * (length + 1)), observations)
-    behavior.postprocess(record)
+    behavior.collector.postprocess(record)
     return record, taken
 
 

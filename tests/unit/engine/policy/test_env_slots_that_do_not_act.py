@@ -65,11 +65,11 @@ def loaded(policy):
 def test_a_slot_does_over_its_own_steps_what_it_does_when_all_act(make):
     policy, generator = make(), np.random.default_rng(0)
     observations = generator.normal(size=(LENGTH, SLOTS, 3)).astype(np.float32)
-    noise = loaded(policy).noise(np.random.default_rng(1), LENGTH, SLOTS)
+    noise = loaded(policy).noise_source.noise(np.random.default_rng(1), LENGTH, SLOTS)
     starts = generator.random((LENGTH, SLOTS)) < 0.2
     starts[0] = True
     together = loaded(policy)
-    expected = together.allocate_fragment(LENGTH, SLOTS)
+    expected = together.collector.allocate(LENGTH, SLOTS)
     for t in range(LENGTH):
         together.act(observations[t], noise[t], expected, t, starts[t])
 
@@ -81,7 +81,7 @@ def test_a_slot_does_over_its_own_steps_what_it_does_when_all_act(make):
     for acts in ~waits:
         acts = acts & (own < LENGTH)
         at = np.minimum(own, LENGTH - 1), np.arange(SLOTS)
-        record = behavior.allocate_fragment(1, SLOTS)
+        record = behavior.collector.allocate(1, SLOTS)
         untouched = {name: column.copy() for name, column in record.items()}
         # What stands at the others is garbage, and whether an episode begins there does not matter.
         shown = np.where(acts[:, None], observations[at], 1e3).astype(np.float32)

@@ -79,13 +79,13 @@ def world(length: int = LENGTH, seed: int = 0) -> SampleBatch:
 def recorded(behavior: BehaviorPolicy, seen: SampleBatch) -> SampleBatch:
     """Acts over a fragment; what the network put out at each step stays beside what is delivered."""
     length, slots = seen["valid"].shape
-    noise = behavior.noise(np.random.default_rng(1), length, slots)
-    batch = behavior.allocate_fragment(length, slots)
+    noise = behavior.noise_source.noise(np.random.default_rng(1), length, slots)
+    batch = behavior.collector.allocate(length, slots)
     for t in range(length):
         behavior.act(map_tree(lambda leaf, t=t: leaf[t], seen["obs"]), noise[t], batch, t, seen["starts"][t])
     outputs = batch["outputs"]
     batch.update({name: column for name, column in seen.items() if name != "starts"})
-    behavior.postprocess(batch)
+    behavior.collector.postprocess(batch)
     return SampleBatch(batch, network_outputs=outputs)
 
 

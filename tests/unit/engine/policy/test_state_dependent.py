@@ -56,8 +56,8 @@ def collected(behavior, observations, seed=1):
     """What a worker records while it acts on observations [T + 1, B, 5]."""
     length, columns = len(observations) - 1, observations.shape[1]
     noise, record = (
-        behavior.noise(np.random.default_rng(seed), length, columns),
-        behavior.allocate_fragment(length, columns),
+        behavior.noise_source.noise(np.random.default_rng(seed), length, columns),
+        behavior.collector.allocate(length, columns),
     )
     for t in range(length):
         behavior.act(observations[t], noise[t], record, t, np.zeros(columns, bool))
@@ -82,7 +82,7 @@ def test_log_probabilities_recorded_while_acting_are_the_learner_s(shared):
     policy = randomized(actor_critic(shared_value=shared, sde_sample_freq=3))
     behavior = loaded(policy)
     batch = collected(behavior, observations_of(11, 4))
-    behavior.postprocess(batch)
+    behavior.collector.postprocess(batch)
     rows = SampleBatch(obs=torch.as_tensor(batch["obs"][:-1]), valid=torch.ones(10, 4))
     outputs = policy.outputs(dict(policy.module.named_parameters()), rows)
     learned = outputs.distribution.log_prob(torch.as_tensor(batch["actions"])).detach()

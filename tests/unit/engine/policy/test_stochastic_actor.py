@@ -76,15 +76,18 @@ def fragment_of(policy: Policy, flat: np.ndarray, space: Space[Any]) -> SampleBa
     observations = map_tree(lambda *cells: np.stack(cells), *[map_tree(lambda *x: np.stack(x), *row) for row in drawn])
     if isinstance(observations, dict) and "action_mask" in observations:
         observations["action_mask"][..., 0] = 1  # something is always allowed
-    noise, batch = behavior.noise(np.random.default_rng(0), LENGTH, SLOTS), behavior.allocate_fragment(LENGTH, SLOTS)
+    noise, batch = (
+        behavior.noise_source.noise(np.random.default_rng(0), LENGTH, SLOTS),
+        behavior.collector.allocate(LENGTH, SLOTS),
+    )
     none = np.zeros(SLOTS, np.bool_)
     for t in range(LENGTH):
         behavior.act(map_tree(lambda leaf, t=t: leaf[t], observations), noise[t], batch, t, none | (t == 0))
-    behavior.close_fragment(batch, none, ~none)
+    behavior.collector.close(batch, none, ~none)
     batch["obs"] = observations
     batch["valid"] = np.ones((LENGTH, SLOTS), np.bool_)
     batch["terminateds"] = batch["truncateds"] = np.zeros((LENGTH, SLOTS), np.bool_)
-    behavior.postprocess(batch)
+    behavior.collector.postprocess(batch)
     return batch
 
 

@@ -10,15 +10,15 @@ from tests.policies import plain_policy
 SLOTS, ACTIONS = 2, 2
 
 
-def behavior_with(every):
+def noise_with(every):
     model = ModelConfig(hiddens=(3,), use_sde=True, sde_sample_freq=every)
     spaces = Box(-1, 1, (4,)), Box(-1, 1, (ACTIONS,))
-    return plain_policy(ActorCriticPolicy, *spaces, model, seed=0).behavior()
+    return plain_policy(ActorCriticPolicy, *spaces, model, seed=0).behavior().noise_source
 
 
 def drawn(every, length, fragments):
     """Matrices and the actions' own noise, [number of fragments * T, B, ...]."""
-    draw = FragmentNoise(behavior_with(every), 5, 1, length, SLOTS)
+    draw = FragmentNoise(noise_with(every), 5, 1, length, SLOTS)
     noise = np.concatenate([draw(fragment) for fragment in fragments])
     return np.split(noise, [3 * ACTIONS], axis=-1)
 

@@ -112,11 +112,11 @@ def fragments(recorder, length, number, *, seed=0):
     made = []
     for fragment in range(number):
         rows = [
-            behavior.noise(generator(seed, "noise", t), 1, slots)
+            behavior.noise_source.noise(generator(seed, "noise", t), 1, slots)
             for t in range(fragment * length, (fragment + 1) * length)
         ]
         recorded = recorder.record({policy: np.concatenate(rows)})
-        behavior.postprocess(recorded.batches[policy])
+        behavior.collector.postprocess(recorded.batches[policy])
         if policy in recorded.closing:
             place_finals(recorded.batches[policy], *recorded.closing[policy])
         made.append(recorded)
@@ -305,7 +305,7 @@ def test_a_data_set_of_a_world_holds_every_step_of_every_agent_in_whole_episodes
     spaces = worlds.spaces["default"]
     with SetWriter(tmp_path / "set", *spaces, further={LOGP: LOGP_FORM}) as writer:
         for fragment in range(12):
-            noise = behavior.noise(generator(0, "noise", fragment), 9, recorder.slots["default"])
+            noise = behavior.noise_source.noise(generator(0, "noise", fragment), 9, recorder.slots["default"])
             own = recorder.record({"default": noise})
             columns = raw_columns(behavior, own.batches["default"], ())
             raw = RawRows(columns, own.begins["default"], own.agent_rows["default"], own.closes["default"])
@@ -339,11 +339,13 @@ def test_a_step_that_is_carried_into_the_next_fragment_keeps_the_log_probability
     _, worlds = lives(clock)
     recorder = slot_recorder(worlds, 9)
     behavior = recorder_behavior(recorder)
-    behavior.record_log_probs(lambda outputs, actions: np.full(len(actions), behavior.weights_version, np.float32))
+    behavior.collector.record_log_probs(
+        lambda outputs, actions: np.full(len(actions), behavior.weights_version, np.float32)
+    )
     carried = 0
     for fragment in range(10):
         behavior.weights_version = fragment
-        noise = behavior.noise(generator(0, "noise", fragment), 9, recorder.slots["default"])
+        noise = behavior.noise_source.noise(generator(0, "noise", fragment), 9, recorder.slots["default"])
         columns = raw_columns(behavior, recorder.record({"default": noise}).batches["default"], ())
         steps = columns["valid"]
         np.testing.assert_array_equal(columns[LOGP][steps], columns["weights_version"][steps])

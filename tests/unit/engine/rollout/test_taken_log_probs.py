@@ -136,7 +136,7 @@ def test_fragments_are_the_same_to_the_last_bit_with_and_without_a_recording(alg
 )
 def test_what_is_drawn_in_parameters_or_over_steps_or_by_an_expert_has_no_probability(algorithm: Any) -> None:
     behavior = worker_of(algorithm).behaviors["default"]
-    assert not {"outputs", "taken_logp"} & behavior.allocate_fragment(2, 3).keys()
+    assert not {"outputs", "taken_logp"} & behavior.collector.allocate(2, 3).keys()
 
 
 def test_a_run_that_began_to_write_a_set_without_log_probabilities_goes_on_without_them(tmp_path: Any) -> None:

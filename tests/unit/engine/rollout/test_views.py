@@ -154,11 +154,11 @@ def test_fragments_behind_each_other_are_viewed_as_they_are_one_by_one() -> None
 def test_a_fragment_in_which_nobody_acts_is_viewed_as_nothing() -> None:
     """The slots of a policy whose agents have not been born yet."""
     behavior = policy_of().behavior()
-    batch = behavior.allocate_fragment(3, 2)
+    batch = behavior.collector.allocate(3, 2)
     batch.update(obs=np.zeros((4, 2, 2), np.float32), actions=np.zeros((3, 2), np.int64))
-    behavior.close_fragment(batch, *np.zeros((2, 2), np.bool_))
-    assert behavior.views is not None
-    behavior.views.carry(batch)
+    behavior.collector.close(batch, *np.zeros((2, 2), np.bool_))
+    assert behavior.memory.views is not None
+    behavior.memory.views.carry(batch)
     seen = viewed(batch)["obs"]
     assert not seen[VIEW_FRAMES].any()
     assert (seen[VIEW_PREV_ACTIONS] == NONE).all()

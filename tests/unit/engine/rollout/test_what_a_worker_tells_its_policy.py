@@ -1,11 +1,11 @@
 """What a behavior policy is told while it acts, and the noise that it gets."""
 
 import numpy as np
+from gymnasium.spaces import Discrete
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
-from rlrun.engine.policy.behavior import BehaviorPolicy
-from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.weights import Weights
 from rlrun.engine.rollout.rewards import RewardSettings
 from rlrun.engine.rollout.rollout_worker import RolloutWorker
@@ -13,34 +13,60 @@ from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.rollout.worker_config import WorkerConfig
 
 
-class Remembering(BehaviorPolicy):
-    """Pushes by chance, and records its noise and in which step of an episode each env slot is."""
+class Draws:
+    """Draws a number for each step, and remembers which env slots are its own."""
+
+    network_noise = 0
+    network_noise_every = None
 
     def __init__(self):
-        self.exploration = EpsilonGreedy(2)
-        self.age = None
-        self.views = None
         self.place = None
 
-    def load(self, weights):
-        """Takes nothing over."""
-        self.weights_version = weights.version
-
     def assign_envs(self, first_slot, num_slots):
-        """Remembers it."""
         self.place = first_slot, num_slots
 
     def noise(self, generator, length, columns):
-        """Draws a number for each step."""
         return generator.random((length, columns), np.float32)
 
-    def allocate_fragment(self, length, columns):
-        """Returns what is recorded."""
+
+class Ages:
+    """Columns of the noise, and of the step of its episode in which each env slot is."""
+
+    world_columns = ()
+
+    def allocate(self, length, columns):
         return SampleBatch(
             actions=np.empty((length, columns), np.int64),
             noise=np.empty((length, columns), np.float32),
             ages=np.empty((length, columns), np.int64),
         )
+
+    def close(self, batch, episode_starts, shown):
+        """Records nothing."""
+
+    def moments(self, observations, filled):
+        return {}
+
+    def postprocess(self, batch):
+        """Leaves the batch as it is."""
+
+
+class Remembering:
+    """Pushes by chance, and records its noise and in which step of an episode each env slot is."""
+
+    action_space = DiscreteActions(Discrete(2))
+
+    def __init__(self):
+        self.noise_source = Draws()
+        self.collector = Ages()
+        self.age = None
+
+    def load(self, weights):
+        """Takes nothing over."""
+        self.weights_version = weights.version
+
+    def take_rewards(self, rewards):
+        """Ignores them."""
 
     def act(self, observations, noise, record, t, starts):
         """Counts the steps since an episode began."""
@@ -48,21 +74,6 @@ class Remembering(BehaviorPolicy):
         record["ages"][t], record["noise"][t] = self.age, noise
         record["actions"][t] = noise < 0.5
         return record["actions"][t]
-
-    def postprocess(self, batch):
-        """Leaves the batch as it is."""
-
-    def actions(self, observations, generator):
-        """Is not evaluated."""
-        raise NotImplementedError
-
-    def env_actions(self, actions):
-        """Returns what the env was given."""
-        return actions
-
-    def observation_moments(self, observations, filled):
-        """Has no filter."""
-        return {}
 
     def state(self):
         """Returns the ages."""
@@ -132,6 +143,6 @@ def test_a_long_fragment_draws_its_noise_at_once_as_short_ones_do_together():
 
 
 def test_a_policy_is_told_which_of_all_env_slots_are_its_own():
-    assert worker_for(num_envs=3).behaviors["default"].place == (0, 3)
-    assert worker_for(num_envs=3, index=1, num_workers=4).behaviors["default"].place == (0, 12)
-    assert worker_for(num_envs=3, index=4, num_workers=4).behaviors["default"].place == (9, 12)
+    assert worker_for(num_envs=3).behaviors["default"].noise_source.place == (0, 3)
+    assert worker_for(num_envs=3, index=1, num_workers=4).behaviors["default"].noise_source.place == (0, 12)
+    assert worker_for(num_envs=3, index=4, num_workers=4).behaviors["default"].noise_source.place == (9, 12)

@@ -63,7 +63,7 @@ class Ticks(World):
 def behavior(columns: tuple[str, ...]) -> BehaviorPolicy:
     policy = plain_policy(QPolicy, *SPACES, ModelConfig(hiddens=(4,)), seed=0)
     own = policy.behavior()
-    own.world_columns = columns
+    own.collector.world_columns = columns
     own.load(Weights(0, policy.parameters.gather(policy.module).numpy(), schedules={"epsilon": 1.0}))
     return own
 
@@ -81,7 +81,7 @@ def recorded(columns: tuple[str, ...], length: int, fragments: int, clock: str, 
     )
     own = behavior(columns)
     recorder = SlotRecorder(made, {"p": own}, seeds=EpisodeSeeds(0, 0), name="ticks", length=length, max_replay_s=9.0)
-    noise = own.noise(generator(0, "noise"), length, 4)
+    noise = own.noise_source.noise(generator(0, "noise"), length, 4)
     return [recorder.record({"p": noise}).batches["p"] for _ in range(fragments)]
 
 

@@ -20,7 +20,7 @@ def test_episodes_go_on_side_by_side_from_memories_of_the_callers(core):
             for t in range(6):
                 reward = rewards[episode, t - 1] if t else 0.0
                 training.act(shown[episode, t], episode_start=t == 0, prev_reward=reward)
-                outputs.append(behavior.memory())
+                outputs.append(behavior.memory.state())
             return outputs
 
         expected, memories = [apart(0), apart(1)], [None, None]
@@ -43,6 +43,6 @@ def test_another_action_than_the_one_that_was_returned_can_be_told():
         action, memory = training.acting.policy().act_with_memory(None, first)
         assert memory["views"]["seen"]["view:prev_actions"][0, -1] == action
         behavior = training.acting.policy("").behavior()
-        behavior.load_memory(memory)
+        behavior.memory.load_state(memory)
         behavior.take_actions(np.array([1 - action]))
-        assert behavior.memory()["views"]["seen"]["view:prev_actions"][0, -1] == 1 - action
+        assert behavior.memory.state()["views"]["seen"]["view:prev_actions"][0, -1] == 1 - action

@@ -1,0 +1,188 @@
+"""Collecting side of a behavior policy: parameter noise, and the columns of fragments (NumPy)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.engine.data.sample_batch import TAKEN_LOGP, SampleBatch
+from rlrun.engine.data.tree import map_tree
+from rlrun.engine.data.views import viewed
+from rlrun.engine.functional.moments import Moments
+from rlrun.engine.nn.acting import ActingNetwork, Heads
+from rlrun.engine.policy.action_spaces.action_space import ActionSpace, Floats
+from rlrun.engine.policy.episode_memory import EpisodeMemory
+from rlrun.engine.policy.exploration.parameter_noise import ParameterNoise
+from rlrun.engine.policy.observation_filter import ObservationFilter
+from rlrun.engine.policy.weights import Weights
+
+Flags = NDArray[np.bool_]
+
+Execution = Callable[[ActingNetwork], ActingNetwork]
+"""Wraps an acting network in another way to execute it."""
+
+LogProbs = Callable[[Floats, Any], Floats]
+"""Log-probabilities [B] in the env's units of actions that were taken by network outputs [B, K]."""
+
+
+class Recording:
+    """Recorder of extra fragment columns, besides actions and memory; by itself it records none.
+
+    Attributes:
+        reads_heads: Whether the recorder needs the outputs of the network's heads at each step.
+        replaces_actions: Whether recorded actions may be other than those that exploration chose.
+    """
+
+    reads_heads: bool = False
+    replaces_actions: bool = False
+
+    def load(self, flat: Floats) -> None:
+        """Loads the flat acting parameters [A]."""
+        return
+
+    def collect_by(self, execution: Execution) -> None:
+        """Wraps the recorder's networks in another way to execute them."""
+        return
+
+    def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
+        """Allocates the recorder's columns, [T, B, ...]."""
+        return {}
+
+    def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: Flags | None) -> None:
+        """Records the outputs of the network's heads at one step.
+
+        Args:
+            batch: The fragment's columns.
+            where: Index of the (t, b) entries to fill: row t, or the entries of the slots that act.
+            heads: Outputs of all heads by name, [B, K].
+            acts: Mask of the env slots that act, [B]; None for all.
+        """
+        return
+
+    def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
+        """Adds the columns that are cheaper to compute for a whole fragment at once, in place."""
+        return
+
+
+class FragmentCollector:
+    """Collecting side of a behavior policy: runs its network with parameter noise, and records fragments.
+
+    Args:
+        network: The policy's acting network.
+        action_space: Conversion between env actions and the policy's own actions.
+        observation_filter: The policy's observation filter.
+        memory: The policy's memory of the running episodes.
+        parameter_noise: Parameter noise; None for none.
+        recording: Recorder of extra columns; None for none.
+        world_columns: Columns of the whole world in fragments: `WORLD_STATE`, `ACTS`, both or neither.
+
+    Attributes:
+        network: The policy's acting network, without parameter noise.
+        collecting: The network that collects: a copy with parameter noise, or one that is executed in another way.
+        filter: The policy's observation filter.
+        log_probs: Log-probabilities of the actions taken, recorded as `TAKEN_LOGP`; None where they are not recorded.
+        runs_always: Whether the network runs at each step, even if exploration does not need its outputs.
+        reads_heads: Whether the recorder needs the outputs of the network's heads at each step.
+    """
+
+    def __init__(
+        self,
+        network: ActingNetwork,
+        action_space: ActionSpace,
+        observation_filter: ObservationFilter,
+        memory: EpisodeMemory,
+        parameter_noise: ParameterNoise | None,
+        recording: Recording | None,
+        world_columns: tuple[str, ...],
+    ) -> None:
+        self.network = network
+        self.collecting = network if parameter_noise is None else copy.deepcopy(network)
+        self.action_space = action_space
+        self.filter = observation_filter
+        self.parameter_noise = parameter_noise
+        self.recording = recording
+        self.world_columns = world_columns
+        self.log_probs: LogProbs | None = None
+        self.reads_heads = recording is not None and recording.reads_heads
+        self.runs_always = bool(memory.state_size) or self.reads_heads
+        self._memory = memory
+
+    def load(self, weights: Weights) -> None:
+        """Loads the weights of the recorder and of the parameter noise; `network` is loaded by the policy."""
+        if self.recording is not None:
+            self.recording.load(weights.acting)
+        if self.parameter_noise is not None:
+            self.parameter_noise.load(weights)
+
+    def collect_by(self, execution: Execution) -> None:
+        """Wraps the networks that collect experience in another way to execute them."""
+        self.collecting = execution(self.collecting)
+        if self.recording is not None:
+            self.recording.collect_by(execution)
+
+    def record_log_probs(self, log_probs: LogProbs) -> None:
+        """Records the log-probabilities of the actions taken in fragments as `TAKEN_LOGP`, for data sets."""
+        self.log_probs, self.runs_always = log_probs, True
+
+    def allocate(self, length: int, slots: int) -> SampleBatch:
+        """Allocates the columns of a fragment that are filled while acting, [T, B, ...]."""
+        space = self.action_space
+        batch = SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
+        if self.recording is not None:
+            batch.update(self.recording.allocate(length, slots))
+        batch.update(self._memory.allocate(length, slots))
+        if self.log_probs is not None:
+            batch[TAKEN_LOGP] = np.empty((length, slots), np.float32)
+        return batch
+
+    def run(self, observations: Any, noise: Floats | None, acts: Flags | None) -> Heads:
+        """Runs the collecting network on a step's observations [B, ...], and updates the recurrent state."""
+        memory = self._memory
+        inputs = {"obs": self.filter(observations) if self.filter.is_on else observations}
+        heads, after = self.collecting(inputs, memory.recurrent if memory.state_size else None, None, noise)
+        if after is not None:
+            memory.recurrent = after if acts is None else np.where(acts[:, None], after, memory.recurrent)
+        return heads
+
+    def close(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
+        """Records the view columns of the closing observations, after a fragment's last step.
+
+        Args:
+            batch: The fragment's columns, changed in place.
+            episode_starts: Mask of the slots whose closing observation starts an episode, [B].
+            shown: Mask of the slots that have a closing observation, [B].
+        """
+        if self._memory.views is not None:
+            self._memory.views.close(batch, episode_starts, shown)
+
+    def moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
+        """Moments of raw observations [T, B, ...] for the observation filter; see `ObservationFilter.moments`."""
+        return self.filter.moments(observations, filled)
+
+    def postprocess(self, batch: SampleBatch) -> None:
+        """Postprocesses a recorded fragment for learning, in place: view history, noise adaptation, extra columns.
+
+        Args:
+            batch: The recorded columns, with the raw observations `obs` [T + 1, B, ...].
+        """
+        if self._memory.views is not None:
+            self._memory.views.carry(batch)
+        if self.parameter_noise is not None and self.parameter_noise.adapts:
+            seen = viewed(batch)["obs"]
+            rows = self.filter(map_tree(lambda leaf: leaf[:-1].reshape(-1, *leaf.shape[2:]), seen))
+            (own, _), (varied, _) = self.network({"obs": rows}), self.collecting({"obs": rows})
+            self.parameter_noise.adapt(own["outputs"], varied["outputs"])
+        if self.recording is not None:
+            self.recording.postprocess(batch, self)
+
+    def closing_heads(self, observations: Any) -> Heads:
+        """Heads of the collecting network for filtered closing observations [B, ...], e.g. for bootstrap values.
+
+        The recurrent state is not updated.
+        """
+        heads, _ = self.collecting({"obs": observations}, self._memory.before(observations))
+        return heads

@@ -244,8 +244,8 @@ def write(records: Sequence[Record]) -> None:
     for other in sorted(DOCS.rglob("*.md")):
         if other != PAGE:
             other.write_text(with_rows(other.read_text(), rows))
-    for (spec, experiment, _), seeds in _by_metric(records).items():
-        if sum(key[:2] == (spec, experiment) for key in _by_metric(records)) > 1:
+    for (spec, experiment, _), seeds in by_metric(records).items():
+        if sum(key[:2] == (spec, experiment) for key in by_metric(records)) > 1:
             continue  # a floor is of one metric
         found = bootstrapped(iqm, [[record["value"] for record in seeds]])
         publish_floor(ROOT / spec, f"{found.low:.{digits_of(seeds[0])}f}")
@@ -290,7 +290,7 @@ def table(records: Sequence[Record]) -> str:
         "| spec | must reach | IQM [95 % interval] | gate | worst seed | seeds | s each | curve | commit |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for (spec, _, _), seeds in _by_metric(records).items():
+    for (spec, _, _), seeds in by_metric(records).items():
         rows.append(row(spec, seeds))
     return "\n".join(rows)
 
@@ -328,7 +328,8 @@ def sparkline(seeds: Sequence[Record]) -> str:
     return "".join(BLOCKS[int((value - mean.min()) / span * (len(BLOCKS) - 1))] for value in mean)
 
 
-def _by_metric(records: Sequence[Record]) -> Mapping[tuple[str, str, str], list[Record]]:
+def by_metric(records: Sequence[Record]) -> Mapping[tuple[str, str, str], list[Record]]:
+    """Groups records by spec, experiment and metric, in order of specs and seeds."""
     found: dict[tuple[str, str, str], list[Record]] = {}
     for record in sorted(records, key=lambda record: (record["spec"], record["experiment"], record["seed"])):
         found.setdefault((record["spec"], record["experiment"], record["metric"]), []).append(record)

@@ -13,6 +13,7 @@ from scripts.docs_site.commands import command_pages
 from scripts.docs_site.gallery import gallery_page
 from scripts.docs_site.page import Page, toctree
 from scripts.docs_site.places import Places
+from scripts.docs_site.results import add_to_results
 from scripts.docs_site.settings import metrics_page
 from scripts.docs_site.shown_files import file_pages, spec_pages
 from scripts.docs_site.written import LAST_SECTION, sections, written_pages
@@ -52,6 +53,7 @@ def contents() -> Contents:
     if doubled := sorted(pages.keys() & made.keys()):
         raise ValueError(f"the names of these pages are those of generated ones: {', '.join(doubled)}")
     add_to_algorithms(pages)
+    add_to_results(pages)
     pages |= made
     for name, words in yaml.safe_load(KEYWORDS.read_text(encoding="utf-8")).items():
         pages[name].keywords = words

@@ -21,6 +21,7 @@ from scripts.docs_site.docstrings import fields, rst
 from scripts.docs_site.page import ROOT, Page, inserted
 from scripts.docs_site.places import Places
 from scripts.docs_site.plan_picture import Picture
+from scripts.docs_site.results import table_row
 from scripts.docs_site.settings import own_metrics, own_settings
 from scripts.docs_site.spec_reference import SPEC_REFERENCE, spec_reference_text
 from scripts.docs_site.written import sections, written_pages
@@ -153,6 +154,25 @@ def test_a_curve_is_drawn_for_each_seed_and_their_mean_ends_with_the_shortest() 
     assert [line.get("class") for line in lines] == ["seed", "seed", "gate", "mean"]
     ends = [float(line.get("points", "").split()[-1].split(",")[0]) for line in lines]
     assert ends == [181.0, 312.0, 312.0, 181.0]
+
+
+def test_a_row_of_results_names_algorithm_and_env_and_draws_the_mean_curve_below_its_gate() -> None:
+    about = {"metric": "episode_return_mean", "expected": 10.0, "seconds": 3.0, "commit": "abcdef0", "env_steps": 100}
+    seeds = [
+        {**about, "value": 4.0, "curve": [[0, 0.0], [100, 4.0]]},
+        {**about, "value": 6.0, "curve": [[0, 0.0], [100, 6.0]]},
+    ]
+    row = ElementTree.fromstring(table_row("configs/cartpole/ppo.yaml", "cartpole-ppo", seeds))
+    assert (row.get("data-algorithm"), row.get("data-env")) == ("ppo", "CartPole-v1")
+    cells = {cell.get("data-label"): cell for cell in row}
+    assert cells["spec"].findtext("code") == "cartpole/ppo.yaml"
+    assert cells["seeds"].text == "2"
+    assert cells["gate"].findtext("strong") == "missed"
+    line, gate = cells["curve"].find("svg/polyline"), cells["curve"].find("svg/path")
+    assert line is not None and gate is not None
+    heights = [float(point.split(",")[1]) for point in line.get("points", "").split()]
+    assert (heights[0], heights[-1]) == (32.0, 17.0)  # from 0 to 5, half of the gate
+    assert gate.get("d") == "M2,2.0 H118"
 
 
 def test_docstrings_keep_code_and_lose_no_mark() -> None:

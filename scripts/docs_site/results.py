@@ -1,0 +1,122 @@
+"""Results page: the table of learning results with drawn curves, and filters by algorithm and env."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from typing import Any
+
+import numpy as np
+import yaml
+
+from scripts.docs_site.page import ROOT, Page, raw_html
+from scripts.results import BEGIN, END, Record, by_metric, read_records, row
+
+HEADINGS = ("spec", "curve", "must reach", "IQM [95 % interval]", "gate", "worst seed", "seeds", "seconds", "commit")
+WIDTH, HEIGHT, MARGIN = 120, 34, 2
+POINTS = 40
+
+FILTER = """<script>
+document.addEventListener("DOMContentLoaded", () => {
+  const selects = [...document.querySelectorAll(".results-filter select")];
+  const rows = [...document.querySelectorAll("table.results tbody tr")];
+  const show = () => {
+    rows.forEach((row) => { row.hidden = selects.some((one) => one.value && row.dataset[one.name] !== one.value); });
+    const count = rows.filter((row) => !row.hidden).length;
+    document.querySelector(".results-filter output").textContent = `${count} of ${rows.length} rows`;
+  };
+  selects.forEach((one) => one.addEventListener("change", show));
+  show();
+});
+</script>"""
+
+
+def add_to_results(pages: Mapping[str, Page]) -> None:
+    """Replaces the Markdown table of the results page with one that has drawn curves and filters."""
+    page = pages["results"]
+    written = page.markdown.partition(BEGIN)[2].partition(END)[0].strip()
+    page.instead = {written: raw_html(results_table(by_metric(read_records())))}
+
+
+def results_table(results: Mapping[tuple[str, str, str], Sequence[Record]]) -> str:
+    """HTML of the table and its filters.
+
+    Args:
+        results: The records of each seed, by spec, experiment and metric.
+    """
+    algorithms = sorted({algorithm_and_env(spec, experiment)[0] for spec, experiment, _ in results})
+    envs = sorted({algorithm_and_env(spec, experiment)[1] for spec, experiment, _ in results}, key=str.lower)
+    head = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
+    rows = "\n".join(table_row(spec, experiment, seeds) for (spec, experiment, _), seeds in results.items())
+    return (
+        f'<div class="results-filter">{select("algorithm", algorithms)} {select("env", envs)} <output></output></div>\n'
+        '<div class="table-wrapper docutils container"><table class="docutils results">\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>\n{FILTER}"
+    )
+
+
+def select(name: str, values: Sequence[str]) -> str:
+    """HTML of a filter."""
+    options = "".join(f"<option>{escape(value)}</option>" for value in values)
+    return f'<label>{name} <select name="{name}"><option value="">all</option>{options}</select></label>'
+
+
+def table_row(spec: str, experiment: str, seeds: Sequence[Record]) -> str:
+    """HTML of a row: the cells of the Markdown table, with the curve as a picture in second place."""
+    algorithm, env = algorithm_and_env(spec, experiment)
+    name, *cells, _, commit = row(spec, seeds).removeprefix("| ").removesuffix(" |").split(" | ")
+    path, _, metric = name.replace("`", "").removeprefix("configs/").partition(" ")
+    first = f"<code>{escape(path)}</code>" + (f"<br><small>{escape(metric)}</small>" if metric else "")
+    values = [escape(cell).replace("**missed**", "<strong>missed</strong>") for cell in (*cells, commit)]
+    labelled = zip(HEADINGS, [first, sparkline(seeds), *values], strict=True)
+    html = "".join(f'<td data-label="{escape(heading)}">{cell}</td>' for heading, cell in labelled)
+    return f'<tr data-algorithm="{escape(algorithm)}" data-env="{escape(env)}">{html}</tr>'
+
+
+def sparkline(seeds: Sequence[Record]) -> str:
+    """SVG of the mean curve over seeds, with the gate as a dashed line; "" without curves."""
+    curves = [np.array(record["curve"], float).T for record in seeds if len(record["curve"]) > 1]
+    if not curves:
+        return ""
+    places = np.linspace(max(steps[0] for steps, _ in curves), min(steps[-1] for steps, _ in curves), POINTS)
+    mean = np.mean([np.interp(places, steps, values) for steps, values in curves], axis=0)
+    gate = float(seeds[0]["expected"])
+    low, high = min(float(mean.min()), gate), max(float(mean.max()), gate)
+    scale = (HEIGHT - 2 * MARGIN) / ((high - low) or 1.0)
+    xs = np.linspace(MARGIN, WIDTH - MARGIN, POINTS)
+    points = " ".join(f"{x:.1f},{HEIGHT - MARGIN - (y - low) * scale:.1f}" for x, y in zip(xs, mean, strict=True))
+    level = HEIGHT - MARGIN - (gate - low) * scale
+    return (
+        f'<svg class="curve small" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="mean learning curve">'
+        f'<path class="gate" d="M{MARGIN},{level:.1f} H{WIDTH - MARGIN}"/>'
+        f'<polyline class="mean" points="{points}"/></svg>'
+    )
+
+
+def algorithm_and_env(spec: str, experiment: str) -> tuple[str, str]:
+    """Algorithm and env of an experiment; of several policies, their algorithms."""
+    name, _, stage = experiment.partition(".")
+    entry = _entries(spec)[name]
+    if stage:
+        entry = {**entry, **entry["stages"][stage]}
+    return _algorithm(entry), _env(entry.get("env"))
+
+
+@cache
+def _entries(spec: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / spec).read_text(encoding="utf-8"))
+    return found
+
+
+def _algorithm(entry: Mapping[str, Any]) -> str:
+    if "algorithm" in entry:
+        return str(entry["algorithm"])
+    names = {str(policy["algorithm"]) for policy in entry.get("policies", {}).values() if "algorithm" in policy}
+    return ", ".join(sorted(names))
+
+
+def _env(env: Any) -> str:
+    if isinstance(env, Mapping):
+        env = next((env[key] for key in ("id", "world", "pettingzoo") if key in env), "")
+    return str(env or "").rpartition(":")[2].rpartition("/")[2]

@@ -169,7 +169,8 @@ def test_a_row_of_results_names_algorithm_and_env_and_draws_the_mean_curve_below
     assert cells["seeds"].text == "2"
     assert cells["gate"].findtext("strong") == "missed"
     line, gate = cells["curve"].find("svg/polyline"), cells["curve"].find("svg/path")
-    assert line is not None and gate is not None
+    assert line is not None
+    assert gate is not None
     heights = [float(point.split(",")[1]) for point in line.get("points", "").split()]
     assert (heights[0], heights[-1]) == (32.0, 17.0)  # from 0 to 5, half of the gate
     assert gate.get("d") == "M2,2.0 H118"

@@ -34,14 +34,21 @@ def public_text() -> str:
     return "\n\n".join(
         [
             "# API reference",
-            "What programs and plugins may use. [From Python](python.md) shows the first steps, and [an algorithm and "
-            "an env of one's own](extending.md) the others.",
-            "## What `import rlrun` offers",
-            *(directive(rlrun._PLACES[name], name, f"rlrun.{name}") for name in public_names()),
-            "## Classes of algorithms\n",
+            "Programs import from `rlrun`, as the [Python guide](python.md) shows. Plugins import everything else from "
+            f"[`rlrun.plugin`]({PLUGIN}.md); see [extending rlrun](extending.md). All other modules are private.",
+            documented("Training"),
+            "## Algorithms\n",
+            "Each algorithm is a class whose arguments are its settings: `PPO(lr=1e-3, gamma=0.98)`.",
             table(["class", "algorithm"], rows),
+            "## Base class of algorithms and other names",
+            *(documented(name) for name in public_names() if name != "Training"),
         ]
     )
+
+
+def documented(name: str) -> str:
+    """Directive of Sphinx that documents a name of `rlrun`."""
+    return directive(rlrun._PLACES[name], name, f"rlrun.{name}")
 
 
 def plugin_text() -> str:

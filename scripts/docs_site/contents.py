@@ -59,6 +59,22 @@ def contents() -> Contents:
         pages[name].keywords = words
     found[REFERENCE] = ["gallery", "commands", "metrics", "api", "specs"]
     found[LAST_SECTION] = [*project, "files"]
-    lists = [toctree(["guides"]), *(toctree(names, section) for section, names in found.items())]
+    first, *others = found
+    for section in others:
+        page = section_page(section, [pages[name] for name in found[section]])
+        pages[page.name] = page
+    lists = [toctree(["guides", *found[first]], first), toctree([section_name(section) for section in others], "More")]
     pages["index"].extra[""] = "\n".join(lists)
     return Contents(pages, found, places)
+
+
+def section_name(section: str) -> str:
+    """Name of a section's page."""
+    return f"sections/{section.lower().replace(' ', '_')}"
+
+
+def section_page(section: str, pages: list[Page]) -> Page:
+    """Page of a section of the sidebar: its pages, each with its first sentence, below it."""
+    lines = [f"- [{page.title}](../{page.name}.md){f': {page.summary}' if page.summary else ''}" for page in pages]
+    text = f"# {section}\n\n" + "\n".join(lines)
+    return Page(section_name(section), text, children=[page.name for page in pages], searchable=False)

@@ -1,11 +1,14 @@
-"""Extension of Sphinx: links of types, which annotations name without their module."""
+"""Extension of Sphinx: short signatures, and links of types, which annotations name without their module."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import functools
+import inspect
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
 
 from scripts.docs_site.docstrings import fields
 from scripts.docs_site.page import ROOT
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from sphinx.addnodes import pending_xref
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
+
+LONG_SIGNATURE = 200
+"""Characters of a class's signature from which on it names parameters only."""
 
 OTHERS = frozenset(
     {"numpy", "np", "torch", "gymnasium", "gym", "ray", "pydantic", "pathlib", "typing", "collections", "abc", "types"}
@@ -26,6 +32,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Registers the extension."""
     app.connect("missing-reference", resolved)
     app.connect("autodoc-process-docstring", converted)
+    app.connect("autodoc-process-signature", short_signature)
     app.connect("html-page-context", with_small_sidebar, priority=1)  # before the theme asks for the sidebar
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -33,6 +40,22 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def converted(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
     """Converts a docstring in place."""
     lines[:] = fields("\n".join(lines), what)
+
+
+def short_signature(
+    app: object, what: str, name: str, found: object, options: object, signature: str | None, returns: str | None
+) -> tuple[str, str | None] | None:
+    """Shortens the signatures of classes; None keeps a signature.
+
+    Settings have none, since their fields are listed below. A long one names parameters without their types.
+    """
+    if what != "class" or not inspect.isclass(found) or signature is None:
+        return None
+    if issubclass(found, BaseModel):
+        return "", None
+    if len(signature) <= LONG_SIGNATURE:
+        return None
+    return f"({', '.join(inspect.signature(found).parameters)})", None
 
 
 def with_small_sidebar(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: object) -> None:

@@ -67,11 +67,20 @@ def table_row(spec: str, experiment: str, seeds: Sequence[Record]) -> str:
     algorithm, env = algorithm_and_env(spec, experiment)
     name, *cells, _, commit = row(spec, seeds).removeprefix("| ").removesuffix(" |").split(" | ")
     path, _, metric = name.replace("`", "").removeprefix("configs/").partition(" ")
-    first = f"<code>{escape(path)}</code>" + (f"<br><small>{escape(metric)}</small>" if metric else "")
-    values = [escape(cell).replace("**missed**", "<strong>missed</strong>") for cell in (*cells, commit)]
+    first = f"<code>{escape(path)}</code>" + (f"<br/><small>{escape(metric)}</small>" if metric else "")
+    values = [two_lines(escape(cell)).replace("**missed**", "<strong>missed</strong>") for cell in (*cells, commit)]
     labelled = zip(HEADINGS, [first, sparkline(seeds), *values], strict=True)
     html = "".join(f'<td data-label="{escape(heading)}">{cell}</td>' for heading, cell in labelled)
     return f'<tr data-algorithm="{escape(algorithm)}" data-env="{escape(env)}">{html}</tr>'
+
+
+def two_lines(cell: str) -> str:
+    """Cell of a table whose budget or interval stands in small letters on a second line."""
+    for mark in (" in ", " [", ", "):
+        before, found, after = cell.partition(mark)
+        if found:
+            return f"{before}<br/><small>{mark.strip(', ')} {after}</small>".replace("[ ", "[")
+    return cell
 
 
 def sparkline(seeds: Sequence[Record]) -> str:

@@ -8,16 +8,19 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from rlrun import PPO
 from rlrun.cli.main import COMMANDS
 from rlrun.engine.flow.concurrently import concurrently
 from rlrun.engine.flow.sources.items import from_items
+from rlrun.engine.rollout.rollout import Rollout
 from rlrun.engine.settings.registry import BUILT_IN
 from scripts.docs_site.agents import AGENTS, agents_text
 from scripts.docs_site.api import directive, docstring_below, plugin_names
 from scripts.docs_site.commands import command_named, command_page, command_pages
-from scripts.docs_site.contents import KEYWORDS
+from scripts.docs_site.contents import KEYWORDS, section_page
 from scripts.docs_site.curves import curve_picture
 from scripts.docs_site.docstrings import fields, rst
+from scripts.docs_site.extension import short_signature
 from scripts.docs_site.page import ROOT, Page, inserted
 from scripts.docs_site.places import Places
 from scripts.docs_site.plan_picture import Picture
@@ -174,6 +177,21 @@ def test_a_row_of_results_names_algorithm_and_env_and_draws_the_mean_curve_below
     heights = [float(point.split(",")[1]) for point in line.get("points", "").split()]
     assert (heights[0], heights[-1]) == (32.0, 17.0)  # from 0 to 5, half of the gate
     assert gate.get("d") == "M2,2.0 H118"
+
+
+def test_signatures_of_settings_are_left_to_their_fields_and_long_ones_name_parameters_only() -> None:
+    signature = "(" + "x" * 300 + ")"
+    assert short_signature(None, "class", "", PPO.Config, None, signature, None) == ("", None)
+    assert short_signature(None, "class", "", Rollout, None, "(short)", None) is None
+    shortened = short_signature(None, "class", "", Rollout, None, signature, None)
+    assert shortened is not None
+    assert shortened[0].startswith("(worker_index, fragment, batches, env_steps, ")
+
+
+def test_a_section_of_the_sidebar_is_a_page_that_lists_its_pages() -> None:
+    page = section_page("Tasks and methods", [Page("actions", "# Actions\n\nParts of an action. More.")])
+    assert (page.name, page.children) == ("sections/tasks_and_methods", ["actions"])
+    assert page.markdown == "# Tasks and methods\n\n- [Actions](../actions.md): Parts of an action."
 
 
 def test_docstrings_keep_code_and_lose_no_mark() -> None:

@@ -14,8 +14,8 @@ _TINY, _PRECISION = 1e-300, 1e-15
 def exact_interval(successes: int, trials: int) -> tuple[float, float]:
     """95 % confidence interval of a probability, exact for any number of trials.
 
-    It covers the true probability in at least 95 % of all experiments, with few trials and near 0 and 1 too (Clopper
-    and Pearson, 1934, Biometrika 26). Its ends are quantiles of Beta(k, n - k + 1) and Beta(k + 1, n - k).
+    The interval covers the true probability in at least 95 % of all experiments, even with few trials and near 0 and 1
+    (Clopper and Pearson, 1934, Biometrika 26). The ends are quantiles of Beta(k, n - k + 1) and Beta(k + 1, n - k).
 
     Args:
         successes: k, number of trials that succeeded.
@@ -32,12 +32,12 @@ def exact_interval(successes: int, trials: int) -> tuple[float, float]:
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """Distribution function of Beta(a, b): the regularised incomplete beta function I_x(a, b).
+    """Cumulative distribution function of Beta(a, b): the regularised incomplete beta function I_x(a, b).
 
     Args:
         x: The argument, from 0 to 1.
-        a: First shape, above 0.
-        b: Second shape, above 0.
+        a: First shape parameter, above 0.
+        b: Second shape parameter, above 0.
 
     Source:
         The continued fraction of the NIST Digital Library of Mathematical Functions, 8.17.22.

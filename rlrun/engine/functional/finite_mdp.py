@@ -41,7 +41,7 @@ class FiniteMDP:
     def optimal_q(self, gamma: float) -> Doubles:
         """Optimal action values Q* by value iteration, [S, A].
 
-        With gamma 1 they are the optimal expected returns within the time limit.
+        With gamma 1, the values are the optimal expected returns within the time limit.
 
         Raises:
             ValueError: Gamma is 1 and there is no time limit.
@@ -51,7 +51,7 @@ class FiniteMDP:
     def q_of(self, policy: Doubles, gamma: float) -> Doubles:
         """Policy evaluation: action values [S, A] of a policy given as probabilities [S, A].
 
-        With gamma 1 they are the policy's expected returns within the time limit.
+        With gamma 1, the values are the policy's expected returns within the time limit.
 
         Raises:
             ValueError: Gamma is 1 and there is no time limit.
@@ -73,7 +73,7 @@ class FiniteMDP:
             found = more
 
     def at_start(self, values: Doubles) -> float:
-        """Expected value of the initial state, from state values [S]."""
+        """Expected value at the start of an episode, from state values [S] and the initial state distribution."""
         return float(self.starts @ values)
 
     def _limit(self, gamma: float, value_of: Callable[[Doubles], Doubles]) -> Doubles:

@@ -17,8 +17,8 @@ def masked_mean(x: T, valid: T) -> T:
     """Masked mean of x over valid entries; 0 if no entry is valid.
 
     Args:
-        x: Finite numbers, of any shape, since NaN times 0 is NaN. Batches reach a loss with zeros in entries that are
-            not valid (`SampleBatch.zero_invalid`).
+        x: Numbers of any shape. They must be finite even in invalid entries, since NaN times 0 is NaN; batches are
+            zeroed there before they reach a loss (`SampleBatch.zero_invalid`).
         valid: 1 for valid entries and 0 elsewhere, of the same shape and type.
     """
     return (x * valid).sum() / valid.sum().clip(1)  # type: ignore[attr-defined, operator, no-any-return]

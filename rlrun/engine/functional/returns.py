@@ -1,9 +1,9 @@
 """Returns and advantages over fragments of experience (NumPy).
 
-A fragment is time-major: `rewards[t, b]` follows `values[t, b]`, and `values` has one more row. Fragments are packed
-(`rlrun.engine.data.packing`), so that the value after step t is always `values[t + 1]`. Rows without a step only come
-directly after an episode's end, with the final observation, or after a slot's last row; no step reads their results.
-`discounted_returns` takes whole episodes as concatenated rows instead.
+A fragment is time-major: step t of slot b has reward `rewards[t, b]` and observation value `values[t, b]`, and `values`
+has one more row. Fragments are packed (`rlrun.engine.data.packing`), so that the value after step t is always `values[t
++ 1]`. Rows without a step occur only directly after an episode's end, with the final observation, or after a slot's
+last row; no step depends on their results. `discounted_returns` instead takes complete episodes as concatenated rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def reverse_scan(deltas: Floats, decays: Floats) -> Floats:
         decays: Factors, [T, B].
 
     Returns:
-        The solution, [T, B], in the type of the terms.
+        The solution x, [T, B], in the dtype of the terms.
     """
     sums, factors = deltas.copy(), decays.copy()
     stride = 1
@@ -52,8 +52,8 @@ def gae(
     delta[t] = r[t] + gamma * V[t + 1] * (not terminated[t]) - V[t]
     A[t]     = delta[t] + gamma * lambda * (not terminated[t] nor truncated[t]) * A[t + 1]
 
-    A truncated step bootstraps from the value of its final observation, a terminated one from 0; neither passes
-    advantage across the end.
+    A truncated step bootstraps from the value of its final observation, a terminated one from 0; neither propagates
+    advantages across the episode's end.
 
     Args:
         rewards: Rewards, [T, B].
@@ -79,18 +79,18 @@ def gae(
 def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: float, start: Floats) -> Floats:
     """Running discounted sum of past rewards within each episode, for reward scaling.
 
-    R[t] = r[t] + gamma * R[t - 1] * (not ended[t - 1]); reward scaling divides by its standard deviation. Rows without
-    a step keep the sum, or 0 after an end, so that a fragment need not be packed.
+    R[t] = r[t] + gamma * R[t - 1] * (not ended[t - 1]); reward scaling divides rewards by the standard deviation of R.
+    Rows without a step keep the sum, or 0 after an episode's end, so that the fragment need not be packed.
 
     Args:
         rewards: Rewards, [T, B]; 0 in rows without a step.
         ends: Whether the episode ended at the step, [T, B]; False in rows without a step.
         valid: Whether the row holds a step, [T, B].
         gamma: Discount factor.
-        start: R[-1], 0 where the episode ended there, [B].
+        start: R[-1], the sum before the first row, [B]; 0 where an episode ended before it.
 
     Returns:
-        The sums, [T, B].
+        The sums R, [T, B].
 
     Source:
         Engstrom et al., arXiv:2005.12729, section 3 ("reward scaling").
@@ -106,12 +106,12 @@ def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: f
 def discounted_returns(
     rewards: Doubles, starts: NDArray[np.int64], lengths: NDArray[np.int64], gamma: float
 ) -> Doubles:
-    """Discounted return from each row to the end of its episode, without bootstrap, for episodes as concatenated rows.
+    """Discounted return from each row to the end of its episode, without bootstrap, for concatenated episodes.
 
-    G[t] = r[t] + gamma * G[t + 1], which is r[t] for an episode's last step. All episodes take a step back at once.
+    G[t] = r[t] + gamma * G[t + 1], or r[t] for an episode's last step. All episodes are processed in parallel.
 
     Args:
-        rewards: Rewards, [N]; rows outside of episodes keep their number.
+        rewards: Rewards, [N]; rows outside of the episodes are returned unchanged.
         starts: Row of each episode's first step, [E].
         lengths: Number of steps of each episode, [E].
         gamma: Discount factor.

@@ -31,7 +31,7 @@ def require_matching(saved: Any, own: Any, name: str = "it") -> None:
     """Validates a saved state: finite numbers, with the current state's keys, dtypes and shapes.
 
     Raises:
-        ValueError: Keys, dtypes or shapes differ, or a number is not finite; the message names the place.
+        ValueError: Keys, dtypes or shapes differ, or a number is not finite; the message names the entry.
 
     Examples:
         >>> require_matching({"mean": np.zeros(3)}, {"mean": np.ones(2)})
@@ -58,9 +58,9 @@ def require_matching(saved: Any, own: Any, name: str = "it") -> None:
 
 
 def load_generator(generator: np.random.Generator, state: Mapping[str, Any]) -> None:
-    """Restores a random generator from a validated saved state.
+    """Restores a random generator from a saved state, after validating the state.
 
-    NumPy does not check the position in Philox's buffer, and would read out of bounds.
+    The validation is needed since NumPy does not check the position in Philox's buffer and would read out of bounds.
 
     Raises:
         ValueError: The position is out of bounds, or the state is of another generator.

@@ -29,7 +29,7 @@ def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
 
 
 def following_steps(steps: Tensor) -> Tensor:
-    """Indices, within each row, of the bootstrap observations of n-step transitions, [S, L].
+    """Positions within each row of the observations from which n-step transitions bootstrap, [S, L].
 
     Args:
         steps: Number of steps of each transition, [S, L]; 0 gives the step's own position.

@@ -1,4 +1,4 @@
-"""Softmax (NumPy)."""
+"""Numerically stable log-softmax (NumPy)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEW = 8
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """Log-softmax over the last axis; that of few logits is added column by column, in the order of NumPy's sums."""
+    """Log-softmax over the last axis; few logits are added column by column, in the same order as NumPy's sums."""
     few = logits.shape[-1] < FEW
     shifted: Floats = logits - (_by_columns(np.maximum, logits) if few else logits.max(axis=-1, keepdims=True))
     powers = np.exp(shifted)

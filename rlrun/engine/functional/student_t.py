@@ -14,7 +14,7 @@ def t_quantile(degrees: float) -> float:
     """97.5 % quantile of Student's t, by integrating the density over the angle arctan(t / sqrt(degrees)).
 
     Args:
-        degrees: Degrees of freedom, at least 1; they need not be whole.
+        degrees: Degrees of freedom, at least 1; need not be an integer.
 
     Examples:
         >>> [round(t_quantile(degrees), 3) for degrees in (1, 2, 4, 8, 18, 1000)]

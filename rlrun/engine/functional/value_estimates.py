@@ -1,6 +1,6 @@
 """Explained variance of value estimates.
 
-Its functions use methods that NumPy arrays and torch tensors share.
+The functions accept NumPy arrays and torch tensors.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ ROUNDING = 1e-12
 def explained_variance(values: T, targets: T, valid: T) -> T:
     """Explained variance 1 - Var(targets - values) / Var(targets) over the valid entries, [].
 
-    It is 1 for values that equal the targets up to a constant, 0 for values as good as a constant, and negative for
-    worse ones.
+    The result is 1 if the values equal the targets up to a constant, 0 if they are no better than a constant, and
+    negative if they are worse.
 
     Args:
         values: Estimates, finite as in `masked_mean`, of any shape.
@@ -40,7 +40,7 @@ def explained_part(mean: Any, variance: Any, error_variance: Any) -> Any:
 
     Args:
         mean: Mean of the targets, [].
-        variance: Their variance, [].
+        variance: Variance of the targets, [].
         error_variance: Variance of targets minus values, [].
     """
     varies = variance > ROUNDING * mean**2

@@ -43,20 +43,20 @@ def vtrace(
     v[t]     = V[t] + delta[t] + gamma * c[t] * (v[t + 1] - V[t + 1])
     A[t]     = min(1, exp(log_ratios[t])) * (r[t] + gamma * v[t + 1] * (not terminated[t]) - V[t])
 
-    After an episode's end, and after a row's last step, an invalid entry holds the final observation's value, and stops
-    the propagation of corrections. So a truncated step bootstraps from it, a terminated one from 0.
+    After an episode's end, and after a row's last step, an invalid entry holds the final observation's value and stops
+    the propagation of corrections. Truncated steps bootstrap from this value, terminated steps from 0.
 
     Args:
         log_ratios: log pi(a|x) - log mu(a|x) of the target policy pi and the behavior policy mu, [S, L].
         values: Values of all observations, including invalid entries, [S, L].
         rewards: Rewards, [S, L].
-        terminateds: Whether the step terminated its episode, [S, L]; None for returns that do not end with an episode,
-            so that every last step bootstraps from the final observation.
+        terminateds: Whether the step terminated its episode, [S, L]; None for non-episodic rewards: every last step
+            then bootstraps from the final observation.
         valid: Whether the entry holds a step, [S, L]; False in the last column.
         gamma: Discount factor.
         clip_rho: Clip threshold rho-bar, which determines the fixed point of the values.
         clip_c: Clip threshold c-bar, which determines the speed of convergence.
-        lambda_: Further factor of c, 1 in the paper's experiments.
+        lambda_: Additional factor of c; 1 in the paper's experiments.
 
     Returns:
         Value targets and advantages, each [S, L] and without gradient; advantages are 0 in invalid entries.

@@ -1,4 +1,4 @@
-"""Compilers of updates and kernels, and the cache directory that all processes of a user share."""
+"""C compilers for updates and kernels, and the cache directory shared by all processes of a user."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def cache_directory() -> Path:
 
 
 def writable_by_others(path: Path) -> str:
-    """Reason why a file or directory may hold what others wrote, "" if it is this user's or root's alone.
+    """Reason why other users may write to a file or directory; "" if only this user or root can.
 
     Raises:
-        OSError: It does not exist.
+        OSError: The file or directory does not exist.
     """
     status = path.stat()
     if status.st_uid not in (os.getuid(), 0):
@@ -31,10 +31,10 @@ def writable_by_others(path: Path) -> str:
 
 
 def make_private(directory: Path) -> str:
-    """Creates a directory of the cache for this user alone; reason why it or its parent is not, "" if they are.
+    """Creates a private cache directory for this user; returns why it or its parent is not private, "" if both are.
 
     Raises:
-        OSError: It cannot be created.
+        OSError: The directory cannot be created.
     """
     for place in (directory.parent, directory):
         place.mkdir(0o700, parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def make_private(directory: Path) -> str:
 
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
-    """Context manager with a file lock, so that only one process of this machine creates the file."""
+    """Context manager with a file lock, so that only one process on this machine creates a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process dies
@@ -51,7 +51,7 @@ def alone_with(path: Path) -> Iterator[None]:
 
 
 def installed_compiler(variable: str, *names: str) -> str | None:
-    """Path of the compiler that an environment variable names, else of the first installed one; None if none is."""
+    """Path of the compiler named by an environment variable, else of the first one installed; None if there is none."""
     for name in (os.environ.get(variable), *names):
         if name and (found := shutil.which(name)):
             return found

@@ -1,4 +1,4 @@
-"""The C kernels of updates, compiled once per machine, with the matrix product of NumPy's BLAS."""
+"""Loader of the C kernels for updates, compiled once per machine, with the matrix product of NumPy's BLAS."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COMPILATION_TIMEOUT_S = 120.0
 
 
 class NoLibrary(Exception):
-    """Raised when the kernels cannot be compiled or loaded here; the message is the reason."""
+    """Raised when the C kernels cannot be compiled or loaded on this machine; the message is the reason."""
 
 
 @cache
@@ -58,10 +58,10 @@ def why_no_library() -> str:
 
 @cache
 def library() -> ctypes.CDLL:
-    """The kernels, compiled if no earlier process has done so.
+    """Loads the C kernels; compiles them first if no earlier process has.
 
     Raises:
-        NoLibrary: There is no compiler or no BLAS, or the place of the cache is not safe.
+        NoLibrary: There is no compiler or no BLAS, or the cache directory is not safe.
     """
     function, bits = product()
     path = cache_directory() / "kernels" / f"{key()}.so"
@@ -80,11 +80,11 @@ def library() -> ctypes.CDLL:
 
 
 def required_library(what: str, machine: str) -> ctypes.CDLL:
-    """The kernels, in a run that was begun with them.
+    """Loads the C kernels for a run that started with them and so cannot continue without them.
 
     Args:
-        what: What they are for, for the message.
-        machine: What a machine does that needs them, for the message.
+        what: Purpose of the kernels, for the message.
+        machine: Description of the machines that need the kernels, for the message.
 
     Raises:
         CompilerMissing: The kernels cannot be used on this machine.
@@ -98,10 +98,10 @@ def required_library(what: str, machine: str) -> ctypes.CDLL:
 
 @cache
 def product() -> tuple[int, int]:
-    """Address of the matrix product in the BLAS that NumPy is linked to, and the bits of its integers.
+    """Address of the matrix product function in NumPy's BLAS, and the number of bits of the BLAS's integers.
 
     Raises:
-        NoLibrary: NumPy's BLAS has none of the known names, or several.
+        NoLibrary: NumPy's BLAS has no function with a known name, or several.
     """
     linked = ctypes.CDLL(_multiarray_umath.__file__)
     found = [(name, bits) for name, bits in PRODUCTS if hasattr(linked, name)]
@@ -113,10 +113,10 @@ def product() -> tuple[int, int]:
 
 @cache
 def compiler() -> str:
-    """Path of the C compiler.
+    """Path of the installed C compiler.
 
     Raises:
-        NoLibrary: None is installed.
+        NoLibrary: No C compiler is installed.
     """
     found = installed_compiler("CC", "gcc", "clang", "cc")
     if found is None:
@@ -125,16 +125,16 @@ def compiler() -> str:
 
 
 def compiler_version() -> str:
-    """Kind and version of the C compiler, in its own words."""
+    """Name and version of the C compiler, as printed by the compiler."""
     return subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=False).stdout
 
 
 def flags(version: str, machine: str) -> tuple[str, ...]:
-    """Flags for a C compiler: GCC's, as far as Clang knows them, which `gcc` is on macOS.
+    """Flags for a C compiler: GCC's, or those that Clang supports (`gcc` is Clang on macOS).
 
     Args:
-        version: What the compiler says of its version.
-        machine: Name of the processor's architecture. Clang refuses `-march=native` on some of ARM.
+        version: Version text printed by the compiler.
+        machine: Name of the processor's architecture, since Clang refuses `-march=native` on some ARM processors.
     """
     if "clang" not in version:
         return FLAGS
@@ -144,7 +144,7 @@ def flags(version: str, machine: str) -> tuple[str, ...]:
 
 @cache
 def key() -> str:
-    """Name of the compiled kernels: a hash of their text, flags, compiler, processor, C library and BLAS."""
+    """File name of the compiled kernels: a hash of source code, flags, compiler, processor, C library and BLAS."""
     found = compiler()
     text, place, version = SOURCE.read_text("utf-8"), os.path.realpath(found), compiler_version()
     software = (text, flags(version, platform.machine()), place, version, platform.libc_ver(), sys.platform)
@@ -153,7 +153,7 @@ def key() -> str:
 
 @cache
 def processor() -> str:
-    """Model and instruction sets of the processor, for keys."""
+    """Model and instruction sets of the processor, as part of cache keys."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").partition("\n\n")[0].splitlines()
     except OSError:
@@ -163,13 +163,13 @@ def processor() -> str:
 
 @cache
 def blas() -> str:
-    """Version and processor type of NumPy's BLAS, for keys."""
+    """Version and processor type of NumPy's BLAS, as part of cache keys."""
     linked = [each for each in threadpool_info() if each["user_api"] == "blas" and "numpy" in each["filepath"]]
     return "; ".join(f"{each['internal_api']} {each['version']} {each.get('architecture', '')}" for each in linked)
 
 
 def compile_to(path: Path) -> None:
-    """Compiles the kernels into a file, written atomically next to its digest.
+    """Compiles the kernels to a library file, written atomically together with its digest.
 
     Raises:
         NoLibrary: The compiler fails.
@@ -190,7 +190,7 @@ def compile_to(path: Path) -> None:
 
 
 def loaded(path: Path) -> ctypes.CDLL | None:
-    """Loads compiled kernels; None if there are none or they are damaged."""
+    """Loads compiled kernels from a file; None if the file is missing or damaged."""
     try:
         if reason := writable_by_others(path):
             raise NoLibrary(reason)
@@ -202,10 +202,10 @@ def loaded(path: Path) -> ctypes.CDLL | None:
 
 
 def require_safe(directory: Path) -> None:
-    """Creates the cache's directory for this user alone, and checks it and its parents.
+    """Creates the cache directory for this user alone, and validates the directory and its parents.
 
     Raises:
-        NoLibrary: Another user may write there, or files there may not be executed.
+        NoLibrary: Another user may write to the directory, or files in it may not be executed.
     """
     try:
         if reason := make_private(directory):

@@ -1,4 +1,4 @@
-"""NumPy code recorded as the calls that it makes on arrays of fixed shapes, and run by the C kernels."""
+"""NumPy code recorded as a list of calls on arrays of fixed shapes, which C kernels then run."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Call = partial[Any]
 
 
 class KernelFunction:
-    """Function of arrays that was written for NumPy, run by C kernels on arrays of the shapes of its examples.
+    """NumPy function of arrays that is recorded once on example arrays, and then run by C kernels.
 
-    The function must do the same calls each time: its Python code runs only once. Other arrays that it reads are read
-    from the same memory in each call.
+    The function must always make the same NumPy calls, since its Python code runs only once. Arrays that it reads
+    besides its arguments are read from the same memory in each call.
 
     Args:
         function: Function of trees of arrays to a tree of arrays.
         examples: Trees of arrays with the final shapes and dtypes; not modified.
 
     Raises:
-        NoKernel: The function does something that has no kernel.
+        NoKernel: The function uses an operation that has no kernel.
         NoLibrary: The kernels cannot be used on this machine.
     """
 
@@ -58,13 +58,13 @@ class KernelFunction:
 
 
 class RecordedArray(NDArrayOperatorsMixin):
-    """Array whose NumPy operations are carried out and recorded as calls with preallocated outputs.
+    """Array that executes NumPy operations and records them as calls with preallocated outputs.
 
-    What it does not know raises `NoKernel`, or an error of a missing attribute: nothing is left out silently.
+    Unsupported operations raise `NoKernel` or AttributeError, so that no operation is skipped silently.
 
     Args:
         array: The array.
-        calls: The calls so far.
+        calls: List of recorded calls, to which new ones are appended.
     """
 
     def __init__(self, array: Array, calls: list[Call]) -> None:
@@ -110,20 +110,20 @@ class RecordedArray(NDArrayOperatorsMixin):
             self.copy_to(target, source)
 
     def reshape(self, *shape: Any) -> RecordedArray:
-        """The array in another shape: the same memory where that is possible."""
+        """The array in another shape, as a view of the same memory if possible."""
         result = self.array.reshape(*shape)
         if not np.may_share_memory(result, self.array):
             self.copy_to(result.reshape(self.shape), self.array)
         return RecordedArray(result, self._calls)
 
     def astype(self, dtype: Any, copy: bool = True) -> RecordedArray:
-        """The array with another dtype."""
+        """Copy of the array with another dtype."""
         if self.dtype == dtype and not copy:
             return self
         return self.copy_to(np.empty(self.shape, dtype), self.array)
 
     def argmax(self, axis: int) -> RecordedArray:
-        """Positions of the greatest numbers along an axis."""
+        """Indices of the maxima along an axis."""
         return self._call(self.array.argmax, axis, np.asarray(self.array.argmax(axis)))
 
     def mean(self, axis: int, keepdims: bool = False) -> RecordedArray:
@@ -134,7 +134,7 @@ class RecordedArray(NDArrayOperatorsMixin):
         return means
 
     def copy_to(self, target: Array, source: Any, where: Array | None = None) -> RecordedArray:
-        """Copies numbers to an array, those where a mask is true."""
+        """Copies the entries where a mask is true to another array."""
         call = partial(np.copyto, target, constant(source, [target]), "unsafe")
         if where is not None:
             call = partial(np.copyto, target, constant(source, [target]), "same_kind", where)
@@ -190,12 +190,12 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def memory(value: Any) -> Any:
-    """The array of a recorded one; other values as they are."""
+    """The NumPy array inside a `RecordedArray`; other values are returned unchanged."""
     return value.array if isinstance(value, RecordedArray) else value
 
 
 def constant(operand: Any, arrays: Sequence[Array]) -> Array:
-    """A number as an array, with the type that NumPy gives it next to the arrays of an operation."""
+    """A number as a NumPy array, with the dtype that NumPy would give it in an operation with other arrays."""
     if isinstance(operand, np.ndarray):
         return operand
     number = np.asarray(operand, np.result_type(operand, *(each.dtype for each in arrays)))

@@ -45,7 +45,7 @@ LETTERS = {
 
 
 class StepTable:
-    """Table of steps of NumPy calls; it keeps the arrays that it points to, besides those of the calls.
+    """Table of steps for `kernels.c`, built from NumPy calls; keeps additional arrays alive that the steps point to.
 
     Args:
         library: The compiled kernels.
@@ -55,7 +55,7 @@ class StepTable:
         arguments: Address of the table and number of its steps, as the functions of `kernels.c` take them.
 
     Raises:
-        NoKernel: There is no kernel of a call.
+        NoKernel: A call has no kernel.
     """
 
     def __init__(self, library: ctypes.CDLL, calls: Iterable[partial[Any]]) -> None:
@@ -309,7 +309,7 @@ PAIRS = {
 def paired(
     before: tuple[str, Sequence[Array]], kernel: str, given: Sequence[Array]
 ) -> tuple[str, Sequence[Array]] | None:
-    """One loop that does what two do; None if there is none."""
+    """Fuses two loops into one that does the work of both; None if that is impossible."""
     name, (out, first, second) = before
     pair = PAIRS.get((name, kernel))
     is_number = given[2].size == 1
@@ -323,7 +323,7 @@ def paired(
 
 
 class Operand:
-    """Operand of a loop, with its numbers in the order in which the loop takes them.
+    """Operand of an elementwise loop, with the strides by which the loop reads the operand.
 
     Args:
         array: The operand.
@@ -340,15 +340,15 @@ class Operand:
         self._numbers = address(array), array.dtype, dims
 
     def is_apart_or_same(self, other: Operand) -> bool:
-        """Whether two operands share no memory, or are the same numbers in the same order."""
+        """Whether two operands share no memory or are identical, so that a loop may overwrite one of them."""
         return self._numbers == other._numbers or not np.shares_memory(self._array, other._array)
 
 
 class ElementwiseGroup:
-    """Elementwise steps that run block by block: each block's numbers stay in the cache from step to step.
+    """Group of elementwise steps that run block by block, so that a block's numbers stay in the processor's cache.
 
     Attributes:
-        steps: The steps.
+        steps: Steps of the group, in order.
     """
 
     def __init__(self) -> None:
@@ -359,7 +359,7 @@ class ElementwiseGroup:
         self._columns = 0
 
     def takes(self, operands: Sequence[Operand], shape: Sequence[int]) -> bool:
-        """Whether a step may join: it reads what others write only at the numbers of the same block."""
+        """Whether a step may join the group: it must read results of the group only within the same block."""
         columns = shape[1] if len(shape) == 2 else 0
         if self.steps and (np.prod(shape) != self._size or (columns and self._columns and columns != self._columns)):
             return False
@@ -373,7 +373,7 @@ class ElementwiseGroup:
     def add(
         self, step: NDArray[Any], operands: Sequence[Operand], shape: tuple[int, ...], strides: Sequence[Sequence[int]]
     ) -> None:
-        """Adds a step."""
+        """Adds a step to the group."""
         self.steps.append(step)
         self._operands.append(operands)
         self._shapes.append((shape, strides))
@@ -381,7 +381,7 @@ class ElementwiseGroup:
         self._columns = shape[1] if len(shape) == 2 else self._columns
 
     def table(self) -> NDArray[Any]:
-        """The steps, over rows of as many columns as steps with a row's or a column's operand have."""
+        """Table of the group's steps, over rows as wide as required by operands that are single rows or columns."""
         columns = self._columns or 1
         for step, (shape, strides) in zip(self.steps, self._shapes, strict=True):
             step["shape"] = (1, 1, self._size // columns, columns)
@@ -395,9 +395,9 @@ class ElementwiseGroup:
 def merged(
     shape: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """Merges dimensions that one stride steps through in all operands; leaves out those of length one.
+    """Merges dimensions that all operands can step through with one stride; drops dimensions of length one.
 
-    The dimensions come in the order of the first operand's strides, its largest first.
+    Dimensions are ordered by the first operand's strides, largest first.
     """
     dims = [(n, *each) for n, *each in zip(shape, *strides, strict=True) if n != 1]
     dims.sort(key=lambda dim: -abs(dim[1]))
@@ -411,26 +411,26 @@ def merged(
 
 
 def move_towards(x: Array, end: Array, weight: Array, step: Array) -> None:
-    """Adds weight * (end - x) to x; `step` is memory for the numbers in between."""
+    """Adds weight * (end - x) to x in place; `step` is a buffer for intermediate results."""
     np.subtract(end, x, step)
     np.multiply(step, weight, step)
     np.add(x, step, x)
 
 
 def add_square(x: Array, root: Array, factor: Array, step: Array) -> None:
-    """Adds factor * root^2 to x; `step` is memory for the numbers in between."""
+    """Adds factor * root^2 to x in place; `step` is a buffer for intermediate results."""
     np.multiply(root, root, step)
     np.multiply(step, factor, step)
     np.add(x, step, x)
 
 
 def write_argsort(x: Array, axis: int, out: Array) -> None:
-    """Writes the indices that sort an array along an axis; equal numbers keep their order."""
+    """Writes the indices that sort an array along an axis (stable sort)."""
     out[...] = x.argsort(axis, kind="stable")
 
 
 def letters(dtype: np.dtype[Any]) -> str:
-    """Name of a dtype in the names of kernels.
+    """Abbreviation of a dtype in the names of kernels.
 
     Raises:
         NoKernel: No kernel has the dtype.
@@ -440,7 +440,7 @@ def letters(dtype: np.dtype[Any]) -> str:
 
 
 def is_unit(stride: int, length: int, array: Array) -> bool:
-    """Whether numbers along a dimension are next to each other."""
+    """Whether elements along a dimension are adjacent in memory."""
     return length == 1 or stride == array.itemsize
 
 

@@ -15,7 +15,7 @@ class FrozenPolicy:
     """Frozen policy of another run, for use as an opponent in a league.
 
     Attributes:
-        make: Factory of the behavior policy, with weights not yet loaded.
+        make: Factory of the behavior policy, whose weights are not yet loaded.
         weights: Weights and saved observation filter.
         copied: Serialized copy of the frozen policy, for checkpoints of the league's run.
     """

@@ -1,4 +1,4 @@
-"""League: opponent pool of past selves, rating games, and matchmaking for the seats."""
+"""League training: opponent pool of past policy snapshots ("selves"), rating games, and matchmaking for the seats."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LEAGUE_METRICS = (
 
 
 class League:
-    """League of trained policies: adds snapshots to the pool, rates them by games, and sets the seats' lineups.
+    """League of trained policies: adds snapshots to the opponent pool, rates them by games, and sets seats' lineups.
 
     Args:
         settings: Settings of the pool and its ratings.
@@ -85,11 +85,11 @@ class League:
                 self.pool.add(policy, trainee.weights())
 
     def clear(self) -> None:
-        """Clears the pool and the payoffs, before training continues from other weights."""
+        """Clears the pool and the payoffs, before training continues from different weights."""
         self.pool, self._payoffs = Pool(self._settings.pool), Payoffs()
 
     def advance(self, iteration: int) -> None:
-        """Adds due snapshots to the pool after an iteration, and plays rating games, if any, against all others."""
+        """Adds due snapshots to the pool after an iteration, and plays rating games of each against all members."""
         if iteration % self._settings.snapshot_every:
             return
         new = [self.pool.add(policy, trainee.weights()) for policy, trainee in self._trainees.items()]
@@ -194,7 +194,7 @@ class League:
         """Restores the pool and the payoff matrix from `state()`.
 
         Raises:
-            ValueError: A past self has weights of another network.
+            ValueError: A pool member's weights belong to a different network.
         """
         self.pool.load_state(state["pool"])
         for member in self.pool.members:
@@ -240,14 +240,15 @@ def lineup(
     win_rates: Mapping[str, float],
     saved: Mapping[str, Member],
 ) -> Lineup:
-    """Builds a seat's lineup: possible opponents with sampling probabilities.
+    """Builds the lineup of a seat: possible opponents with their sampling probabilities.
 
     Args:
         settings: Settings of the seat.
-        present: The present selves, at least one; they share `self_play_share`.
-        pool: The past selves, at least one.
-        win_rates: Win rates of the policy that learns against the seat, by the opponent's name; draws count half.
-        saved: The opponents from checkpoints, by the path in the settings.
+        present: Current versions of policies as opponents, at least one; together they have the share
+            `self_play_share`.
+        pool: Past snapshots of policies, at least one.
+        win_rates: Win rates of the policy that learns against the seat, by opponent name; draws count half.
+        saved: Opponents from checkpoints, by the path in the settings.
     """
     rates = np.array([win_rates.get(member.name, UNKNOWN) for member in pool])
     exponent = settings.priority_exponent if settings.matchmaking == "prioritized" else 0.0
@@ -263,13 +264,13 @@ def lineup(
 
 
 class Pool:
-    """Opponent pool with a limited number of past selves per policy; the oldest is evicted, but never the first.
+    """Opponent pool with a limited number of past snapshots per policy; the oldest is evicted, but never the first.
 
     Args:
-        limit: Maximum number of past selves of a policy.
+        limit: Maximum number of past snapshots of a policy.
 
     Attributes:
-        members: The past selves, those of each policy from oldest to newest.
+        members: Past snapshots; those of each policy are ordered from oldest to newest.
 
     Examples:
         >>> import numpy as np
@@ -297,11 +298,11 @@ class Pool:
         return member
 
     def of(self, policies: Sequence[str]) -> list[Member]:
-        """Returns the past selves of the given policies."""
+        """Returns the past snapshots of given policies."""
         return [member for member in self.members if member.policy in policies]
 
     def newest(self, policy: str) -> Member:
-        """Returns a policy's newest past self; at least one must exist."""
+        """Returns the newest past snapshot of a policy; at least one must exist."""
         return self.of([policy])[-1]
 
     def state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Settings of a league: opponents in its seats, growth of its pool, and ratings."""
+"""Settings of a league: opponents in its seats, growth of its opponent pool, and ratings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SeatSettings(ConfigModel):
 
     @property
     def pool_share(self) -> float:
-        """Fraction of the episodes against past selves: those without self-play, scripts and checkpoints."""
+        """Fraction of episodes against past snapshots: the rest after self-play, scripts and checkpoints."""
         return max(1.0 - self.self_play_share - sum(self.scripted.values()) - sum(self.checkpoints.values()), 0.0)
 
     def described(self) -> str:
@@ -67,12 +67,12 @@ class SeatSettings(ConfigModel):
 
     @property
     def selves(self) -> tuple[str, ...]:
-        """Names of the trained policies whose selves are opponents in this seat."""
+        """Names of the trained policies whose current and past versions are opponents in this seat."""
         return self.selves_of or (self.plays_against,)
 
     @property
     def opponents(self) -> tuple[str, ...]:
-        """Names of all possible opponents in this seat: policies (with their selves), scripts and checkpoints."""
+        """Names of all possible opponents in this seat: policies (current and past), scripts and checkpoints."""
         return (*self.selves, *self.scripted, *self.checkpoints)
 
 

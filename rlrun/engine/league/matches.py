@@ -39,8 +39,8 @@ class Matches:
         spaces: Spaces of the agents of each side.
 
     Raises:
-        UsageError: The world's possible agents do not form two sides, or the world is an instance, in which the
-            training plays.
+        UsageError: The world's possible agents do not form two sides, or the world is an instance that is in use for
+            training.
     """
 
     def __init__(self, world: EnvConfig, mapping: PolicyMapping, seats: Mapping[str, SeatSettings]) -> None:
@@ -81,19 +81,19 @@ class Matches:
     ) -> dict[str, Outcomes]:
         """Plays games between two players; returns the first player's outcomes, by the side that it played.
 
-        Games on the second side have the seeds of those on the first. The side with the higher return wins.
+        Games on both sides use the same seeds. The side with the higher return wins.
 
         Args:
-            mine: The first player.
+            mine: Player whose outcomes are returned.
             other: The other player.
             episodes: Number of games, divided equally among `sides` and rounded up.
             seed: Seed of the games and of the actions.
-            sides: The sides that the first player plays.
+            sides: Sides that `mine` plays.
             actions: Whether actions are greedy or sampled. With greedy actions, two policies in a deterministic world
                 always play the same game.
 
         Raises:
-            UsageError: Agents appear that are on no side, or that do not live once in each game.
+            UsageError: An agent appears that is on no side, or an agent does not take part exactly once in each game.
         """
         found = {}
         played = -(-episodes // len(sides))

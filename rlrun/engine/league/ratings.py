@@ -93,7 +93,7 @@ class Payoffs:
         }
 
     def elo(self, anchor: str) -> dict[str, float]:
-        """Elo ratings of all members by a Bradley-Terry fit, relative to the anchor (rating 0)."""
+        """Elo ratings of all members by a Bradley-Terry fit, relative to the anchor member (rating 0)."""
         points = np.zeros((len(self.names), len(self.names)))
         for (first, second), own in self._outcomes.items():
             points[self.names.index(first), self.names.index(second)] = own.wins + 0.5 * own.draws

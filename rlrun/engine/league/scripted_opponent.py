@@ -1,4 +1,4 @@
-"""Scripted opponents by name or import path."""
+"""Scripted opponents, given by name or import path."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ SEEDS = 2**24
 
 
 class ScriptedOpponent:
-    """A scripted opponent: a function from an observation to an action, or a class whose instances are such functions.
+    """Scripted opponent: a function from an observation to an action, or a class whose instances are such functions.
 
-    A class is instantiated for each decision, with a seed from the noise: its actions depend on the observation and
-    that number alone, in whatever process it runs.
+    A class is instantiated for each decision with a seed from the noise, so that actions depend only on the observation
+    and that seed, whatever process the opponent runs in.
 
     Args:
         path: `random`, `one_ply`, `minimax` or `mcts`, or package.module:Name; a class may have settings in addition to
@@ -59,7 +59,7 @@ class ScriptedOpponent:
             _check(found, settings, path)
 
     def decide(self, observations: Any, noise: NDArray[np.float32], slots: list[int]) -> list[Any]:
-        """Chooses actions, in the world's action space, for some slots, [N].
+        """Chooses actions, in the world's action space, for the slots that act, [N].
 
         Args:
             observations: Observations of all slots, [B, ...].
@@ -67,7 +67,7 @@ class ScriptedOpponent:
             slots: The slots that act.
 
         Raises:
-            TrainingFailed: The opponent raises an exception, or returns no numbers.
+            TrainingFailed: The opponent raises an exception, or returns something other than numbers.
             UsageError: A built-in opponent does not support this world.
         """
         seen = [map_tree(lambda leaf, slot=slot: leaf[slot], observations) for slot in slots]
@@ -108,7 +108,7 @@ class ScriptedPlayer:
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
-        """Actions for the world, [B, ...], with zeros in inactive slots; the generator is ignored."""
+        """Actions for the world, [B, ...], with zeros in inactive slots; the argument `generator` is ignored."""
         number = len(leaves(observations)[0])
         slots = list(range(number)) if acts is None else acts.nonzero()[0].tolist()
         actions = np.zeros((number, *self._shape), self._dtype)
@@ -170,7 +170,7 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
 
 
 def undecided(observations: Any, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mask [B] of slots that require an action: acting, and with a legal action.
+    """Mask [B] of slots that require a decision: the slot acts, and at least one action is legal.
 
     An action mask without legal actions marks an episode's final observation.
     """

@@ -44,9 +44,9 @@ def alternate_with_exploiter(agent: str, episode: int) -> str:
 def alternate_roles(agent: str, episode: int) -> str:
     """Maps a side to `first` or `second` in alternating episodes, and the other side to its opponent.
 
-    Each side of a game with roles has its own policy: in even episodes `first` plays the first side against
-    `first_opponent`, a seat with selves of `second`. In odd episodes `second` plays the second side against
-    `second_opponent`, a seat with selves of `first`.
+    In a game with roles, each side has its own policy. In even episodes, `first` plays the first side against
+    `first_opponent`, a seat with versions of `second`. In odd episodes, `second` plays the second side against
+    `second_opponent`, a seat with versions of `first`.
 
     Examples:
         >>> [(alternate_roles("player_0", episode), alternate_roles("player_1", episode)) for episode in (0, 1)]

@@ -27,14 +27,15 @@ from rlrun.engine.policy.policy import Policy
 class GradientSum:
     """Gradient of one objective on a minibatch, multiplied by the number of valid steps for accumulation.
 
-    Every loss is a mean over valid steps, so weighted gradients of microbatches or learners' shares add up to the whole
-    minibatch's gradient. Assigned values and statistics are means over valid steps too.
+    Every loss is a mean over valid steps, so weighted gradients of microbatches or of learners' shares add up to the
+    gradient of the whole minibatch. Assigned values and statistics are weighted in the same way.
 
     Args:
         policy: Policy whose loss is differentiated.
         objective: Objective to compute.
         precision: Floating-point precision of the networks' forward and backward passes.
-        weighed: Whether to multiply by the number of valid steps; else the result is the means, then that number.
+        weighed: Whether to multiply by the number of valid steps; otherwise the result is the means, followed by this
+            number.
 
     Attributes:
         name: Name of the computation, unique in its learner.
@@ -130,7 +131,7 @@ class GradientSums:
         parameters: Parameters,
         scheduled: Mapping[str, Tensor],
     ) -> Iterator[tuple[Objective, Tensor]]:
-        """Yields each objective with its gradient sum, computed lazily with the then current parameters.
+        """Yields each objective with its gradient sum, computed lazily with the parameters current at that time.
 
         Args:
             objectives: The objectives, in order.

@@ -46,7 +46,7 @@ class Learner(Protocol):
         objectives: Collection[str] | None = None,
         minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Trains on one minibatch or several, and returns the rows' new replay priorities, [S] or empty."""
+        """Trains on one or more minibatches, and returns the rows' new replay priorities, [S] or empty."""
 
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
@@ -57,7 +57,7 @@ class Learner(Protocol):
         """Evaluates a function of the policy's outputs on a batch; returns a tree of NumPy arrays."""
 
     def last_statistics(self) -> dict[str, float]:
-        """Means of all statistics over the last update; empty from an iteration's end until the next update."""
+        """Means of all statistics over the last update; empty from the end of an iteration until the next update."""
 
     def take_statistics(self) -> dict[str, float]:
         """Returns the means of all statistics since the last call, and resets them."""
@@ -102,7 +102,7 @@ class Learner(Protocol):
         """Copies the counters from another learner's `state()`, but not its random state."""
 
     def close(self) -> None:
-        """Terminates the learner's own processes, if any."""
+        """Terminates the processes that the learner started, if any."""
 
 
 class GradientLearner(Learner, Protocol):
@@ -124,7 +124,7 @@ class LearnerFactory(Protocol):
 
 
 def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
-    """Loads parameters [P] from a gradient-free update; counts as one minibatch and one weights version."""
+    """Loads parameters [P] from a gradient-free update, which counts as one minibatch and one weights version."""
     learner.load_flat(flat)
     learner.sgd_steps += 1
     learner.weights_version += 1

@@ -33,7 +33,7 @@ class LocalLearner:
         objectives: Objectives, in the order in which they run.
         device: Torch device name, `cpu` or `cuda`.
         update_executor: Executor of the updates: eager torch, NumPy kernels, or compiled.
-        runs_own_code: Whether code outside of rlrun takes part in updates.
+        runs_own_code: Whether code from outside of rlrun is involved in updates.
         seed: Seed of the minibatch shuffling.
         microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
         reducer: Reducer of the gradients of data-parallel learners; None for a single learner.
@@ -152,7 +152,7 @@ class LocalLearner:
         objectives: Collection[str] | None = None,
         minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Trains on one minibatch, or on several one after another: one update by each objective that is due.
+        """Trains on one or more minibatches in sequence: each objective that is due takes one update per minibatch.
 
         Args:
             batch: Rows of experience [S, L, ...].
@@ -239,7 +239,7 @@ class LocalLearner:
         return evaluated(self.policy, self._parameters, self._precision, function, self._staging.batch(batch))
 
     def last_statistics(self) -> dict[str, float]:
-        """Means of all statistics over the minibatches of the last update; waits for the device.
+        """Means of all statistics over the minibatches of the last update; synchronizes with the device.
 
         An update is one call of `learn`, `step` or `apply_gradients`. The result is empty between `take_statistics` and
         the next update, as in a run that has just been restored.

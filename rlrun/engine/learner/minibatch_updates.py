@@ -34,7 +34,7 @@ class MinibatchUpdates:
         objectives: Objectives, in the order in which they run.
         parameters: Online and target parameters, which updates change in place.
         update_executor: Executor of the updates.
-        runs_own_code: Whether code outside of rlrun takes part in updates.
+        runs_own_code: Whether code from outside of rlrun is involved in updates.
         microbatch_size: Steps per microbatch; None for a whole minibatch.
         reducer: Reducer of the gradients of data-parallel learners; None for a single learner.
         precision: Floating-point precision of the networks' forward and backward passes.
@@ -43,7 +43,8 @@ class MinibatchUpdates:
     Attributes:
         counts: Minibatch counters of the objectives.
         totals: Statistics of the minibatches.
-        takes_rows: Whether minibatches are given as selected rows, to `step_through`, and not one by one to `step`.
+        takes_rows: Whether the caller should pass minibatches as selected rows to `step_through`, rather than one by
+            one to `step`.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class MinibatchUpdates:
     def step_through(
         self, selection: Selection, settings: Mapping[str, Tensor], objectives: Collection[str] | None
     ) -> NDArray[np.float32]:
-        """Updates on one minibatch after another; those in a row by the same objectives are one call.
+        """Updates on several minibatches in sequence; successive ones with the same due objectives run in one call.
 
         Args:
             selection: The rows of the minibatches.
@@ -119,7 +120,7 @@ class MinibatchUpdates:
             objectives: Names of the objectives to run; None for all.
 
         Returns:
-            Priorities of the rows of the last minibatch that any objective was due for; empty without.
+            Priorities of the rows of the last minibatch for which an objective was due; empty if there is none.
         """
         due = [tuple(self.counts.due(objectives)) for _ in range(selection.number)]
         priorities = NO_PRIORITIES
@@ -154,7 +155,7 @@ class MinibatchUpdates:
         """Updates the parameters with concatenated gradient sums.
 
         Args:
-            gradients: The sums, on the device.
+            gradients: Concatenated gradient sums, on the device.
             statistics: Names of the statistics in each sum, by the objective's name.
             settings: Current values of scheduled settings by name, each [].
         """

@@ -1,4 +1,4 @@
-"""Minibatches of a fixed shape from a batch (torch)."""
+"""Minibatches of a fixed shape, taken from a batch (torch)."""
 
 from __future__ import annotations
 
@@ -57,8 +57,7 @@ class Passes:
         """Shuffles the row indices of this learner's share for one epoch; padding rows have the index `rows`.
 
         Args:
-            generator: The learner's own. Its seed is derived from the trial's, equal for all learners of a policy, and
-                checkpoints keep its state.
+            generator: The learner's random generator, with the same seed for all learners of a policy.
         """
         order = generator.permutation(self.rows)
         if self.spare:
@@ -94,7 +93,7 @@ class Selection:
         self._columns = columns
 
     def gathered(self, number: int) -> SampleBatch:
-        """Gathers the rows of minibatch `number`, as tensors."""
+        """Gathers the rows of the minibatch with index `number`, as tensors."""
         if self.rows is None:
             return self._columns.map(over_memory)
         rows = self.rows[number]
@@ -116,7 +115,7 @@ def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[Samp
 
 
 def nth(tree: Any, index: int) -> Tensor | Any:
-    """Minibatch number `index` from a tree whose leaves are split into minibatches.
+    """Minibatch with the given index, from a tree whose leaves are split into minibatches.
 
     A split leaf is a tuple of tensors; a nested column is a tuple of other types.
     """

@@ -52,16 +52,16 @@ class Objective:
         name: Name, unique in its learner.
         loss: Loss function; None if gradients are passed to `Learner.apply_gradients` only.
         lr: Name of the scheduled learning-rate setting.
-        parameters: Name prefix of the parameters to train, which are adjacent in the flat vector. "" trains all, None
-            trains none: such an objective only assigns values. It can provide later losses with a minibatch statistic,
-            since shares and microbatches are summed before the next objective begins.
+        parameters: Name prefix of the parameters to train, which are adjacent in the flat vector. "" trains all
+            parameters. None trains none: the objective then only assigns values, such as a minibatch statistic for
+            later losses, since shares and microbatches are summed before the next objective begins.
         every: Update period n: the objective runs on the first of its minibatches, and on each n-th one after that.
         max_grad_norm: Gradient clipping threshold (global norm); None for no clipping.
         optimizer: Optimizer of the objective's parameters.
         needs: Names of earlier objectives whose `Loss.carry` this loss reads, as `batch["<objective>/<name>"]`.
         assigns: Names of the parameters that the loss sets by `Loss.assign` on each of its minibatches. Values of
-            shares and microbatches are averaged by valid steps, like the loss. They replace what a gradient made of
-            the objective's own parameters.
+            shares and microbatches are averaged by valid steps, like the loss. They overwrite the result of the
+            gradient step.
         is_main: Whether the statistics keep their names in a learner with several objectives. Statistics of other
             objectives are prefixed by the objective's name.
     """

@@ -142,9 +142,9 @@ class SGD:
 
 
 def computed_once(scalar: Tensor) -> Tensor:
-    """Materialized scalar [], which the compiler does not recompute per element.
+    """Scalar [] stored in memory, so that the compiler does not recompute it for each element.
 
-    Without this, compiled code would recompute the scalar, powers and roots included, for every few parameters. A view
+    Compiled code would otherwise recompute the scalar, including powers and roots, for every few parameters. A view
     with explicit strides forces the scalar into memory.
     """
     return scalar.as_strided((), ())

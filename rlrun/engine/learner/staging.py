@@ -17,7 +17,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 class Staging:
     """Asynchronous host-to-device copies for a learner.
 
-    For CUDA, arrays are copied from pinned memory in a separate stream. So the transfer of a batch overlaps with
+    For CUDA, arrays are copied from pinned memory in a separate stream. The transfer of a batch thus overlaps with
     learning from the preceding batch. On the CPU, no copy is made.
 
     Args:

@@ -23,12 +23,12 @@ class StatisticTotals:
         self._before_update = dict(self._totals)  # a shallow copy: sums never change in place
 
     def add(self, names: tuple[str, ...], measured: Tensor) -> None:
-        """Accumulates the statistics of one minibatch, [number of names]."""
+        """Accumulates the statistics of one minibatch, a vector with an entry for each name."""
         total, count = self._totals.get(names, (None, 0))
         self._totals[names] = (measured.clone() if total is None else total + measured, count + 1)
 
     def to_add(self, names: tuple[str, ...], count: int) -> NDArray[np.float32]:
-        """Array of the sums so far, on the CPU, to which the caller adds the statistics of some minibatches."""
+        """Array of the sums so far, on the CPU, to which the caller adds the statistics of several minibatches."""
         total, counted = self._totals.get(names, (None, 0))
         grown = torch.zeros(len(names)) if total is None else total.clone()
         self._totals[names] = (grown, counted + count)
@@ -40,7 +40,7 @@ class StatisticTotals:
         return sum(float(total) for total, _ in found), sum(count for _, count in found)
 
     def mean_since(self, before: tuple[float, int], statistic: str) -> float:
-        """Mean of a statistic over the minibatches after a `total_of`; synchronizes with the device."""
+        """Mean of a statistic over the minibatches since a call of `total_of`; synchronizes with the device."""
         total, count = self.total_of(statistic)
         return (total - before[0]) / (count - before[1])
 

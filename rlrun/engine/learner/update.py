@@ -41,7 +41,7 @@ class Parameters:
     target: Tensor | None = None
 
     def update_target(self, start: int, size: int, tau: float) -> None:
-        """Polyak update of a range of the target network; no effect without one.
+        """Polyak update of a range of the target network's parameters; no effect without a target network.
 
         Args:
             start: First parameter of the range.
@@ -219,7 +219,8 @@ def apply_sum(
     """Updates parameters and optimizer state in place with a gradient sum of `GradientSum`.
 
     Returns:
-        Mean statistics, followed by the norm of the mean gradient if parameters are trained; see `measured_by`.
+        Mean statistics, followed by the norm of the mean gradient if parameters are trained; `measured_by` has the
+        names.
     """
     mean = sum_as_means(total)[:-1]
     _, size = objective.range_in(policy.parameters)

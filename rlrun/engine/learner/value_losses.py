@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def summed_value_losses(
     outputs: ActorCriticOutputs, batch: SampleBatch, own_errors: Tensor, valid: Tensor
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Sum of the value heads' losses [], and each loss [] by name, the env reward's first.
+    """Sum [] of the losses of all value heads, and each loss [] by name, the env reward's first.
 
     Args:
         outputs: Network outputs for the rows.

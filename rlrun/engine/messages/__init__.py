@@ -1,1 +1,1 @@
-"""Messages: exceptions, wording of mistakes, and names that other libraries use."""
+"""Messages: exceptions, wording of mistakes, and names used by other libraries."""

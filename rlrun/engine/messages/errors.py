@@ -12,8 +12,8 @@ RlrunError (1)
 │   ├── CheckpointRefused     it names code that is not trusted
 │   └── RunDamaged            a file of a run's directory cannot be read
 ├── DataSetError (5)          a data set that cannot be used
-├── EnvironmentUnusable (6)   an env that lacks a package here, or cannot be trained in
-├── OutOfResources (7)        the disk or the memory is full, or nothing can be written there
+├── EnvironmentUnusable (6)   an env whose package is missing, or that is unsuitable for training
+├── OutOfResources (7)        the disk or the memory is full, or a path is not writable
 │   └── DiskFull              the disk is full; no trial is at fault, and all can be resumed once there is room
 └── Interrupted (130)         the user pressed Ctrl-C
 """
@@ -101,7 +101,7 @@ class TargetMissed(RlrunError):
 
 
 class TrainingFailed(RlrunError):
-    """Error: training failed; the message has the traceback of user code, without its middle beyond `LONGEST_TEXT`."""
+    """Error: training failed; the message has the traceback of user code, shortened in the middle."""
 
     exit_code = ExitCode.TRAINING_FAILED
 
@@ -138,19 +138,22 @@ class DataSetError(RlrunError):
 
 
 class EnvironmentUnusable(RlrunError):
-    """Error: an env that lacks a package here, or is unsuitable for training; unknown ids are UsageErrors."""
+    """Error: an env whose package is missing, or that is unsuitable for training.
+
+    Unknown ids are UsageErrors instead.
+    """
 
     exit_code = ExitCode.ENVIRONMENT_UNUSABLE
 
 
 class OutOfResources(RlrunError):
-    """Error: disk or memory is full; the message names the place, the needed and the free bytes."""
+    """Error: disk or memory is full; the message names the location, and the needed and free bytes."""
 
     exit_code = ExitCode.DISK_OR_MEMORY
 
 
 class DiskFull(OutOfResources):
-    """Error: the disk is full; the message names the place, the needed and the free bytes."""
+    """Error: the disk is full; the message names the location, and the needed and free bytes."""
 
 
 class Interrupted(RlrunError):
@@ -173,7 +176,7 @@ def shortened(text: str) -> str:
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Hint "; did you mean 'x'?" with the most similar choice for a wrong name, "" without a similar one.
+    """Hint "; did you mean 'x'?" with the choice most similar to a wrong name; "" if none is similar.
 
     Examples:
         >>> did_you_mean("nmu_workers", ["num_workers", "gamma"]), did_you_mean("zzz", ["num_workers", "gamma"])

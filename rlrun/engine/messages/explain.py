@@ -61,13 +61,13 @@ def problems_of(mistakes: Iterable[Mistake], path: str = "") -> list[Problem]:
 
     Args:
         mistakes: Mistakes in a config.
-        path: Dotted path of the config inside the spec, put before each problem's own path.
+        path: Dotted path of the config inside the spec, prepended to each problem's path.
     """
     return [Problem(dotted(mistake.location, path), mistake.message) for mistake in mistakes]
 
 
 def mistakes_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[Mistake]:
-    """Converts a validation error to mistakes with locations: unknown keys first, then in field order."""
+    """Converts a pydantic validation error to mistakes with locations: unknown keys first, then in field order."""
     errors = [
         {"type": line["type"], "loc": line["loc"], "input": line["input"], "ctx": line.get("ctx", {})}
         for line in error.errors(include_url=False)
@@ -100,7 +100,7 @@ class UnknownKey(ValueError):
 
 
 class Remark(str):
-    """Message for a trial's record only, not for the terminal, since the user need not act."""
+    """Message that goes only into a trial's record, not to the terminal, since the user need not act."""
 
 
 def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = True) -> str:
@@ -110,7 +110,7 @@ def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = 
         name: The unknown name.
         allowed: The allowed names.
         what: Beginning of the message, before the name.
-        guess: Whether the most similar allowed name is suggested.
+        guess: Whether to suggest the most similar allowed name.
 
     Examples:
         >>> unknown_name("asah", ["asha", "pbt"], "unknown scheduler")
@@ -126,11 +126,11 @@ def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = 
 
 
 def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
-    """Describes the values that a type annotation accepts, as text after "must be".
+    """Describes the values that a type annotation accepts, as text that follows "must be".
 
     Args:
         annotation: A type annotation of a field.
-        constraints: Bounds and lengths that pydantic keeps apart from the annotation.
+        constraints: Bounds and lengths that pydantic stores separately from the annotation.
 
     Examples:
         >>> describe(int), describe(Literal["relu", "tanh"]), describe(tuple[int, ...] | None)
@@ -160,7 +160,7 @@ def is_model(annotation: Any) -> TypeGuard[type[pydantic.BaseModel]]:
 
 
 def annotation_at(annotation: Any, location: Location) -> Any:
-    """Type annotation of the value at a location below a type annotation; `Any` if unknown.
+    """Type annotation of a nested value, found by its location below an outer type annotation; `Any` if unknown.
 
     Unions resolve to their first member that can hold the next key or index.
     """

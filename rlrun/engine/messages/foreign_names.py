@@ -80,7 +80,10 @@ def table() -> Mapping[str, Any]:
 
 @cache
 def settings() -> Mapping[str, tuple[Counterpart | Absent, ...]]:
-    """Counterparts of other libraries' settings in rlrun; the first counterpart that a config has is used."""
+    """Counterparts in rlrun of other libraries' settings, by setting name.
+
+    The first one that a config supports applies.
+    """
     return {
         name: tuple(map(_meaning, written if isinstance(written, list) else [written]))
         for name, written in table()["settings"].items()
@@ -88,11 +91,11 @@ def settings() -> Mapping[str, tuple[Counterpart | Absent, ...]]:
 
 
 def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str], path: str = "") -> str:
-    """Message with rlrun's counterpart of another library's setting, even a misspelt one; "" if unknown.
+    """Error message that names rlrun's counterpart of another library's setting, even a misspelt one; "" if unknown.
 
     Args:
         name: Name of the setting in the other library, possibly misspelt.
-        configs: Predicate of the config; for an unknown algorithm, those of all algorithms.
+        configs: Predicates "config has this setting"; several if the algorithm is unknown.
         known: Names that are allowed in place of the setting.
         path: Path of the config that the message names; "" if the wrong key is in the config itself.
     """
@@ -107,11 +110,11 @@ def counterpart_message(name: str, configs: Sequence[Has], known: Iterable[str],
 
 
 def setting_for(name: str, has: Has) -> Counterpart | None:
-    """Counterpart of another library's setting in a config or its experiment, None without one.
+    """Counterpart of another library's setting in a config or its experiment; None if there is none.
 
     Args:
         name: Name of the setting in the other library.
-        has: Predicate of the config.
+        has: Predicate "config has this setting".
     """
     for ours in settings().get(name, ()):
         if isinstance(ours, Absent):
@@ -123,7 +126,7 @@ def setting_for(name: str, has: Has) -> Counterpart | None:
 
 
 def entry_key_for(name: str) -> str:
-    """Dotted experiment key that accepts another library's value unchanged, "" without one.
+    """Dotted experiment key that accepts another library's value unchanged; "" if there is none.
 
     Args:
         name: Name of the setting in the other library.
@@ -138,7 +141,7 @@ def is_foreign(name: str) -> bool:
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """Error message for an unknown key of a config; foreign keys in the table get no suggestion.
+    """Error message for an unknown key of a config; known keys of other libraries get no suggestion.
 
     Examples:
         >>> unknown_key("lrr", ["lr", "gamma"])
@@ -170,7 +173,7 @@ def other_command(name: str) -> str:
 
 
 def moved_module(module: str) -> str:
-    """Present name of an env module that has moved to another package, "" if it has not moved.
+    """Current name of an env module that has moved to another package; "" if it has not moved.
 
     Examples:
         >>> moved_module("pettingzoo.mpe.simple_spread_v3"), moved_module("mpe2.simple_spread_v3")

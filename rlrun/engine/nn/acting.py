@@ -23,7 +23,7 @@ class ActingNetwork(Protocol):
         ...
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters [A]; never modifies them, since they may be memory of Ray's object store."""
+        """Loads parameters [A]; never modifies the array, since it may be memory of Ray's object store."""
         ...
 
     def __call__(
@@ -49,7 +49,7 @@ class ActingNetwork(Protocol):
 
 
 class WrappedNetwork:
-    """Base class of wrappers of an inference network, which has the parameters and the recurrent state.
+    """Base class of wrappers of an inference network; the wrapped network holds the parameters.
 
     Args:
         network: Wrapped network.

@@ -26,17 +26,17 @@ LARGEST_SHIFT = 5.0
 
 
 class BatchRenorm(nn.Module):
-    """Batch renormalisation (Ioffe, arXiv:1702.03275, algorithm 1) with constants of CrossQ's.
+    """Batch renormalisation (Ioffe, arXiv:1702.03275, algorithm 1) with the constants of CrossQ.
 
-    Running statistics normalise, except within `batch_statistics`: there a minibatch's own ones do, and running ones
-    take part after `WARMUP` minibatches. The statistics and their counter are parameters, so that checkpoints and
-    broadcasts have them.
+    Features are normalised by running statistics. Within the context `batch_statistics`, they are normalised by the
+    minibatch's statistics, corrected by the running ones after `WARMUP` minibatches. The running statistics and their
+    counter are parameters, so that checkpoints and broadcasts include them.
 
     Args:
         width: Number of features, D.
 
     Attributes:
-        moved: Within `batch_statistics` the statistics after the minibatch, by name; else None.
+        moved: Within `batch_statistics`, the running statistics updated by the minibatch, by name; else None.
     """
 
     moved: dict[str, Tensor] | None
@@ -86,10 +86,10 @@ class RenormalizedLinear(nn.Linear):
 
 @contextmanager
 def batch_statistics(*networks: TorchNetwork) -> Iterator[dict[str, Tensor]]:
-    """Context manager in which minibatches normalise themselves.
+    """Context manager in which batch renormalisation uses the statistics of each minibatch.
 
     Yields:
-        A dict that has the moved statistics by parameter name on exit; none without batch renormalisation.
+        A dict that holds the updated running statistics by parameter name on exit; empty without batch renormalisation.
     """
     layers = {
         f"{network.prefix}{name}": layer

@@ -23,7 +23,7 @@ class CustomEncoderModule(nn.Module):
     """Module of a custom encoder, applied to raw env observations.
 
     Args:
-        own: The encoder.
+        own: Settings of the encoder.
     """
 
     def __init__(self, own: CustomEncoder) -> None:
@@ -41,7 +41,7 @@ class CustomEncoderModule(nn.Module):
 
 
 def tried_width(path: str, space: gymnasium.Space[Any], part: str) -> int:
-    """Instantiates a custom encoder, and validates the outputs for two observations.
+    """Output width of a custom encoder, which is instantiated and validated on two observations.
 
     Args:
         path: Import path of the encoder's class, `package.module:Class`.
@@ -52,8 +52,8 @@ def tried_width(path: str, space: gymnasium.Space[Any], part: str) -> int:
         Number of output features, D.
 
     Raises:
-        UsageError: The encoder does not exist, or is no nn.Module. Or its outputs are not float32 features [N, D], or
-            depend on more than parameters and observations.
+        UsageError: The encoder does not exist, or is not an nn.Module. Or its outputs are not float32 features [N, D],
+            or depend on more than parameters and observations.
     """
     _, returned = validated_module(path, WHAT, lambda make: make(space), _two_of(space), seed=0)
     found = f"{_form(returned)} of {returned.dtype}" if isinstance(returned, Tensor) else type(returned).__name__

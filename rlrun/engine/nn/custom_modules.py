@@ -1,6 +1,6 @@
 """Custom torch modules by import path: creation, trial run, and rejection of stateful modules.
 
-Workers, learners and checkpoints hold only parameters. So a module's outputs must be a function of parameters and
+Workers, learners and checkpoints hold only parameters, so a module's outputs must be a function of parameters and
 observations.
 """
 
@@ -57,7 +57,7 @@ def validated_module(path: str, what: str, make: Callable[[Any], Any], inputs: A
         Module and outputs; the caller validates the outputs.
 
     Raises:
-        UsageError: The object is no nn.Module, or the outputs depend on more than parameters and observations.
+        UsageError: The object is not an nn.Module, or the outputs depend on more than parameters and observations.
     """
     with torch.random.fork_rng(devices=[]):
         named = load_object(path, what=what)

@@ -76,7 +76,7 @@ class DenseNet:
         self._layers = [_Layer(name, activation, normalization, renormalizes) for name, activation in layers]
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
-        """Loads weights and biases by name, into the same memory each time.
+        """Loads weights and biases by name, into the same memory at each call.
 
         Weights are stored transposed and contiguous: the small matrix products of acting run faster on them.
 
@@ -113,7 +113,7 @@ class ResidualNet:
         self._arrays: dict[str, Floats] = {}
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
-        """Loads the parameters by name, into the same memory each time; see `DenseNet.load`."""
+        """Loads the parameters by name, into the same memory at each call; see `DenseNet.load`."""
         dense = [f"{self._name}.0", *(f"{block}.{part}" for block in self._blocks for part in ("first", "second"))]
         norms = [*(f"{block}.norm" for block in self._blocks), f"{self._name}.{len(self._blocks) + 1}"]
         for layer in (*dense, *norms):
@@ -167,7 +167,7 @@ class _Layer:
 
 
 def in_memory(array: Floats, numbers: Floats) -> Floats:
-    """Copies numbers into an array, so that who reads its memory finds them; into a new one for another shape."""
+    """Copies numbers into an existing array, whose memory others may hold; creates a new array if the shape differs."""
     if array.shape != numbers.shape:
         return numbers.copy("C")
     array[...] = numbers

@@ -56,7 +56,7 @@ def mlp(
         inputs: Number of input features.
         hiddens: Widths of the layers.
         activation: Activation.
-        layer: Normalisation before the activation, or what makes a layer of (inputs, outputs).
+        layer: Normalisation before the activation, or function that creates a layer from (inputs, outputs).
     """
     linear = layer if callable(layer) else LINEAR_LAYERS[layer]
     layers: list[nn.Module] = []
@@ -67,7 +67,7 @@ def mlp(
 
 
 class DenseEncoder(nn.Module):
-    """Parameter-free encoder: identity or scaling to 0..1 for numbers, one-hot for integers."""
+    """Parameter-free encoder: numbers unchanged or scaled to 0..1, integers one-hot."""
 
     def __init__(self, leaf: ObservationLeaf) -> None:
         super().__init__()

@@ -21,8 +21,8 @@ from rlrun.engine.nn.network_spec import KEPT_UNITS
 class ExtendedNetworkModule(NetworkModule):
     """Torch module of a `NetworkSpec` whose dense layers may be renormalised, residual, or drop units.
 
-    Units of the trunk of a feed-forward network are dropped by a further input, the factors `KEPT_UNITS` [S, L, sum of
-    the hidden widths].
+    Dropout in the trunk of a feed-forward network is controlled by an additional input, the factors `KEPT_UNITS` [S, L,
+    sum of the hidden widths].
     """
 
     @override

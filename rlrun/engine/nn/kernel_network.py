@@ -1,4 +1,4 @@
-"""Acting network whose NumPy code runs as C kernels, recorded once for each number of env slots."""
+"""Acting network whose NumPy code is run by C kernels, recorded once for each number of env slots."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Floats = NDArray[np.float32]
 
 
 class KernelNetwork(WrappedNetwork):
-    """Acting network run by C kernels; by NumPy where it does something that has no kernel.
+    """Acting network run by C kernels, or by NumPy if it uses an operation that has no kernel.
 
-    Outputs of a call are overwritten by the next one.
+    The outputs of a call are overwritten by the next call.
 
     Args:
-        network: The network, which loads its parameters into the same memory each time.
+        network: The network, which must load its parameters into the same memory each time.
     """
 
     def __init__(self, network: ActingNetwork) -> None:

@@ -1,4 +1,4 @@
-"""Settings of networks: the `model` of a spec."""
+"""Settings of networks: the key `model` of a spec."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pooling = Literal["attention", "mean", "max"]
 
 
 class ObservationConfig(ConfigModel):
-    """Settings of the network's encoding of one part of an observation; defaults depend on the space."""
+    """Settings for the encoding of one part of an observation in a network; defaults depend on the space."""
 
     encode_as: Encoding | None = None
     """Encoding by flat numbers (`vector`), a CNN (`image`), or pooling of an unordered set (`entities`, a Box
@@ -65,7 +65,7 @@ class GTrXLConfig(ConfigModel):
 
 
 class ViewsConfig(ConfigModel):
-    """Settings of history in a network's inputs: stacked observations, last actions and rewards, zero-padded."""
+    """Settings of history in a network's inputs: stacked observations, past actions and past rewards."""
 
     prev_actions: NonNegativeInt = 0
     """Number of last actions in the input; discrete actions are one-hot encoded."""
@@ -77,7 +77,7 @@ class ViewsConfig(ConfigModel):
 
     @property
     def any(self) -> bool:
-        """Whether the network's input has more than the current observation."""
+        """Whether the network's input includes history in addition to the current observation."""
         return bool(self.prev_actions or self.prev_rewards or self.obs > 1)
 
 
@@ -318,5 +318,6 @@ class SoftModelConfig(CriticsModelConfig):
     """Settings of the networks of a stochastic actor and its Q functions.
 
     `log_std_init` only has an effect with use_sde, since otherwise standard deviations are outputs of the network.
-    Entries of 1 would shift the mean by the norm of all features, which saturates every action at first.
+    Noise entries with deviation 1 would shift the mean by the norm of all features, which would saturate every action
+    at first.
     """

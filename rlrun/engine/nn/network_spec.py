@@ -118,7 +118,7 @@ class Tower:
     Attributes:
         heads: Output heads of the tower.
         prefix: Name prefix of the tower's layers.
-        leaves: Tree of `ObservationLeaf` that the tower sees; None for that of the network.
+        leaves: Tree of `ObservationLeaf` that the tower sees; None for the tree of the whole network.
     """
 
     heads: tuple[Head, ...]
@@ -135,7 +135,7 @@ class NetworkSpec:
         towers: Towers, which share no parameters.
         hiddens: Widths of the trunk's hidden layers.
         activation: Activation function after each hidden layer.
-        vectors: Widths of further inputs by name, such as a critic's `actions`. They are concatenated with the
+        vectors: Widths of additional inputs by name, such as a critic's `actions`. They are concatenated with the
             encoded observation, or with the core's outputs, so that the recurrent state depends on observations alone.
         core: Recurrent core between trunk and heads; None for a feed-forward network.
         normalization: Normalisation between each hidden layer and its activation; None for none.
@@ -155,7 +155,7 @@ class NetworkSpec:
 
     @property
     def is_dense(self) -> bool:
-        """Whether NumPy can execute the network: no encoder has parameters, and the core is no transformer."""
+        """Whether NumPy can execute the network: no encoder has parameters, and the core is not a transformer."""
         attends = self.core is not None and self.core.kind == "gtrxl"
         return not attends and all(leaf.is_dense for tower in self.towers for leaf in leaves(self.leaves_of(tower)))
 
@@ -170,7 +170,7 @@ class NetworkSpec:
 
     @property
     def vector_width(self) -> int:
-        """Total width of the further inputs (`vectors`)."""
+        """Total width of the additional inputs (`vectors`)."""
         return sum(width for _, width in self.vectors)
 
     def trunk_features(self, tower: Tower) -> int:
@@ -183,7 +183,7 @@ class NetworkSpec:
 
     @property
     def features(self) -> int:
-        """Number of input features of the first tower's heads, F: those that act."""
+        """Number of input features F of the first tower's heads; the first tower acts."""
         return self.features_of(self.towers[0])
 
     @property
@@ -226,7 +226,7 @@ def network_spec(
         model: Settings of the network.
         towers: Towers of the network.
         hiddens: Widths of the trunk's hidden layers; None for the widths in the settings.
-        vectors: Widths of further inputs by name.
+        vectors: Widths of additional inputs by name.
         core: Recurrent core.
     """
     own = hidden_widths(model, leaves_of) if hiddens is None else hiddens

@@ -85,7 +85,8 @@ class NoisyNet(nn.Module):
 
         Args:
             views: This module's parameters by name.
-            noise: Factors of one draw, [num_noise]; see `rlrun.engine.policy.exploration.parameter_noise.factors`.
+            noise: Noise factors of one sample, [num_noise]; see
+                `rlrun.engine.policy.exploration.parameter_noise.factors`.
         """
         drawn, start = dict(views), 0
         for layer in self.layers:

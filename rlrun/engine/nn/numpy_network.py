@@ -49,7 +49,7 @@ class NumpyNetwork:
         return None if self._plain is None else (self._plain[0], self._plain[1].layers)
 
     def load(self, flat: Floats) -> None:
-        """Loads parameters [A]; never modifies them, since they may be memory of Ray's object store."""
+        """Loads parameters [A]; never modifies the array, since it may be memory of Ray's object store."""
 
         def parameter(name: str) -> Floats:
             own, shape = self._places[name]
@@ -120,7 +120,7 @@ class NumpyNetwork:
 
 
 def only_head(spec: NetworkSpec) -> tuple[Head, list[tuple[str, Activation | None]]] | None:
-    """Only head of a network without core and normalization, and the layers up to its output; None for others."""
+    """The single head of a network without core and normalization, and all layers up to its output; None for others."""
     if len(spec.heads) > 1 or spec.core is not None or spec.normalization is not None:
         return None
     if spec.renormalizes or spec.residual:

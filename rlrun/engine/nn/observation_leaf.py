@@ -58,7 +58,7 @@ class ObservationLeaf:
         starts: Smallest value of each integer, in the layout of `sizes`.
         is_normalized: Whether the leaf's numbers are normalised by running moments.
         scale: Factor that scales the numbers of a vector, an image or entities to 0..1.
-        low: Lower bound of these numbers, subtracted before scaling.
+        low: Lower bound of the numbers, subtracted before scaling.
         conv: Convolutions of an image; None if the policy defines its own.
         pooling: Pooling of entities.
         mask: Key of the entity mask in the same Dict; "" if all entities are present.

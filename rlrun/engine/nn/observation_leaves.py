@@ -52,15 +52,16 @@ def observation_leaves(
 
     Args:
         space: The space.
-        settings: Encodings of parts whose default does not fit, by path.
-        normalize: Whether numbers are normalised by running moments instead of scaled: those of all Boxes encoded as
-            vectors, including integers, without bounds in the settings.
+        settings: Encodings, by path, of parts for which the default is not wanted.
+        normalize: Whether numbers are normalised by running moments instead of scaled. This applies to all Boxes
+            encoded as vectors, including integers, without bounds in the settings.
         encoders: Import paths of custom encoders, by path of the part; each encoder is created and run once for
             validation.
         conv: Convolutions of all images; None to choose by the size of each image.
 
     Raises:
-        UsageError: A part of the space has no encoding, settings name no part, or an encoder does not fit its part.
+        UsageError: A part of the space has no encoding, settings name a part that does not exist, or an encoder does
+            not fit its part.
     """
     encoders = encoders or {}
     reading = _Reading(settings, encoders, conv, normalize)
@@ -252,7 +253,7 @@ def is_masked(tree: ObservationTree) -> bool:
 
 
 def has_privileges(model: ModelConfig) -> bool:
-    """Whether actor and critics may see different parts of an observation."""
+    """Whether the actor and the critics may see different parts of an observation (privileged critics)."""
     return model.actor_sees is not None or model.critic_sees is not None
 
 

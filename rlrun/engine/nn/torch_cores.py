@@ -86,7 +86,7 @@ def unrolled_gru(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) ->
         state: Hidden state before the first steps, [S, H].
 
     Returns:
-        Hidden states [S, L, H], and the one after the last steps, [S, H].
+        Hidden states [S, L, H], and the hidden state after the last steps, [S, H].
 
     Source:
         Cho et al., arXiv:1406.1078, section 2.3.

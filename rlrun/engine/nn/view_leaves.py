@@ -22,7 +22,7 @@ from rlrun.engine.nn.observation_leaves import ObservationTree
 def view_leaves(
     observed: ObservationTree, action_space: gymnasium.Space[Any], views: ViewsConfig
 ) -> dict[str, ObservationTree]:
-    """Builds the network input tree for frame stacks, previous actions and previous rewards.
+    """Builds the network input tree for stacked observations, past actions and past rewards.
 
     Args:
         observed: Tree of `ObservationLeaf` of the env's observations.
@@ -43,11 +43,11 @@ def view_leaves(
 
 
 def nothing_before(leaf: ObservationLeaf, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Padding value before an episode's start, [...], which is encoded as zeros.
+    """Padding value for steps before an episode's start, [...]; it is encoded as zeros.
 
     Args:
         leaf: Encoding of a stack of frames, actions or rewards.
-        dtype: Type of the stacked numbers.
+        dtype: Dtype of the stacked numbers.
     """
     shape = leaf.shape[1:]
     if leaf.kind != "one_hot":

@@ -53,7 +53,7 @@ class AllReduce:
         self._group: Any = None
 
     def offer(self) -> tuple[str, int]:
-        """Opens a rendezvous store on a free port of this machine.
+        """Opens a rendezvous store on a free port of this machine, at which all members of the group meet.
 
         The store listens on the address of this Ray node, or on the loopback address without Ray.
 

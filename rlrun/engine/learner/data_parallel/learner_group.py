@@ -163,7 +163,7 @@ class LearnerGroup:
         objectives: Collection[str] | None = None,
         minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Always raises: off-policy minibatch steps need an in-process learner.
+        """Always raises RuntimeError: off-policy minibatch steps require an in-process learner.
 
         Raises:
             RuntimeError: Always.

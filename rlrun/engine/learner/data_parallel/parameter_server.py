@@ -1,12 +1,12 @@
 """Sharded synchronous parameter server: Ray actors, each with a slice of parameters and optimizer state (torch).
 
-Updates are synchronous. Learners send each shard their gradient for its slice; the shard averages them in the learners'
-order, updates its slice when all have arrived, and answers with it. Clipping needs the norm of the whole gradient: the
-first learner computes it from the shards' averages and sends it to all of them.
+Updates are synchronous. Learners send each shard their gradients for its slice. Once all gradients have arrived, the
+shard averages them in the learners' order, updates its slice, and answers with the new slice. Clipping requires the
+norm of the whole gradient, which the first learner computes from the shards' averages and sends to all shards.
 
 Source:
-    Liang et al., arXiv:1712.09381, section 5.1, which compares such a server, written on Ray, with Distributed
-    TensorFlow's; the idea is that of Li et al., "Scaling Distributed Machine Learning with the Parameter Server",
+    Liang et al., arXiv:1712.09381, section 5.1, which compares a parameter server on Ray with that of Distributed
+    TensorFlow; the idea is from Li et al., "Scaling Distributed Machine Learning with the Parameter Server",
     OSDI 2014.
 """
 
@@ -81,7 +81,7 @@ class ShardConfig:
 def shard_configs(
     policy: Policy, objectives: Sequence[Objective], num_shards: int, num_learners: int, timeout_s: float
 ) -> tuple[ShardConfig, ...]:
-    """Configs of shards with adjacent slices of about equal length."""
+    """Configs of parameter server shards with adjacent slices of about equal length."""
     size = policy.parameters.size
     each = -(-size // (num_shards * ALIGNED_TO)) * ALIGNED_TO
     configs = []
@@ -100,7 +100,7 @@ def shard_configs(
 
 
 class ParameterShard:
-    """Parameter server shard: one slice of parameters (initially 0) and optimizer states; called concurrently."""
+    """Parameter server shard: one slice of parameters (initially 0) and optimizer states; methods run concurrently."""
 
     def __init__(self, config: ShardConfig) -> None:
         self._config = config
@@ -160,7 +160,7 @@ class ParameterShard:
             lr: Learning rate.
 
         Returns:
-            The objective's parameters in the slice, and the mean statistics followed by the norm.
+            The objective's parameters in the slice, and a vector of mean statistics followed by the gradient norm.
         """
         part = self._config.objectives[objective]
         own = self._flat[part.start - self._config.start : part.stop - self._config.start]
@@ -183,7 +183,7 @@ class ParameterShard:
         self._flat.copy_(over_memory(flat)[self._config.start : self._config.stop])
 
     def optimizer_state(self) -> dict[str, Floats]:
-        """Shard's slices of the optimizer state by name; every shard includes the update counters."""
+        """The shard's slices of the optimizer state by name; every shard includes the update counters."""
         return {
             f"{part.name}/{name}": tensor.numpy().copy()
             for part, state in zip(self._config.objectives, self._states, strict=True)
@@ -281,7 +281,8 @@ class ParameterServers:
 def full_optimizer_state(shards: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
     """Full optimizer state by name, concatenated from the shards' slices.
 
-    Update counters are the maximum over shards, since shards without an objective's parameters do not count.
+    Update counters are the maximum over the shards, since shards without parameters of an objective do not count
+    updates.
     """
     slices = {name: [shard[name] for shard in shards] for name in shards[0]}
     return {name: np.concatenate(each) if each[0].ndim else max(each) for name, each in slices.items()}

@@ -26,7 +26,7 @@ class ReplicaConfig:
         rank: Rank of the replica, from 0.
         num_learners: Number of replicas.
         address: Rendezvous address of the all-reduce group; None with parameter servers.
-        has_own_gpu: Whether each replica has a GPU of its own, so that gradients are reduced without the CPU.
+        has_own_gpu: Whether each replica has its own GPU, so that gradients are reduced without the CPU.
         shards: Configs of the parameter server shards; empty for all-reduce.
         timeout_s: Seconds to wait for the other processes.
     """
@@ -98,7 +98,7 @@ class Replica:
         stop: tuple[str, float] | None,
         objectives: tuple[str, ...] | None = None,
     ) -> int:
-        """Trains on this replica's share of a batch, see `LocalLearner.learn`; returns the total minibatch count."""
+        """Trains on this replica's share of a batch, as in `LocalLearner.learn`; returns the total minibatch count."""
         self._learner.learn(
             batch,
             num_epochs=num_epochs,
@@ -115,7 +115,7 @@ class Replica:
         statistics: dict[str, Sequence[str]],
         scheduled: dict[str, float],
     ) -> int:
-        """Updates the replica's parameters, see `LocalLearner.apply_gradients`; returns the total minibatch count."""
+        """Updates the replica's parameters, as in `LocalLearner.apply_gradients`; returns the total minibatch count."""
         self._learner.apply_gradients(gradients, statistics, scheduled=scheduled)
         return self._learner.sgd_steps
 

@@ -29,7 +29,7 @@ def in_c(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num
     Args:
         function: Update as a function of tensors, without data-dependent control flow.
         arguments: Example tensors with the final shapes and dtypes; not modified.
-        num_kept: Number of leading arguments that are identical tensors in every call.
+        num_kept: Number of leading arguments that are the same tensor objects in every call.
 
     Raises:
         NoKernel: An operation has no kernel; the message names it.
@@ -38,10 +38,10 @@ def in_c(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num
 
 
 class CUpdate:
-    """Update that runs its calls by C kernels.
+    """Parameter update whose recorded calls are run by C kernels.
 
     Args:
-        bound: The calls and their arrays.
+        bound: The update's calls and their arrays.
 
     Raises:
         NoKernel: A call has no kernel in C.
@@ -77,10 +77,10 @@ class CUpdate:
             leaves: Columns of the batch: the arguments after the first `num_kept`.
             rows: Indices of the rows of each minibatch, [K, S]; None for one minibatch of all rows.
             others: Arguments after the columns.
-            totals: Sums of the first results, to which each minibatch's results are added, [N].
+            totals: Running sums [N], to which the first N results of each minibatch are added.
 
         Returns:
-            The last minibatch's results after the first N.
+            Results of the last minibatch, without the first N.
         """
         sums = (self._results, pointer(totals), ctypes.c_int64(len(totals)))
         if rows is None:
@@ -119,7 +119,7 @@ class CUpdate:
 
 
 def columns(arrays: Sequence[tuple[Array, int]]) -> NDArray[np.int64]:
-    """Table of `Column` of `kernels.c`, [N, 3], for arrays and the bytes of their rows.
+    """Table of C structs `Column` for arrays, [N, 3]; the first entry, the source address, is filled in later.
 
     The first number, the address that rows come from, is filled in later.
     """

@@ -1,10 +1,11 @@
-"""Ahead-of-time compilation of updates with torch Inductor, cached on disk: on the CPU in bfloat16.
+"""Ahead-of-time compilation of updates with torch Inductor, cached on disk; used for bfloat16 on the CPU.
 
-Updates in float32 on the CPU have kernels instead (`rlrun.engine.learner.executors.c_update`), on GPUs CUDA graphs.
+Updates in float32 on the CPU run as C kernels instead (`rlrun.engine.learner.executors.c_update`), and updates on GPUs
+as CUDA graphs.
 
-Tracing turns the update, its backward pass and its optimizer into one graph. The graph's code, the shapes and the
-versions are the key of a package in the cache. The first compilation of a graph takes a C++ compiler half a minute, and
-minutes where a recurrent network is unrolled over a sequence.
+Tracing turns the update, its backward pass and its optimizer into one graph. The cached package is identified by the
+graph's code, the shapes and the library versions. The first compilation of a graph takes half a minute, or minutes if a
+recurrent network is unrolled over a sequence.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def traced(
 def loaded(package: Path) -> CompiledUpdate:
     """Loads a compiled package as a function.
 
-    Torch's public `aoti_load_package` first checks the processor, which runs a C++ compiler for seconds; here the
-    processor is part of the package's name.
+    Torch's public `aoti_load_package` would first check the processor, which runs a C++ compiler for seconds. This
+    check is unnecessary, since the processor is part of the package's name.
     """
     loader = torch._C._aoti.AOTIModelPackageLoader(str(package), "model", True, 1, -1)
     run: CompiledUpdate = loader.boxed_run

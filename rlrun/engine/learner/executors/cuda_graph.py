@@ -1,4 +1,4 @@
-"""Updates as CUDA graphs: all operations of an update on the GPU, started by one launch (torch)."""
+"""Updates as CUDA graphs: all GPU operations of an update are started by a single launch (torch)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rlrun.engine.kernels.steps import NoKernel
 
 
 class CapturedUpdate:
-    """Update that is captured once as a CUDA graph, and then replayed.
+    """Parameter update that is captured once as a CUDA graph and then replayed.
 
-    The operations are torch's, in the same order, so that results are those of eager updates. What falls away is the
-    host's time for each of them, which is most of the time for small networks.
+    The operations are torch's, in the same order, so results equal those of eager updates. The graph saves the host's
+    time for launching each operation, which dominates for small networks.
 
     Args:
         function: Update as a function of tensors, without data-dependent control flow.
@@ -45,7 +45,7 @@ class CapturedUpdate:
 
 
 class OnTheGpu(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Torch dispatch mode that refuses what a CUDA graph cannot hold: waiting for the GPU, and copies from the host."""
+    """Torch dispatch mode that refuses operations a CUDA graph cannot capture: waiting for the GPU, and host copies."""
 
     @override
     def __torch_dispatch__(

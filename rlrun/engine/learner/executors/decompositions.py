@@ -1,4 +1,4 @@
-"""Decompositions: operations of a traced update in terms of others that have kernels (torch)."""
+"""Decompositions: operations of a traced update, expressed by other operations that have kernels (torch)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ERF_DENOMINATOR = (
 
 
 def decomposition_of(operation: Any) -> Callable[..., Any] | None:
-    """Returns the decomposition of an operation, rlrun's or torch's; None if it has a kernel, or no decomposition."""
+    """Returns the decomposition of an operation (rlrun's or torch's); None if it has a kernel, or no decomposition."""
     if operation in DECOMPOSITIONS:
         return DECOMPOSITIONS[operation]
     is_known = any(operation in known for known in (KERNELS, KERNELS_IN_PLACE, KERNELS_OF_SEVERAL, CONSTANTS))
@@ -48,10 +48,10 @@ def is_view(operation: Any) -> bool:
 
 
 def erf(x: Tensor) -> Tensor:
-    """Rational approximation of the error function to float32 accuracy: x P(x^2) / Q(x^2), clamped to where it is 1.
+    """Rational approximation of the error function to float32 accuracy: x P(x^2) / Q(x^2), with clamped x.
 
     Source:
-        The coefficients of Eigen's `generic_fast_erf_float`.
+        Coefficients of Eigen's `generic_fast_erf_float`.
     """
     require(x.dtype == torch.float32)
     clamped = x.clamp(-ERF_BOUND, ERF_BOUND)
@@ -78,7 +78,7 @@ def variance(x: Tensor, dims: list[int] | None, correction: float = 1.0) -> Tens
 def layer_norm(
     x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Layer norm over the last dimensions, with the means and reciprocal deviations that its gradient needs."""
+    """Layer norm over the last dimensions; also returns the means and reciprocal deviations for the gradient."""
     dims = list(range(x.ndim - len(shape), x.ndim))
     mean = x.mean(dims, keepdim=True)
     centered = x - mean
@@ -99,7 +99,7 @@ def smallest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Copy of x with one number of each line along an axis replaced, such as the gradient of a maximum."""
+    """Copy of x with one element of each line along an axis replaced, as in the gradient of a maximum."""
     require(index.shape[dim] == 1)
     return x.scatter_add(dim, index, source - x.gather(dim, index))
 

@@ -28,7 +28,7 @@ class Execution:
 
     Args:
         update_executor: Kind of execution.
-        runs_own_code: Whether code outside of rlrun takes part, which may read Python state.
+        runs_own_code: Whether code from outside of rlrun is involved, which may read Python state.
         announce: Callback for a message before a slow operation, such as compilation.
     """
 
@@ -113,12 +113,12 @@ class Execution:
             parameters: Online and target parameters.
             states: Optimizer states by objective.
             selection: Minibatches of a batch.
-            numbers: Numbers of the minibatches to run the computation on, one or more.
+            numbers: Indices of the minibatches on which to run the computation, one or more.
             scheduled: Current values of scheduled settings by name, each [].
             totals: Totals to which each minibatch's statistics are added.
 
         Returns:
-            The last minibatch's results after the statistics.
+            Results of the last minibatch, without the statistics.
         """
         others = [scheduled[name] for name in sorted(scheduled)]
         for number in numbers:

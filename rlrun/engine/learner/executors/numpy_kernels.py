@@ -128,7 +128,7 @@ def softplus(emit: Emit, out: Array, x: Array) -> None:
 
 
 def softplus_backward(emit: Emit, out: Array, gradient: Array, x: Array, beta: float, threshold: float) -> None:
-    """Emits the gradient of the softplus, gradient * sigmoid(x), exact to rounding above torch's threshold too."""
+    """Emits the gradient of the softplus, gradient * sigmoid(x), which is exact even above torch's threshold."""
     require(beta == 1 and threshold >= 20)
     sigmoid(emit, out, x)
     emit(np.multiply, out, gradient, out)
@@ -249,7 +249,8 @@ def product(emit: Emit, out: Array, first: Array, second: Array) -> None:
 def total(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
     """Emits the sum over given axes, or over all axes.
 
-    The sums of a matrix's columns, such as a bias's gradient, are a product with ones, in a quarter of the time.
+    Column sums of a matrix, such as a bias's gradient, are computed as a product with ones, which takes a quarter of
+    the time.
     """
     if x.ndim == 2 and x.dtype == np.float32 and x.flags.c_contiguous and dims is not None and list(dims) == [0]:
         emit(np.matmul, np.ones(len(x), x.dtype), x, out.reshape(-1))
@@ -283,7 +284,7 @@ FEW_SUMS = 64
 
 
 def cumulative_sum(emit: Emit, out: Array, x: Array, dim: int) -> None:
-    """Emits the cumulative sums along an axis."""
+    """Emits cumulative sums along an axis."""
     require(x.shape[dim] <= FEW_SUMS)
     numbers, (before, *sums) = (np.split(each, each.shape[dim], dim) for each in (x, out))
     emit(np.copyto, before, numbers[0])
@@ -305,12 +306,12 @@ def argmax(emit: Emit, out: Array, x: Array, dim: int, keepdim: bool = False) ->
 
 
 def flip(emit: Emit, out: Array, x: Array, dims: Sequence[int]) -> None:
-    """Emits the numbers in reversed order along axes."""
+    """Emits a flip: the elements in reversed order along axes."""
     emit(np.copyto, out, np.flip(x, tuple(dims)))
 
 
 def sort(emit: Emit, outs: Sequence[Array], x: Array, dim: int = -1, descending: bool = False) -> None:
-    """Emits a sort along an axis: its values and their indices."""
+    """Emits a sort along an axis: sorted values and their indices."""
     values, indices = outs
     require(not descending)
     emit(write_argsort, x, dim, out=indices)
@@ -340,7 +341,7 @@ def choice(emit: Emit, out: Array, condition: Array, first: Any, second: Any) ->
 
 
 def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -> Array:
-    """Emits flat indices for a gather along an axis, in the shape of `index`."""
+    """Emits the flat indices for a gather along an axis, in the shape of `index`."""
     strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
     axis = dim % len(shape)
     grid = np.indices(index.shape)

@@ -1,4 +1,4 @@
-"""NumPy executor: runs a traced update by NumPy kernels on preallocated buffers, without compilation.
+"""NumPy executor: runs a traced update by NumPy calls on preallocated buffers, without compilation.
 
 For small networks, torch spends more time on dispatch than on arithmetic. This executor dispatches once, at
 translation: views are bound, buffers assigned and common subexpressions eliminated. The result is a list of calls.
@@ -54,14 +54,14 @@ def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor],
 def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> Graph:
     """Traces a function with its backward pass into a graph; each node's `meta` holds the node's result.
 
-    Torch's `make_fx` traces equivalently, but imports torch's compiler, which takes seconds.
+    Torch's `make_fx` would trace equivalently, but imports torch's compiler, which takes seconds.
 
     Args:
         function: Function to trace.
         arguments: Arguments of the function; not modified.
 
     Raises:
-        NoKernel: The function has data-dependent control flow, or hands numbers to Python otherwise.
+        NoKernel: The function has data-dependent control flow, or passes tensor values to Python in another way.
     """
     copies = [argument.clone() for argument in arguments]
     recorder = OperationTracer(copies)
@@ -72,10 +72,10 @@ def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor])
 
 
 def require_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> None:
-    """Checks that two traces of a function are equal: it reads no counter and draws no noise in Python.
+    """Validates that two traces of a function are equal: the function reads no counter and draws no noise in Python.
 
     Raises:
-        NoKernel: They differ.
+        NoKernel: The traces differ.
     """
     graph, again = (recorded(function, arguments) for _ in range(2))
     held = ([node.meta["result"] for node in each.nodes if node.op == "get_attr"] for each in (graph, again))
@@ -84,7 +84,7 @@ def require_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tens
 
 
 class NoHostReads(TorchFunctionMode):
-    """Torch mode that refuses to hand numbers to Python or NumPy, which a trace would not notice."""
+    """Torch mode that refuses to pass tensor values to Python or NumPy, which a trace would not record."""
 
     @override
     def __torch_function__(
@@ -156,7 +156,7 @@ class OperationTracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class BoundUpdate:
-    """Update as a list of NumPy calls over arrays that belong to it, which any executor may run.
+    """Update as a list of NumPy calls over preallocated arrays, which any executor may run.
 
     Args:
         graph: Result of `recorded`; modified in place.
@@ -165,8 +165,8 @@ class BoundUpdate:
 
     Attributes:
         calls: The calls, in order.
-        read: Arguments that the calls read, besides those in place: index and array that receives the argument.
-        changed: Arguments that the calls modify, besides those in place: index and array.
+        read: Arguments that are copied in for each call: index, and array that receives the argument.
+        changed: Copied arguments that the calls modify: index and array.
         results: Arrays of the results.
         num_kept: Number of leading arguments that are used in place.
 
@@ -216,10 +216,10 @@ class BoundUpdate:
 
 
 class NumpyUpdate:
-    """Update that runs its NumPy calls one after another.
+    """Parameter update that runs its recorded NumPy calls one after another.
 
     Args:
-        bound: The calls and their arrays.
+        bound: The update's calls and their arrays.
     """
 
     def __init__(self, bound: BoundUpdate) -> None:
@@ -271,7 +271,7 @@ class Plan:
         self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
 
     def hold(self, node: Node) -> None:
-        """Adds a constant tensor from the traced function's closure.
+        """Adds a constant tensor, which the traced function reads from its closure.
 
         Raises:
             NoKernel: The constant is modified in place, or its dtype is not supported.

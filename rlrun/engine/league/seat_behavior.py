@@ -103,8 +103,8 @@ class SeatBehavior:
     Fragments are not learned from; only actions are recorded, so that a resume can replay them.
 
     Args:
-        policies: Behavior policies (weights not loaded) of the policies whose selves play in the seat.
-        action_space: Conversion between the policies' own actions and the world's actions.
+        policies: Behavior policies, with weights not yet loaded, of the policies whose versions play in the seat.
+        action_space: Conversion between the policies' internal actions and the world's actions.
 
     Attributes:
         weights_version: Version of the lineup, -1 before the first.
@@ -214,9 +214,9 @@ class SeatBehavior:
         self._starts = starts
 
     def actions(self, observations: Any, generator: np.random.Generator | None, acts: Flags | None = None) -> Any:
-        """Actions for the world, [B, ...], outside of fragments.
+        """Samples actions for the world, [B, ...], outside of fragments.
 
-        Opponents sample as in training: with the generator or, without one, with the seat's own.
+        Opponents sample as in training, with the given generator or, if there is none, with the seat's generator.
         """
         draws = self._draws if generator is None else generator
         number = len(self._starts)
@@ -225,14 +225,15 @@ class SeatBehavior:
         return self.action_space.to_env(self._chosen(observations, noise, self._starts, shown))
 
     def state(self) -> dict[str, Any]:
-        """Opponent in each slot with its weights, since the pool may have dropped the opponent."""
+        """Returns the opponent in each slot with its weights, since the pool may have dropped the opponent."""
         held = {name: self._players[name] for name in dict.fromkeys(self._holds) if name in self._players}
         return {"holds": list(self._holds), "players": {name: player.state() for name, player in held.items()}}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restores the slots' opponents from `state()`, before or after a lineup is loaded.
 
-        Only a lineup defines scripts: a slot whose script is not in it gets another opponent.
+        Scripted opponents are defined only by the lineup: a slot whose script is not in the lineup gets another
+        opponent.
         """
         self._holds = [str(name) for name in state["holds"]]
         self._players = {}

@@ -16,7 +16,7 @@ html_title = f"rlrun {release}"
 language = "en"
 smartquotes = False  # they make one dash of the two of an option
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "scripts.docs_site.extension"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "scripts.docs_site.extension"]
 templates_path = ["theme/templates"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False

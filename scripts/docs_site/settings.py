@@ -42,18 +42,38 @@ def setting_rows(model: type[ConfigModel], prefix: str = "", section: ConfigMode
         if isinstance(value, ConfigModel):
             yield from setting_rows(type(value), f"{prefix}{name}.", value)
             continue
-        kind = "a section" if is_model(setting.annotation) else described(setting)
+        kind = "section" if is_model(setting.annotation) else described(setting)
         yield Row(f"{prefix}{name}", kind, "required" if required else flow_yaml(value), meaning)
+
+
+SHORTER = {
+    "a mapping (key: value)": "mapping",
+    "a list of a mapping": "list of mappings",
+    "a list of mapping": "list of mappings",
+    " that is not empty": "",
+    "whole numbers": "integers",
+    "a whole number": "integer",
+    "a number": "number",
+    "a list": "list",
+    "true or false": "boolean",
+}
+"""Names of types for a table, by the words of messages."""
 
 
 def described(setting: object) -> str:
     """Text of the values that a setting takes."""
-    return describe(full_annotation(setting)).replace("a mapping (key: value)", "a mapping")  # type: ignore[arg-type]
+    text = describe(full_annotation(setting))  # type: ignore[arg-type]
+    for words, name in SHORTER.items():
+        text = text.replace(words, name)
+    return text
 
 
 def settings_table(rows: Sequence[Row]) -> str:
     """Table of settings."""
-    cells = [[f"`{name}`", kind, f"`{default}`", meaning] for name, kind, default, meaning in rows]
+    cells = [
+        [f"`{name}`", kind, default if default == "required" else f"`{default}`", meaning]
+        for name, kind, default, meaning in rows
+    ]
     return table(["setting", "type", "default", "meaning"], cells)
 
 

@@ -75,9 +75,9 @@ SECTIONS: dict[str, type[ConfigModel]] = {
 """Sections of a spec entry, by path."""
 
 WITHOUT_MODEL = {
-    "machines": "Settings of `config` by machine, see [machines](#machines)",
-    "machine": "Name of the machine whose settings are used; `--machine NAME` does the same",
-    "stages": "Experiments that run one after another, by name: [stages](stages.md)",
+    "machines": "Settings of `config` by name of a machine ([machines](#machines)).",
+    "machine": "Name of the machine whose settings apply, as with `--machine NAME`; null for none.",
+    "stages": "Experiments that run one after another, by name ([stages](stages.md)).",
 }
 """Meanings of the entry's keys that no config class has."""
 
@@ -111,7 +111,7 @@ def _parts() -> Iterator[str]:
 def _entry_row(key: str) -> list[str]:
     """Row of a key of the entry, with a link to its section if it has one."""
     if key in WITHOUT_MODEL:
-        return [f"`{key}`", "text" if key == "machine" else "a mapping", "`null`", WITHOUT_MODEL[key]]
+        return [f"`{key}`", "text" if key == "machine" else "mapping", "`null`", WITHOUT_MODEL[key]]
     model = Learning if key in Learning.model_fields else RunSettings
     setting = model.model_fields[key]
     sections = (path for path in ("config", *SECTIONS, "scheduler", "searcher") if path.partition(".")[0] == key)

@@ -341,13 +341,13 @@ class RunSettings(ConfigModel):
     failure: FailureConfig = FailureConfig()
     """Settings of the restarts of failed trials."""
     begins: BeginsConfig | None = None
-    """Earlier experiment of the same run, with whose final weights each seed begins; null for fresh weights. In
-    `stages`, `after` is the stage before."""
+    """Earlier experiment whose final weights each seed starts with; null for fresh weights. In `stages`, `after` is the
+    stage before."""
     storage: NonEmptyText | None = None
     """Path or URI of a storage, such as s3://bucket/runs, to which the run's directory is copied; null for none."""
     output: NonEmptyText | None = None
-    """Path of a new data set that receives the collected steps, as the env gave and took them; null for none. Of
-    several trials each has a set of its own in that folder, and of several policies each has one as well."""
+    """Path of a new data set that receives the collected steps, in the units of the env; null for none. With several
+    trials or policies, each has its own data set in that folder."""
     loggers: LoggersConfig = LoggersConfig()
     """Logging services (Weights & Biases, MLflow) that also receive the results."""
     hooks: Plugins = ()

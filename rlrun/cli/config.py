@@ -1,4 +1,4 @@
-"""``rlrun config ALGORITHM``: every setting of an algorithm with its default and meaning."""
+"""``rlrun config ALGORITHM``: the settings of an algorithm with their defaults and meanings."""
 
 from __future__ import annotations
 
@@ -12,15 +12,22 @@ from rlrun.cli.options import json_option
 
 @click.command()
 @click.argument("algorithm", shell_complete=complete_algorithms)
-@json_option("the settings and their defaults")
-def config(algorithm: str) -> None:
-    """Print every setting of an algorithm as commented YAML.
+@click.option("--all", "show_all", is_flag=True, help="Print all settings, not only the ten that matter most.")
+@json_option("all settings and their defaults")
+def config(algorithm: str, show_all: bool) -> None:
+    """Print the settings of an algorithm as commented YAML.
 
     ALGORITHM is a name from `rlrun algorithms` or package.module:Class.
     """
     import yaml
 
-    from rlrun.engine.settings.commented_yaml import commented_yaml
+    from rlrun.engine.settings.commented_yaml import commented_yaml, main_settings
 
-    text = commented_yaml(algorithm_named(algorithm).Config).rstrip("\n")
-    print_result({"algorithm": algorithm, "settings": yaml.safe_load(text)}, text)
+    model = algorithm_named(algorithm).Config
+    everything, names = commented_yaml(model), main_settings(model)
+    text = everything
+    if not show_all and len(names) < len(model.model_fields):
+        all_of_them = f"`rlrun config {algorithm} --all` prints all {len(model.model_fields)}"
+        head = f"# The {len(names)} settings that matter most; {all_of_them}."
+        text = f"{head}\n\n{commented_yaml(model, names)}"
+    print_result({"algorithm": algorithm, "settings": yaml.safe_load(everything)}, text.rstrip("\n"))

@@ -23,7 +23,7 @@ TEMPLATE = """\
   env: {env}  # or my_module:MyEnv, from this file's folder
   seeds: 1  # 3 for a result that one can trust: a trial for each
   stop: {stop}
-  # Other settings have their defaults: `rlrun config {algorithm}` prints all settings with their meaning.
+  # Other settings have their defaults: `rlrun config {algorithm} --all` prints them with their meaning.
   # `lr: {{grid_search: [1.0e-3, 3.0e-4]}}` tries several values, a trial for each.
   config:
 {settings}

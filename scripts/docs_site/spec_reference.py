@@ -43,7 +43,7 @@ HEAD = """# Spec reference
 Every key of a spec, with its type, default and meaning. This page is generated from the code by `make docs`: do not
 edit it. [Writing a spec](yaml.md) explains the keys that you need first.
 
-`rlrun config ALGORITHM` prints the settings of one algorithm, and `rlrun schema` writes a JSON Schema that editors use
+`rlrun config ALGORITHM` prints the main settings of one algorithm, with `--all` all of them, and `rlrun schema` writes a JSON Schema that editors use
 for completion and checks. *Required* keys have no default.
 """
 
@@ -129,7 +129,7 @@ def _default(key: str, setting: FieldInfo) -> str:
 def _config_section() -> str:
     return (
         "## config\n\nThe settings that every algorithm has, with the defaults of most. [Each algorithm's "
-        "page](algorithms.md) lists its important settings, and `rlrun config ALGORITHM` prints all of them.\n\n"
+        "page](algorithms.md) lists its important settings, and `rlrun config ALGORITHM --all` prints all of them.\n\n"
         + settings_table(COMMON)
     )
 

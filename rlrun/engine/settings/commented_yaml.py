@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -13,16 +13,49 @@ from pydantic.fields import FieldInfo
 from rlrun.engine.messages.explain import describe, full_annotation, is_model
 from rlrun.engine.settings.config import ConfigModel
 
+MAIN_SETTINGS = (
+    "input", "lr", "gamma", "num_envs_per_worker", "train_batch_size", "minibatch_size", "num_epochs",
+    "learning_starts", "training_intensity", "epsilon", "critic_lr", "gae_lambda", "entropy_coeff", "num_workers",
+    "normalize_observations",
+)  # fmt: skip
+"""Settings that most users change, the most important one first."""
+
+MOST_MAIN, MOST_OWN = 10, 3
+"""Number of main settings of an algorithm, and of those that its own config class declares."""
+
 _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 
 
-def commented_yaml(model: type[ConfigModel]) -> str:
-    """Formats all fields of a config class as YAML, with defaults and with docstrings as comments.
+def main_settings(model: type[ConfigModel]) -> list[str]:
+    """Returns the settings of an algorithm that matter most, in the order of its fields.
+
+    They are the first settings that its own config class declares, apart from sections, and `MAIN_SETTINGS` as far as
+    it has them.
+    """
+    own = [
+        name
+        for name, field in model.model_fields.items()
+        if name in model.__annotations__ and not is_model(field.annotation)
+    ][:MOST_OWN]
+    known = [name for name in MAIN_SETTINGS if name in model.model_fields and name not in own]
+    chosen = {*own, *known[: MOST_MAIN - len(own)]}
+    return [name for name in model.model_fields if name in chosen]
+
+
+def commented_yaml(model: type[ConfigModel], names: Collection[str] | None = None) -> str:
+    """Formats fields of a config class as YAML, with defaults and with docstrings as comments.
 
     The text parses back to the defaults. A required field has no default and is commented out. Fixed settings are
     comments at the end, with their values and reasons.
+
+    Args:
+        model: The config class.
+        names: The fields; None for all fields, and for the fixed settings too.
     """
-    return "\n".join(_field_lines(model, indent="")) + "\n"
+    lines = list(_field_lines(model, indent="", names=names))
+    if names is None:
+        lines += _fixed_lines(model, indent="")
+    return "\n".join(lines).lstrip("\n") + "\n"
 
 
 def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -> Iterator[str]:
@@ -33,10 +66,14 @@ def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -
         yield f"{indent}{name}: {flow_yaml(field.get_default(call_default_factory=True))}"
 
 
-def _field_lines(model: type[ConfigModel], indent: str, section: ConfigModel | None = None) -> Iterator[str]:
+def _field_lines(
+    model: type[ConfigModel], indent: str, section: ConfigModel | None = None, names: Collection[str] | None = None
+) -> Iterator[str]:
     """Yields the commented YAML lines of a config class, or of a section with other values than the defaults."""
     for name, field in model.model_fields.items():
-        if indent == "" and name != next(iter(model.model_fields)):
+        if names is not None and name not in names:
+            continue
+        if indent == "":
             yield ""
         yield from _comment_lines(field, indent)
         if section is None and field.is_required():
@@ -46,9 +83,9 @@ def _field_lines(model: type[ConfigModel], indent: str, section: ConfigModel | N
         if isinstance(value, ConfigModel):
             yield f"{indent}{name}:"
             yield from _field_lines(type(value), indent + "  ", value)
+            yield from _fixed_lines(type(value), indent + "  ")
         else:
             yield f"{indent}{name}: {flow_yaml(value)}"
-    yield from _fixed_lines(model, indent)
 
 
 def _fixed_lines(model: type[ConfigModel], indent: str) -> Iterator[str]:

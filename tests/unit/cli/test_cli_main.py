@@ -16,11 +16,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from rlrun import PPO
 from rlrun.cli.exits import explain, explained_errors
 from rlrun.cli.main import COMMANDS, SECTIONS, cli
 from rlrun.engine.checkpoint.state_codec import decode
 from rlrun.engine.messages import errors
 from rlrun.engine.messages.foreign_names import table
+from rlrun.engine.settings.commented_yaml import MAIN_SETTINGS, main_settings
+from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -438,6 +441,21 @@ def test_settings_and_the_documentation_are_data_as_json() -> None:
     )
     plan = json.loads(CliRunner().invoke(cli, ["plan", "ppo", "--json"]).stdout)
     assert plan["text"] == CliRunner().invoke(cli, ["plan", "ppo"]).stdout.rstrip("\n")
+
+
+def test_config_prints_the_ten_main_settings_and_all_of_them_if_asked() -> None:
+    shown = yaml.safe_load(CliRunner().invoke(cli, ["config", "ppo"]).stdout)
+    everything = yaml.safe_load(CliRunner().invoke(cli, ["config", "ppo", "--all"]).stdout)
+    assert len(shown) == 10
+    assert {"lr", "gamma", "minibatch_size", "clip_param"} <= set(shown)
+    assert shown.items() <= everything.items()
+    assert list(everything) == list(PPO.Config.model_fields)
+
+
+def test_main_settings_are_settings_of_some_algorithm_and_no_algorithm_has_more_than_ten() -> None:
+    models = [algorithm_class(name).Config for name in BUILT_IN]
+    assert set(MAIN_SETTINGS) <= {name for model in models for name in model.model_fields}
+    assert {len(main_settings(model)) for model in models} <= set(range(1, 11))
 
 
 def test_init_returns_the_written_file_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,8 +50,8 @@ def reference(algorithm: str) -> str:
     """Tables of an algorithm's settings and metrics, for the end of its page."""
     return (
         f"\n## Settings of `{algorithm}`\n\n"
-        f"With their defaults, as `rlrun config {algorithm} --all` prints them, without those that are the [same for every "
-        f"algorithm](../spec_reference.md#config).\n\n{settings_table(own_settings(algorithm))}\n"
+        f"With their defaults, as `rlrun config {algorithm} --all` prints them, without those that are the "
+        f"[same for every algorithm](../spec_reference.md#config).\n\n{settings_table(own_settings(algorithm))}\n"
         f"\n## Metrics of `{algorithm}`\n\nNext to the [metrics of every training](../metrics.md).\n\n"
         f"{metrics_table(own_metrics(algorithm))}\n"
     )

@@ -43,8 +43,8 @@ HEAD = """# Spec reference
 Every key of a spec, with its type, default and meaning. This page is generated from the code by `make docs`: do not
 edit it. [Writing a spec](yaml.md) explains the keys that you need first.
 
-`rlrun config ALGORITHM` prints the main settings of one algorithm, with `--all` all of them, and `rlrun schema` writes a JSON Schema that editors use
-for completion and checks. *Required* keys have no default.
+`rlrun config ALGORITHM` prints the main settings of one algorithm, and all of them with `--all`. `rlrun schema` writes
+a JSON Schema that editors use for completion and checks. *Required* keys have no default.
 """
 
 SECTIONS: dict[str, type[ConfigModel]] = {

@@ -37,7 +37,7 @@ def acting_network(
 
 
 def in_kernels(network: ActingNetwork) -> ActingNetwork:
-    """Returns the network run by C kernels, if it does the same NumPy calls at each step; else the network itself."""
+    """Returns the network run by C kernels if it makes the same NumPy calls at each step; else the network itself."""
     inner = network
     while isinstance(inner, MaskedOutputs | SampledActions):
         inner = inner.network
@@ -45,7 +45,7 @@ def in_kernels(network: ActingNetwork) -> ActingNetwork:
 
 
 def dense_spec(network: TorchNetwork, heads: tuple[str, ...]) -> NetworkSpec | None:
-    """Returns the spec of a network's heads if NumPy can run them (dense layers only); None for others.
+    """Returns the spec of a network's heads if NumPy can run them (dense layers only); otherwise None.
 
     Args:
         network: The torch network.

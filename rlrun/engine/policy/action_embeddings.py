@@ -30,7 +30,7 @@ def check_action_embeddings(
     """Validates that the observation's part `key` lists features for every action.
 
     Raises:
-        UsageError: If actions are not Discrete, `key` is no Box [A, F], or observations hold no other part.
+        UsageError: If actions are not Discrete, the part `key` is not a Box [A, F], or observations have no other part.
     """
     if not isinstance(action_space, Discrete):
         raise UsageError(f"model.action_embeddings: the actions of a list are Discrete, not {action_space}")

@@ -1,7 +1,8 @@
 """Action masks: forbidden actions get a logit or value of -1e9, while acting (NumPy) and in losses (torch).
 
-The policy gradient of masked logits is that of the masked distribution (Huang and Ontanon, arXiv:2006.14171, section
-3). Forbidden actions have probability 0 and add nothing to log-probabilities, entropy, divergence or gradient.
+The policy gradient of masked logits equals that of the masked distribution (Huang and Ontanon, arXiv:2006.14171,
+section 3). Forbidden actions have probability 0 and contribute nothing to log-probabilities, entropy, divergence or
+gradient.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
 def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
     """Masked argmax: greedy actions [...] of the values [..., A] among the allowed actions (torch).
 
-    The values themselves are not masked: a final observation, whose value may be a target, may allow no action.
+    The values themselves are not masked, since the mask of a final observation, whose value may be a target, may allow
+    no action.
     """
     return masked_tensor(values, observations).argmax(-1)
 

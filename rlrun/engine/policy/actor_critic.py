@@ -83,8 +83,8 @@ class ActorCriticPolicy(Policy):
     ) -> ActorCriticOutputs:
         """Action distributions and state values of a batch of observations [S, L, ...].
 
-        Outputs of actions that the env forbids are masked. A recurrent core starts from `state` [S, state_size], and is
-        reset to zeros where `episode_starts` [S, L] is set.
+        Outputs for forbidden actions are masked. A recurrent core starts from `state` [S, state_size], and is reset to
+        zeros where `episode_starts` [S, L] is set.
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)
@@ -93,7 +93,7 @@ class ActorCriticPolicy(Policy):
     def outputs_of(
         self, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], batch: SampleBatch
     ) -> ActorCriticOutputs:
-        """Action distributions and state values of the network's heads [S, L, K]."""
+        """Action distributions and state values, computed from the outputs of the network's heads [S, L, K]."""
         outputs = policy_outputs(self.decoding, views, heads, batch)
         further = {name: heads[f"{name}_value"].squeeze(-1) for name in self.streams}
         return ActorCriticOutputs(
@@ -102,9 +102,9 @@ class ActorCriticPolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy for rollout workers, with its weights not yet loaded.
+        """Creates the behavior policy for rollout workers, whose weights are loaded later.
 
-        A NumPy network runs only the policy's layers at each step, unless values need the recurrent state.
+        At each step, a NumPy network runs only the policy's layers, unless the values depend on the recurrent state.
         """
         space = self.action_space
         values = {"values": "value", **{f"{name}_values": f"{name}_value" for name in self.streams}}
@@ -133,13 +133,13 @@ class ActorCriticPolicy(Policy):
 def policy_value_spec(
     leaves: ObservationTree, actions: AnyActions, model: ModelConfig, streams: tuple[str, ...] = ()
 ) -> NetworkSpec:
-    """Network spec of an actor-critic, with separate layers and core for the value unless the model shares them.
+    """Network spec of an actor-critic; policy and value have separate layers and cores unless the model shares them.
 
     Args:
         leaves: The tree of `ObservationLeaf`.
         actions: The action space.
         model: The network's settings.
-        streams: Names of the additional reward streams, whose value heads share the value's layers.
+        streams: Names of the additional reward streams, whose value heads share the value function's layers.
 
     Raises:
         UsageError: If an autoregressive action has only one part.

@@ -27,24 +27,24 @@ from rlrun.engine.policy.weights import Weights
 
 
 class BehaviorPolicy:
-    """Behavior policy of rollout workers: picklable, with weights that arrive by broadcast.
+    """Behavior policy of rollout workers: picklable, with weights received by broadcast.
 
     The network's outputs are masked if the observations hold an action mask.
 
     Args:
         network: The acting network.
         action_space: Conversion between env actions and the policy's own actions.
-        exploration: Exploration strategy while collecting.
+        exploration: Exploration strategy used while collecting.
         leaves: The tree of `ObservationLeaf`, including the action mask.
         normalize_observations: Whether observations are normalised by running statistics.
-        parameter_noise: Parameter noise while collecting; None for none.
+        parameter_noise: Parameter noise used while collecting; None for none.
         recording: Recorder of extra fragment columns; None for none.
         world_columns: Columns of the whole world in fragments: `WORLD_STATE`, `ACTS`, both or neither.
         state_inputs: Inputs of the recurrent state besides observations; None for none.
 
     Attributes:
         noise_source: Source of the noise of fragments: the exploration.
-        filter: Observation normalisation.
+        filter: Filter that normalises observations.
         memory: Memory of each slot's episode: recurrent state and views.
         collector: The collecting side: parameter noise, and the columns of fragments.
         weights_version: Version of the loaded weights, -1 before the first.
@@ -112,7 +112,7 @@ class BehaviorPolicy:
         return self.network.network if isinstance(self.network, MaskedOutputs) else self.network
 
     def with_network(self, network: ActingNetwork) -> BehaviorPolicy:
-        """Returns a copy of this behavior policy that acts by another network, with the same action mask.
+        """Returns a copy of this behavior policy that acts with another network and the same action mask.
 
         The copy shares the memory and the collecting side.
         """
@@ -141,8 +141,8 @@ class BehaviorPolicy:
             noise: This step's noise, [B, ...].
             record: The fragment's columns; row t is filled, or the rows in `rows`.
             t: The step within the fragment.
-            episode_starts: Mask of the env slots whose observation starts an episode, [B]; there recurrent state and
-                correlated noise are reset.
+            episode_starts: Mask of the env slots whose observation starts an episode, [B]; recurrent state and
+                correlated noise are reset in these slots.
             acts: Mask of the env slots that act, [B]; the state of other slots is kept and nothing is recorded for
                 them. None for all.
             rows: Row to fill for each slot that acts, [N]; None for row t.
@@ -190,7 +190,7 @@ class BehaviorPolicy:
             self.memory.take_rewards(rewards)
 
     def take_actions(self, actions: Any) -> None:
-        """Replaces the last chosen actions by the env actions actually executed, [B, ...]."""
+        """Replaces the last chosen actions by the env actions [B, ...] that were actually executed."""
         if self.memory.is_used:
             self.memory.replace_actions(self.action_space.from_env(actions))
 
@@ -203,7 +203,7 @@ class BehaviorPolicy:
     def chosen(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """The policy's own actions [B, *action_shape]: exploratory with a generator, greedy without.
+        """The policy's own actions [B, *action_shape]: exploratory with a generator, greedy without one.
 
         Parameter noise is not applied here; it is used only while collecting fragments.
 
@@ -222,7 +222,7 @@ class BehaviorPolicy:
     def sampled(
         self, observations: Any, generator: np.random.Generator, acts: NDArray[np.bool_] | None = None
     ) -> tuple[Any, Floats]:
-        """The policy's own exploratory actions [B, *action_shape], and the network outputs [B, K] that gave them.
+        """The policy's own exploratory actions [B, *action_shape], and the network outputs [B, K] that determined them.
 
         `memory.remember` adds the actions to the memory; `chosen` does both.
         """

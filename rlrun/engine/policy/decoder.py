@@ -1,4 +1,4 @@
-"""Decoders: modules from a network's heads to the outputs of an action distribution or to action values (torch)."""
+"""Decoders: modules that map a network's heads to action distribution outputs or to action values (torch)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def policy_outputs(
     """Masked outputs of the action distributions, [S, L, K]: decoded heads with forbidden actions masked.
 
     Args:
-        decoding: Decoder of the heads; None where the head `outputs` needs no decoder.
+        decoding: Decoder of the heads; None if the head `outputs` needs no decoder.
         views: The policy's parameters by name.
         heads: Outputs of the network's heads, [S, L, ...].
         columns: Columns of the batch.
@@ -65,13 +65,15 @@ def policy_outputs(
 def acting_outputs(
     network: TorchNetwork, decoding: Decoding | None, table: FlatParameters, *more_heads: str
 ) -> ActingNetwork:
-    """Creates the acting network of the action distribution's outputs, decoded or not, with weights not yet loaded.
+    """Creates the acting network for the action distribution's outputs, with a decoder if needed.
+
+    Weights are loaded later.
 
     Args:
         network: The network.
-        decoding: Decoder of the heads; None where the head `outputs` needs no decoder.
+        decoding: Decoder of the heads; None if the head `outputs` needs no decoder.
         table: Layout of the policy's parameters in the flat vector.
-        more_heads: Further heads to compute.
+        more_heads: Additional heads to compute.
     """
     if decoding is None:
         return acting_network(network, table, heads=("outputs", *more_heads))

@@ -1,4 +1,4 @@
-"""Memory of a behavior policy: the recurrent state and the views of the running episodes (NumPy)."""
+"""Memory of a behavior policy: recurrent state and history views of the running episodes (NumPy)."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ Flags = NDArray[np.bool_]
 
 
 class StateInputs(Protocol):
-    """Inputs of a recurrent state between two steps: the actions that were taken, and their rewards."""
+    """Protocol of networks whose recurrent state also depends on the actions taken and the rewards received."""
 
     @property
     def knows_chosen(self) -> bool:
-        """Whether the network itself adds the actions that it chooses to the state."""
+        """Whether the network itself updates its state with the actions that it chooses."""
         ...
 
     def after_actions(self, state: Floats, actions: Any) -> Floats:
-        """Recurrent state [B, state_size] with the policy's own actions [B, ...] as the last ones."""
+        """Recurrent state [B, state_size] updated with the policy's own actions [B, ...] as the last actions."""
         ...
 
     def after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
-        """Recurrent state [B, state_size] after the rewards [B] of the last step."""
+        """Recurrent state [B, state_size] updated with the rewards [B] of the last step."""
         ...
 
 
 class EpisodeMemory:
-    """Memory of each slot's episode: the network's recurrent state, and recent steps for a network with views.
+    """Memory of each slot's episode: the network's recurrent state, and recent steps for networks with history views.
 
     Args:
         state_size: Size of the recurrent state, 0 for none.
@@ -68,14 +68,16 @@ class EpisodeMemory:
             self.recurrent[starts] = 0.0
 
     def see(self, observations: Any, acts: Flags | None) -> Any:
-        """Adds raw observations [B, ...] of the slots that act, None for all; returns the network's view of them."""
+        """Adds raw observations [B, ...] of the acting slots (None for all); returns the network's view of them."""
         if self.views is None:
             return observations
         self.begin(np.zeros(len(leaves(observations)[0]), np.bool_))
         return self.views.see(observations, acts)
 
     def collect(self, observations: Any, batch: SampleBatch, where: Any, starts: Flags, acts: Flags | None) -> Any:
-        """Begins episodes and adds observations as `begin` and `see` do; records the columns of the memory.
+        """Begins episodes and adds observations like `begin` and `see`.
+
+        Also records the memory's columns of the fragment.
 
         Args:
             observations: Raw observations, a tree of [B, ...].
@@ -99,7 +101,7 @@ class EpisodeMemory:
         return view
 
     def before(self, observations: Any) -> Floats | None:
-        """Recurrent state [B, state_size] before observations [B, ...]; None for a network without one."""
+        """Recurrent state [B, state_size] before observations [B, ...]; None for a network without recurrent state."""
         if not self.state_size:
             return None
         slots = len(leaves(observations)[0])
@@ -112,14 +114,14 @@ class EpisodeMemory:
         self.recurrent = state if acts is None else np.where(acts[:, None], state, self.recurrent)
 
     def remember(self, actions: Any, acts: Flags | None) -> None:
-        """Adds the policy's own actions [B, ...], just chosen, in the slots that act; None for all."""
+        """Adds the policy's own actions [B, ...] just chosen, in the acting slots (None for all)."""
         if self.views is not None:
             self.views.act(actions, acts)
         if self.inputs is not None and not self.inputs.knows_chosen:
             self.keep(self.inputs.after_actions(self.recurrent, actions), acts)
 
     def replace_actions(self, actions: Any) -> None:
-        """Replaces the last actions by the actions [B, ...] that were executed, as the policy's own."""
+        """Replaces the last actions by the policy's own form of the actions [B, ...] that were actually executed."""
         if self.views is not None:
             self.views.replace_actions(actions)
         if self.inputs is not None:
@@ -133,7 +135,7 @@ class EpisodeMemory:
             self.recurrent = self.inputs.after_rewards(self.recurrent, rewards)
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Allocates the columns that `collect` records, [T, B, ...], those of views [T + 1, B]."""
+        """Allocates the columns that `collect` records: [T, B, ...], or [T + 1, B] for views."""
         columns: dict[str, NDArray[Any]] = {}
         if self.state_size:
             columns["episode_starts"] = np.empty((length, slots), np.bool_)

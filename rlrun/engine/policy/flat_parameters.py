@@ -1,4 +1,4 @@
-"""Flat parameter vector of a module; the module itself is only a template (torch)."""
+"""Flat parameter vector of a module; the module serves only as a template (torch)."""
 
 from __future__ import annotations
 

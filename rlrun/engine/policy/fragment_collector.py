@@ -1,4 +1,4 @@
-"""Collecting side of a behavior policy: parameter noise, and the columns of fragments (NumPy)."""
+"""Collecting side of a behavior policy: parameter noise, and columns of fragments (NumPy)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ LogProbs = Callable[[Floats, Any], Floats]
 
 
 class Recording:
-    """Recorder of extra fragment columns, besides actions and memory; by itself it records none.
+    """Recorder of additional fragment columns, besides actions and memory; this base class records none.
 
     Attributes:
         reads_heads: Whether the recorder needs the outputs of the network's heads at each step.
-        replaces_actions: Whether recorded actions may be other than those that exploration chose.
+        replaces_actions: Whether recorded actions may differ from those chosen by exploration.
     """
 
     reads_heads: bool = False
@@ -45,7 +45,7 @@ class Recording:
         return
 
     def collect_by(self, execution: Execution) -> None:
-        """Wraps the recorder's networks in another way to execute them."""
+        """Wraps the recorder's networks so that they are executed in another way, such as by kernels."""
         return
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
@@ -64,12 +64,12 @@ class Recording:
         return
 
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Adds the columns that are cheaper to compute for a whole fragment at once, in place."""
+        """Adds, in place, columns that are cheaper to compute for a whole fragment at once."""
         return
 
 
 class FragmentCollector:
-    """Collecting side of a behavior policy: runs its network with parameter noise, and records fragments.
+    """Collecting side of a behavior policy: runs the network with parameter noise, and records fragments.
 
     Args:
         network: The policy's acting network.
@@ -77,14 +77,14 @@ class FragmentCollector:
         observation_filter: The policy's observation filter.
         memory: The policy's memory of the running episodes.
         parameter_noise: Parameter noise; None for none.
-        recording: Recorder of extra columns; None for none.
+        recording: Recorder of additional columns; None for none.
         world_columns: Columns of the whole world in fragments: `WORLD_STATE`, `ACTS`, both or neither.
 
     Attributes:
         network: The policy's acting network, without parameter noise.
-        collecting: The network that collects: a copy with parameter noise, or one that is executed in another way.
+        collecting: The network used for collecting: a copy with parameter noise, or one executed in another way.
         filter: The policy's observation filter.
-        log_probs: Log-probabilities of the actions taken, recorded as `TAKEN_LOGP`; None where they are not recorded.
+        log_probs: Function for the log-probabilities of actions taken, recorded as `TAKEN_LOGP`; None if not recorded.
         runs_always: Whether the network runs at each step, even if exploration does not need its outputs.
         reads_heads: Whether the recorder needs the outputs of the network's heads at each step.
     """
@@ -112,20 +112,20 @@ class FragmentCollector:
         self._memory = memory
 
     def load(self, weights: Weights) -> None:
-        """Loads the weights of the recorder and of the parameter noise; `network` is loaded by the policy."""
+        """Loads the weights of the recorder and the parameter noise; the policy itself loads `network`."""
         if self.recording is not None:
             self.recording.load(weights.acting)
         if self.parameter_noise is not None:
             self.parameter_noise.load(weights)
 
     def collect_by(self, execution: Execution) -> None:
-        """Wraps the networks that collect experience in another way to execute them."""
+        """Wraps the collecting networks so that they are executed in another way, such as by kernels."""
         self.collecting = execution(self.collecting)
         if self.recording is not None:
             self.recording.collect_by(execution)
 
     def record_log_probs(self, log_probs: LogProbs) -> None:
-        """Records the log-probabilities of the actions taken in fragments as `TAKEN_LOGP`, for data sets."""
+        """Enables recording of the log-probabilities of actions in fragments as `TAKEN_LOGP`, for data sets."""
         self.log_probs, self.runs_always = log_probs, True
 
     def allocate(self, length: int, slots: int) -> SampleBatch:
@@ -164,7 +164,7 @@ class FragmentCollector:
         return self.filter.moments(observations, filled)
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Postprocesses a recorded fragment for learning, in place: view history, noise adaptation, extra columns.
+        """Postprocesses a recorded fragment for learning, in place: view history, noise adaptation, additional columns.
 
         Args:
             batch: The recorded columns, with the raw observations `obs` [T + 1, B, ...].

@@ -1,7 +1,7 @@
-"""Log-probabilities of actions in the units of the env, for data sets and importance weights (NumPy).
+"""Log-probabilities of actions in the env's units, for data sets and importance weights (NumPy).
 
-A policy's own actions are scaled to [-1, 1], and its log-probabilities are those of its own actions. Rescaling changes
-a density by the size of the range. Clipping collects probability at the bounds.
+A policy's own actions are scaled to [-1, 1], and its log-probabilities refer to these. Rescaling divides a density by
+half the size of the range. Clipping concentrates probability at the bounds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KNOWN_EXPLORATIONS = (ActionNoise, EpsilonGreedy, SampleActions, SampleInOrder, 
 
 
 def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actions) -> Floats | None:
-    """Log-probabilities of sampled actions in the env's units, [...]; None where the policy does not know them.
+    """Log-probabilities of sampled actions in the env's units, [...]; None if the policy does not know them.
 
     Args:
         behavior: The behavior policy that sampled the actions.
@@ -47,9 +47,11 @@ def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actio
 
 
 def taken_log_probs(behavior: BehaviorPolicy) -> LogProbs | None:
-    """Function to the log-probabilities in the env's units of the actions that a policy takes in fragments.
+    """Function that computes the log-probabilities, in the env's units, of a policy's actions in fragments.
 
-    None where they are not known: with noise in parameters, with correlated noise, and with explorations of one's own.
+    None if unknown.
+
+    They are unknown with parameter noise, with correlated noise, and with custom exploration strategies.
     """
     exploration, collector = behavior.exploration, behavior.collector
     if collector.parameter_noise is not None or (collector.recording and collector.recording.replaces_actions):
@@ -99,7 +101,7 @@ def _with_noise(exploration: ActionNoise, outputs: Floats, actions: Actions) -> 
 
 
 def log_probs_in_env(space: StochasticActions, outputs: Floats, actions: Actions) -> Floats:
-    """Log-probabilities of `to_env(actions)` in the units of the env, [...].
+    """Log-probabilities of the env actions `to_env(actions)` in the env's units, [...].
 
     Args:
         space: Action space with the policy's distributions.

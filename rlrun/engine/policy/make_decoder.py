@@ -1,4 +1,4 @@
-"""Factories of a policy's network: its heads, and the optional decoder of action parts or embeddings (torch)."""
+"""Factories of a policy's network: heads, and an optional decoder for action parts or embeddings (torch)."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def policy_heads(actions: AnyActions, model: ModelConfig) -> tuple[Head, ...]:
 
 
 class DecodedNetwork(NamedTuple):
-    """Network whose heads may be decoded.
+    """Network with an optional decoder of its heads.
 
     Attributes:
-        module: Module of all parameters, those of the decoder too.
+        module: Module that holds all parameters, including the decoder's.
         network: The network, up to its heads.
         decoding: Decoder of the heads; None for none.
     """
@@ -63,7 +63,7 @@ class DecodedNetwork(NamedTuple):
 def decoded_network(
     spec: NetworkSpec, leaves: ObservationTree, actions: AnyActions, model: ModelConfig, seed: int
 ) -> DecodedNetwork:
-    """Creates the network of an action distribution, with the heads of `policy_heads` and perhaps others.
+    """Creates the network of an action distribution, with the heads of `policy_heads` and optional additional heads.
 
     Raises:
         UsageError: gSDE is combined with trained encoders or attention.
@@ -84,17 +84,17 @@ def decoded_network(
 
 
 def check_state_dependent_noise(actions: AnyActions, model: ModelConfig) -> None:
-    """Validates that gSDE is set for continuous actions and a network of rlrun's alone.
+    """Validates that gSDE is used only with continuous actions and with rlrun's built-in networks.
 
     Raises:
-        UsageError: It is set for others.
+        UsageError: gSDE is set for other actions or networks.
     """
     if model.use_sde and (not isinstance(actions, GaussianBoxActions) or model.module is not None):
         raise UsageError("model.use_sde: only the continuous actions of rlrun's own networks are explored that way")
 
 
 def make_decoder(leaves: ObservationTree, actions: AnyActions, model: ModelConfig, seed: int) -> Decoder | None:
-    """Creates the decoder between the policy heads and the action distribution; None if no decoder is needed.
+    """Creates the decoder that maps policy heads to the action distribution; None if no decoder is needed.
 
     Args:
         leaves: The tree of `ObservationLeaf`.
@@ -117,7 +117,7 @@ def embedding_decoder(leaves: ObservationTree, model: ModelConfig, seed: int) ->
 
 
 class EmbeddedActions(Decoder):
-    """Decoder to scaled dot products of the observation embedding (head `outputs` [S, L, D]) and action embeddings.
+    """Decoder that outputs scaled dot products of the observation embedding (head `outputs`) and action embeddings.
 
     Args:
         key: Part of the observation with the actions' features, [S, L, K, F].
@@ -158,7 +158,7 @@ FIRST_GAIN = 0.01
 
 
 class Autoregressive(Decoder):
-    """Autoregressive decoder: from heads `outputs` and `chain` to outputs of each part given the previous parts.
+    """Autoregressive decoder: maps the heads `outputs` and `chain` to outputs of each part, given the previous parts.
 
     Args:
         actions: The policy's action space.

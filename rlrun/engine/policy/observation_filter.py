@@ -23,8 +23,9 @@ EPSILON = 1e-8
 class ObservationFilter:
     """Normalises observation vectors, including integer vectors, to mean 0 and variance 1.
 
-    Statistics are loaded only together with weights, so that acting and learning use equal statistics for a fragment.
-    Images and discrete parts are not normalised. Before the first statistics are loaded, nothing is normalised.
+    Statistics are loaded only together with weights, so that acting and learning use the same statistics for a
+    fragment. Images and discrete parts are not normalised. Until the first statistics are loaded, observations pass
+    through unchanged.
 
     Args:
         leaves: The tree of `ObservationLeaf`.
@@ -92,7 +93,7 @@ class ObservationFilter:
         return normalized.astype(np.float32, copy=False)
 
     def columns(self, observations: Any) -> dict[str, NDArray[Any]]:
-        """Parts of raw observations that are normalised, by the name of their statistics."""
+        """Parts of raw observations that are normalised, by the names of their statistics."""
         found: dict[str, NDArray[Any]] = {}
 
         def put(name: str, column: NDArray[Any]) -> None:

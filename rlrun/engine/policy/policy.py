@@ -1,4 +1,4 @@
-"""Base class of policies, as the learner sees them: module, parameters and forward pass."""
+"""Base class of policies on the learner's side: module, parameters and forward pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.engine.policy.flat_parameters import FlatParameters
 
 
 class Policy(ABC):
-    """Policy family: a forward pass of the module for losses, and a behavior policy for rollout workers.
+    """Policy family: defines the forward pass of the networks for losses, and the behavior policy for rollout workers.
 
     Attributes:
         module: Template of the network, called functionally with parameters of the learner's flat vector.
@@ -54,9 +54,12 @@ class Policy(ABC):
         """
 
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the noise that the losses need on rows [S, L], as extra columns of the batch; none by default."""
+        """Samples the noise that the losses need on rows [S, L], as additional columns of the batch.
+
+        None by default.
+        """
         return {}
 
     @abstractmethod
     def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy for rollout workers, with its weights not yet loaded."""
+        """Creates the behavior policy for rollout workers, whose weights are loaded later."""

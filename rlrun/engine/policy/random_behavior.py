@@ -31,7 +31,7 @@ class RandomExploration(Exploration):
 
     Args:
         space: The env's action space.
-        actions: The policy's own action space.
+        actions: The policy's action space.
     """
 
     def __init__(self, space: gymnasium.Space[Any], actions: ActionSpace) -> None:

@@ -1,4 +1,4 @@
-"""Extra columns of fragments: behavior log-probabilities and values, for losses and initial priorities (NumPy).
+"""Recorders of behavior log-probabilities and values in fragments, for losses and initial priorities (NumPy).
 
 Without a recorder, fragments hold raw observations and actions, as stored in replay buffers.
 """
@@ -30,7 +30,7 @@ class LogProbsAndValues(Recording):
 
     Args:
         action_space: Action space with the behavior policy's distributions.
-        value_network: Network with the value heads; None where the acting network is recurrent and has these heads.
+        value_network: Network with the value heads; None if the acting network is recurrent and has these heads itself.
         heads: Value heads by column, including those of the additional reward streams.
     """
 
@@ -55,7 +55,7 @@ class LogProbsAndValues(Recording):
 
     @override
     def collect_by(self, execution: Execution) -> None:
-        """Wraps the value network in another way to execute it."""
+        """Wraps the value network so that it is executed in another way, such as by kernels."""
         if self.value_network is not None:
             self.value_network = execution(self.value_network)
 
@@ -81,8 +81,7 @@ class LogProbsAndValues(Recording):
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
         """Normalises the observations of a fragment, and adds log-probabilities and missing values.
 
-        A closing value that is already recorded is kept: it belongs to an unfinished step and was computed when that
-        step was taken.
+        A closing value that is already recorded is kept, since it was computed when an unfinished step was taken.
         """
         collector.filter.filter_fragment(batch)
         seen = viewed(batch)

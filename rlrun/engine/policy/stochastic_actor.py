@@ -1,4 +1,4 @@
-"""Stochastic policies without values: networks of an action distribution (torch)."""
+"""Stochastic policies without value functions: networks of an action distribution (torch)."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class StochasticActorOutputs:
 
 
 class StochasticActorPolicy(Policy):
-    """Policy that is an action distribution, without values: for imitation and for models of sequences.
+    """Policy that consists of an action distribution without a value function, for imitation and sequence models.
 
-    Its parameters have the names and shapes of the policy's in an `ActorCriticPolicy` with separate values. Fragments
-    hold raw observations and actions, as those for replay buffers do.
+    The parameters have the same names and shapes as the policy part of an `ActorCriticPolicy` with separate values.
+    Fragments hold raw observations and actions, as for replay buffers.
 
     Args:
         spaces: Observation and action space.
@@ -90,8 +90,8 @@ class StochasticActorPolicy(Policy):
     ) -> StochasticActorOutputs:
         """Action distributions of a batch of observations [S, L, ...], with forbidden actions masked.
 
-        A recurrent core starts from `state` [S, state_size], from zeros where the batch has none, as recorded data. It
-        is reset to zeros where `episode_starts` [S, L] is set.
+        A recurrent core starts from `state` [S, state_size], or from zeros if the batch has none. It is reset to zeros
+        where `episode_starts` [S, L] is set.
         """
         heads, _ = self.network(views, {"obs": batch["obs"]}, *self._before(batch))
         outputs = policy_outputs(self.decoding, views, heads, batch)
@@ -112,7 +112,7 @@ class StochasticActorPolicy(Policy):
         return self.behaving(BehaviorPolicy)
 
     def behaving(self, make: Callable[..., BehaviorPolicy]) -> BehaviorPolicy:
-        """Creates the behavior policy by a class, or a function, with the arguments of `BehaviorPolicy`."""
+        """Creates the behavior policy with a given class or function, which takes the arguments of `BehaviorPolicy`."""
         own = self._own_network
         return make(
             acting_outputs(self.network, self.decoding, self.parameters),

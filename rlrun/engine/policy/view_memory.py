@@ -67,7 +67,7 @@ class ViewMemory:
                 leaf[starts] = nothing
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Adds the last rewards [B] to the previous reward of each slot's next observation."""
+        """Stores the rewards [B] of the last step as the previous rewards of the slots' next observations."""
         if len(self._given) == len(rewards):
             self._given += rewards
 
@@ -113,7 +113,7 @@ class ViewMemory:
             _push(self._seen[VIEW_PREV_ACTIONS], own, slice(None) if acts is None else acts)
 
     def replace_actions(self, actions: NDArray[Any]) -> None:
-        """Replaces the last previous actions by the actions actually executed, [B, ...]."""
+        """Replaces the last previous actions by the actions [B, ...] that were actually executed."""
         if VIEW_PREV_ACTIONS in self._seen:
             self._seen[VIEW_PREV_ACTIONS][:, -1] = actions
 
@@ -145,7 +145,7 @@ class ViewMemory:
         self._history = history_after(self._history, batch)
 
     def before_episode(self, observed: Any) -> dict[str, Any]:
-        """Padding of each part of a view before an episode's start, [K, ...]; see `padding_of`."""
+        """Padding of each part of a view for steps before an episode's start, [K, ...]; see `padding_of`."""
         return padding_of(self._leaves, self._action_space, observed)
 
     def _empty_history(self, batch: SampleBatch) -> dict[str, Any]:
@@ -179,12 +179,12 @@ class ViewMemory:
 
 
 def padding_of(leaves_of: ObservationTree, action_space: ActionSpace, observed: Any) -> dict[str, Any]:
-    """Padding of each part of a view before an episode's start, [K, ...].
+    """Padding of each part of a view for steps before an episode's start, [K, ...].
 
     Args:
         leaves_of: The tree of `ObservationLeaf` of the view.
         action_space: The policy's own actions.
-        observed: A tree of observations, for their types, without the action mask.
+        observed: Example tree of observations without the action mask, for the dtypes.
     """
     found: dict[str, Any] = {}
 

@@ -13,7 +13,7 @@ from rlrun.engine.settings.config import Schedule
 
 @dataclass(frozen=True)
 class LearningWeights:
-    """Learner state in a broadcast, for learners on the rollout side.
+    """Full learner state in a broadcast, for learners that run on the rollout workers.
 
     Attributes:
         flat: All parameters, [P].
@@ -35,10 +35,10 @@ class Weights:
         acting: Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`.
         filters: Running statistics by name: `observations/<part>` for the observation filter, `returns` for reward
             scaling.
-        env_steps: Env steps taken at the time of the snapshot, for schedules on the rollout side.
+        env_steps: Env steps taken at the time of the snapshot, for schedules on the rollout workers.
         schedules: Scheduled settings by name, as functions of the env steps.
-        learning: Learner state for learners on the rollout side; None without such learners.
-        lineup: Opponents of a league seat, where these are a seat's weights; None for the weights of a policy.
+        learning: Full learner state for learners on the rollout workers; None if there are none.
+        lineup: Opponents, for the weights of a league seat; None for the weights of a policy.
     """
 
     version: int

@@ -1,1 +1,1 @@
-"""Processes: signals, and the ends of parents and children."""
+"""Process control: signals, and the termination of parent and child processes."""

@@ -13,13 +13,13 @@ received: list[str] = []
 class SignalInterrupt(KeyboardInterrupt):
     """KeyboardInterrupt raised by a signal handler.
 
-    After a plain KeyboardInterrupt passes through `exec`, which libraries call during import, Python ends the process
-    by SIGINT, whatever the exit code. This does not apply to a subclass.
+    If a plain KeyboardInterrupt passes through `exec`, which libraries call during import, Python later ends the
+    process by SIGINT regardless of the exit code. A subclass avoids this.
     """
 
 
 def listen() -> None:
-    """Installs handlers that raise `SignalInterrupt`, except for signals that the caller ignores, as `nohup` does."""
+    """Installs handlers that raise `SignalInterrupt`, except for signals that the caller ignores, as with `nohup`."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)

@@ -1,12 +1,12 @@
 """A parent process that waits for the command's process and detects its silent end.
 
-Native code of an env that calls `_exit(0)` ends the process silently, and nothing inside it can notice. So a command
-that runs trials is forked before anything is imported that takes memory or starts threads. The parent ends as the
-child does. Both stay in one process group, so that a terminal treats them as one command.
+Native code of an env that calls `_exit(0)` ends the process silently, and nothing inside the process can notice. A
+command that runs trials is therefore forked before large imports. The parent ends with the exit code or signal of the
+child. Both stay in one process group, so that a terminal treats them as one command.
 
-Ctrl-C in a terminal reaches both; a signal that is sent to the command's process id reaches the parent alone. The child
-reports the signals that it received, and the parent forwards the others. If the parent is killed, the kernel kills the
-child.
+Ctrl-C in a terminal reaches both processes; a signal sent to the command's process id reaches only the parent. The
+child reports the signals that it received, and the parent forwards all others. If the parent is killed, the kernel
+kills the child.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def go_on_in_child() -> Callable[[int], object]:
     """Forks this process and continues as the child; the parent waits, and ends with the child's exit code or signal.
 
     Returns:
-        A function that the child calls with its exit code right before it ends.
+        Function that the child must call with its exit code right before it ends.
 
     Raises:
-        SilentEnd: In the parent, if the child ended without that call.
+        SilentEnd: Raised in the parent if the child ended without this call.
     """
     _occupy_closed_descriptors()
     (from_child, to_parent), (own, to_own) = _pipe(), _pipe()

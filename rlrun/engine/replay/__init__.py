@@ -1,1 +1,1 @@
-"""Replay buffers."""
+"""Replay buffers: storage, sampling, priorities and shards."""

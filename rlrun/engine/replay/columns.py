@@ -1,4 +1,4 @@
-"""Columns of a replay ring buffer: allocation of their storage, and slices of fragments (NumPy)."""
+"""Columns of a replay ring buffer: allocation of their storage, and slicing of fragments (NumPy)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLAGS = ("terminateds", "truncateds", "valid")
 
 
 def has_frames(fragment: Mapping[str, Any]) -> bool:
-    """Whether a fragment's observations are history windows, whose single observations are each stored once."""
+    """Whether a fragment's observations are history windows, of which each single observation is stored once."""
     return is_viewed(fragment["obs"]) and VIEW_FRAMES in fragment["obs"]
 
 
@@ -32,12 +32,12 @@ def stores_for(
     frame_stack: int | None,
     new: Allocate,
 ) -> dict[str, Any]:
-    """Allocates the storage of a ring buffer's columns, by name: a tree of stores for a column that is a tree.
+    """Allocates the storage of a ring buffer's columns by name; a column that is a tree has a tree of stores.
 
     Args:
         fragment: Example fragment [T, B] with the columns to store; T is arbitrary.
         shape: Workers, rows, and env slots of each worker.
-        extra: Names of further columns to store.
+        extra: Names of additional columns to store.
         is_n_step: Whether n-step rewards, discounts and numbers of steps are stored too.
         frame_stack: Number of images in a frame stack; None if observations are not frame stacks.
         new: Allocator of zero-filled arrays.

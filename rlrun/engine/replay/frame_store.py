@@ -15,8 +15,8 @@ class FrameStore(Store):
     """Storage of frame stacks that stores each frame once, and rebuilds a stack from the preceding rows' frames.
 
     Each written stack is compared with the preceding stack, shifted by one frame. Where they differ (an episode's first
-    stack, or the first after a gap), the stack's older frames are stored too. So reads return exactly the written
-    stacks, for any env. Observations that are no frame stacks only cost more memory.
+    stack, or the first after a gap), the stack's older frames are stored too. Reads thus return exactly the written
+    stacks, for any env. Observations that are not frame stacks are stored correctly too, but cost more memory.
 
     Reading a row uses up to `num_frames` - 1 preceding rows. A row must not be read once one of these is overwritten.
     """
@@ -83,7 +83,7 @@ class FrameStore(Store):
     @property
     @override
     def num_bytes(self) -> int:
-        """Allocated bytes, including the older frames of stacks that are stored whole."""
+        """Allocated bytes, including the older frames of stacks that are stored completely."""
         return self._frames.nbytes + self._runs.nbytes + sum(older.nbytes for older in self._older.values())
 
     @override

@@ -26,10 +26,10 @@ class GoalFunctions(Protocol):
     """Interface of an env's rewards and terminations as functions of goals."""
 
     def rewards(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.float32]:
-        """Rewards [N] of steps after which goals [N, ...] were achieved, where others were desired."""
+        """Rewards [N] of steps, given the achieved and the desired goals [N, ...]."""
 
     def terminateds(self, achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Whether goals end an episode, [N]; None where terminations do not depend on goals."""
+        """Whether goals terminate an episode, [N]; None if terminations do not depend on goals."""
 
 
 MakeGoals = Callable[[], GoalFunctions]
@@ -37,19 +37,19 @@ MakeGoals = Callable[[], GoalFunctions]
 
 
 class Hindsight:
-    """Relabels sampled transitions with goals achieved in the same episode, and recomputes their rewards.
+    """Relabels sampled transitions with goals achieved in the same episode, and recomputes their rewards (HER).
 
-    Relabelling at sampling draws new goals for each minibatch, stores nothing twice, and leaves priorities to indices.
-    With n-step returns all n rewards are recomputed; the return ends where the new goal terminates the episode.
-    Terminations that the former goal does not explain stay.
+    Relabelling happens when a minibatch is sampled: goals are drawn anew each time, and nothing is stored twice. With
+    n-step returns, all n rewards are recomputed; the return ends where the new goal terminates the episode.
+    Terminations that do not stem from the former goal remain.
 
-    In an episode that is still running, goals are those achieved so far.
+    In a running episode, only goals achieved so far are candidates.
 
     Args:
         config: Settings of the relabelling.
         ring: The ring buffer of the transitions.
         make_goals: Factory of the env's goal functions.
-        seed: Seed of the relabelling's own generator.
+        seed: Seed of the random generator for relabelling.
 
     Source:
         Andrychowicz et al., "Hindsight experience replay", arXiv:1707.01495, algorithm 1 and section 4.5.
@@ -65,14 +65,14 @@ class Hindsight:
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes of the steps' places in their episodes."""
+        """Allocated bytes of the table of steps' positions in their episodes."""
         return self._places.num_bytes
 
     def check(self, fragment: SampleBatch) -> None:
-        """Compares the rewards of the first fragments with those of the env's goal functions.
+        """Validates that the env's goal functions reproduce the rewards of the first fragments.
 
         Raises:
-            UsageError: Observations have no goals, or rewards are no function of goals.
+            UsageError: Observations have no goals, or rewards are not a function of the goals.
         """
         if self._checked_steps >= CHECKED_STEPS:
             return
@@ -94,7 +94,7 @@ class Hindsight:
         self._checked_steps += len(t)
 
     def insert(self, inserted: Inserted) -> None:
-        """Records the places of inserted steps in their episodes."""
+        """Records the positions of inserted steps in their episodes."""
         self._places.insert(inserted)
 
     def relabel(self, indices: Indices, batch: SampleBatch) -> None:
@@ -147,11 +147,11 @@ class Hindsight:
         return by_goal | (stored & ~by_former) if by_former is not None else by_goal
 
     def state(self) -> dict[str, Any]:
-        """State dict: the generator's state, and the steps' places in their episodes."""
+        """State dict: the generator's state, and the steps' positions in their episodes."""
         return {"generator": dict(self._generator.bit_generator.state), "places": self._places.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the `state()` of a relabelling with an equal ring."""
+        """Restores the state from `state()`; the ring must hold the same steps."""
         load_generator(self._generator, state["generator"])
         self._places.load_state(state["places"])
 
@@ -160,10 +160,10 @@ _COLUMNS = ("episode", "position", "lengths")
 
 
 class EpisodePlaces:
-    """Number and position of the episode of each step in a replay ring, and the lengths of episodes.
+    """Table of the episode number and position of each step in a replay ring, and of the lengths of episodes.
 
-    Episodes of an env slot are numbered from 1. An episode takes at least one row, so those in the ring have different
-    numbers modulo its rows, by which their lengths are found.
+    Episodes of an env slot are numbered from 1. An episode takes at least one row, so the episodes in the ring have
+    distinct numbers modulo the number of rows; lengths are stored under these.
 
     Args:
         ring: The ring buffer.
@@ -175,11 +175,11 @@ class EpisodePlaces:
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes."""
+        """Allocated bytes of the table."""
         return sum(column.nbytes for column in self._columns.values())
 
     def insert(self, inserted: Inserted) -> None:
-        """Records the places of inserted steps; a step begins an episode if no step is in the row before it."""
+        """Records the positions of inserted steps; a step begins an episode if the row before it holds no step."""
         ring, worker, slots, rows = self._ring, inserted.worker, inserted.slots, inserted.rows[:-1]
         self._allocate()
         episode, position, lengths = (self._columns[name][worker] for name in _COLUMNS)
@@ -197,7 +197,7 @@ class EpisodePlaces:
         lengths[own[t, slot] % ring.rows, numbers[slot]] = since[t, slot] + 1
 
     def around(self, indices: Indices) -> tuple[Indices, Indices]:
-        """Readable steps of the same episode before the steps at indices [N], and rows after them up to its end.
+        """Numbers of readable steps before the steps at indices [N], and of rows after them, within the same episode.
 
         The row after an episode's last step holds its final observation, so there is at least one row after a step.
         """
@@ -222,7 +222,7 @@ class EpisodePlaces:
         return {name: column[:, :rows].copy() for name, column in self._columns.items()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`; the ring was restored before."""
+        """Restores the table from `state()`; the ring must be restored first."""
         if not state:
             return
         self._allocate()

@@ -33,7 +33,7 @@ class Experience(Protocol):
 
     @property
     def stored_steps(self) -> int:
-        """Steps added since the replay was created, overwritten ones included."""
+        """Number of steps added since the replay was created, including overwritten ones."""
 
     @property
     def drawn_batches(self) -> int:
@@ -85,7 +85,7 @@ class LocalReplay:
 
     @property
     def stored_steps(self) -> int:
-        """Steps added since the replay was created, overwritten ones included."""
+        """Number of steps added since the replay was created, including overwritten ones."""
         return self.experience.stored_steps
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
@@ -94,7 +94,10 @@ class LocalReplay:
         self.experience.add(0 if worker is None else self._streams[worker], fragment)
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
-        """Samples the minibatches that are due, one if it depends on priorities; None if the ratio allows none yet."""
+        """Samples the minibatches that are due, or only one if sampling depends on priorities.
+
+        None if none is due yet.
+        """
         experience = self.experience
         due = ratio.minibatches(experience.stored_steps) - experience.drawn_batches
         if due < 1 or not experience.num_ready:
@@ -157,11 +160,11 @@ def local_replay(
         config: Settings of the replay.
         n_step: Length n of the n-step return, before bootstrapping.
         gamma: Discount factor.
-        sequences: Whether minibatches are of sequences, by a `SequenceReplayConfig`.
-        make_goals: Factory of the env's goal functions, for hindsight; None where the env has none.
+        sequences: Whether minibatches consist of sequences, as set by a `SequenceReplayConfig`.
+        make_goals: Factory of the env's goal functions, for hindsight; None if the env has none.
 
     Raises:
-        UsageError: The settings have no length of sequences.
+        UsageError: The settings define no sequence length.
     """
     number, seed = len(workers), child_seed(run_seed, "replay")
     if not sequences:

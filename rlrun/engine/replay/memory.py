@@ -1,4 +1,4 @@
-"""Array allocation for replay buffers, in RAM or in memory-mapped files."""
+"""Allocation of arrays for replay buffers, in RAM or in memory-mapped files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlrun.engine.replay.stores import Allocate
 
 
 def zeros_in(directory: str | None) -> Allocate:
-    """Allocator of zero-filled arrays: memory-mapped files in a directory, or RAM for None.
+    """Creates an allocator of zero-filled arrays: memory-mapped files in a directory, or RAM if the directory is None.
 
     The files are unlinked right after creation, so the OS frees each file with its array, even after a crash.
     """

@@ -14,7 +14,7 @@ class NStepTransitions(NamedTuple):
     Attributes:
         rewards: N-step return without bootstrap: discounted sum of the rewards.
         discounts: Discount of the bootstrap value: gamma ** steps, or 0 if the transition's last step is terminal.
-        steps: Length of the transition: `n_step`, or fewer where the episode ends earlier.
+        steps: Length of the transition: `n_step`, or less if the episode ends earlier.
         complete: Whether all steps of the transition are known: `n_step`, or all up to the episode's end. False in
             invalid rows.
     """

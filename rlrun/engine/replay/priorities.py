@@ -72,7 +72,7 @@ class Priorities:
         return powers
 
     def draw(self, generator: np.random.Generator, number: int) -> Indices:
-        """Stratified sampling by priority: one index from each of `number` equal segments of the priority mass.
+        """Stratified sampling by priority: one index from each of `number` equal segments of the total priority.
 
         Raises:
             RuntimeError: All priorities are 0.

@@ -1,4 +1,4 @@
-"""Steps of a replay that can be sampled: those whose n-step transitions are stored as a whole."""
+"""Bookkeeping of the steps in a replay that can be sampled: those whose n-step transitions are completely stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE: Indices = np.zeros(0, np.int64)
 
 
 class ReadySteps:
-    """Steps that can be sampled, and the n-step transitions that make them so.
+    """Set of the steps that can be sampled, with their n-step transitions.
 
     Args:
         n_step: Maximum length n of an n-step transition.
@@ -25,7 +25,7 @@ class ReadySteps:
 
     Attributes:
         number: Number of steps that can be sampled.
-        flags: Mask of these steps, [workers, rows, slots].
+        flags: Mask of the steps that can be sampled, [workers, rows, slots].
     """
 
     def __init__(self, n_step: int, gamma: float) -> None:
@@ -35,15 +35,15 @@ class ReadySteps:
         self._gamma = gamma
 
     def allocate(self, shape: tuple[int, int, int]) -> None:
-        """Begins with no steps in entries of a shape [workers, rows, slots]."""
+        """Allocates the mask for entries of a shape [workers, rows, slots], without any steps."""
         self.flags = np.zeros(shape, np.bool_)
 
     def retire(self, streams: Streams, worker: int, cursor: Cursor, number: int) -> Indices:
-        """Removes the steps of rows that are to be overwritten.
+        """Removes steps whose rows are about to be overwritten.
 
         Args:
             streams: Indices of the entries.
-            worker: Number of the worker.
+            worker: Index of the worker in the ring, from 0.
             cursor: Write position of the env slots.
             number: Number of rows from the head on.
 
@@ -64,18 +64,18 @@ class ReadySteps:
     def add(
         self, streams: Streams, stores: Mapping[str, Any], worker: int, slots: slice, first: int, number: int
     ) -> Indices:
-        """Computes the n-step transitions of consecutive rows, and adds the steps that are whole.
+        """Computes the n-step transitions of consecutive rows, and adds the steps whose transitions are complete.
 
         Args:
             streams: Indices of the entries.
             stores: Stored columns by name.
-            worker: Number of the worker.
-            slots: Its env slots.
+            worker: Index of the worker in the ring, from 0.
+            slots: Env slots of the worker.
             first: First row.
             number: Number of rows.
 
         Returns:
-            Indices of the steps that can be sampled from now on.
+            Indices of the steps that have become available for sampling.
         """
         rows = streams.span(first, number)
         if self._n_step == 1:
@@ -99,11 +99,11 @@ class ReadySteps:
         return found
 
     def has(self, indices: Indices) -> NDArray[np.bool_]:
-        """Whether the steps at indices [...] can be sampled, [...]."""
+        """Mask [...] of the steps at indices [...] that can be sampled."""
         ready: NDArray[np.bool_] = self.flags.reshape(-1).take(indices)
         return ready
 
     def load(self, flags: NDArray[np.bool_]) -> None:
-        """Restores the steps of the first rows, [workers, used rows, slots]."""
+        """Restores the mask of the steps that can be sampled, [workers, used rows, slots]."""
         self.flags[:, : flags.shape[1]] = flags
         self.number = int(np.count_nonzero(self.flags))

@@ -43,11 +43,11 @@ class Replay(Protocol):
 
     @property
     def stored_steps(self) -> int:
-        """Steps added since the replay was created, overwritten ones included."""
+        """Number of steps added since the replay was created, including overwritten ones."""
 
     @property
     def accepts_fragments(self) -> bool:
-        """Whether the replay accepts further fragments now: backpressure on the rollout workers."""
+        """Whether the replay currently accepts fragments; otherwise the rollout workers have to wait (backpressure)."""
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
         """Adds a worker's fragment [T, B] to the replay; asynchronously if the replay is sharded."""
@@ -59,7 +59,7 @@ class Replay(Protocol):
             minibatch_size: Number of rows of a minibatch.
             env_steps: Total env steps so far, for hyperparameter schedules.
             ratio: Replay ratio that limits the number of minibatches.
-            at_most: Largest number of minibatches, whose rows follow each other: S in all.
+            at_most: Maximum number of minibatches, whose rows are concatenated: S in total.
 
         Returns:
             Sampled rows, with their replay `indices` [S] for `update_priorities`.
@@ -76,7 +76,7 @@ class Replay(Protocol):
         """Processes the shards' finished calls without blocking."""
 
     def awaited(self) -> Awaited:
-        """Ray references and deadline until which the replay has no work to do."""
+        """Ray references to wait for and the deadline of the wait, after which the replay has work to do."""
 
     def settings(self) -> dict[str, Any]:
         """Settings of the replay for the printed dataflow plan."""
@@ -103,7 +103,7 @@ class Replay(Protocol):
 
 
 class ReplayFactory(Protocol):
-    """Constructor of empty replays of a trainee's fragments."""
+    """Factory of empty replays for a trainee's fragments."""
 
     def __call__(self, config: ReplayConfig, *, n_step: int, gamma: float, sequences: bool = False) -> Replay:
         """Creates an empty replay of n-step transitions, or of sequences for a recurrent network.

@@ -29,8 +29,8 @@ class ReplayBuffer:
 
     Attributes:
         config: Settings of the replay buffer.
-        stored_steps: Steps added since creation, overwritten ones included.
-        drawn_batches: Minibatches sampled since creation.
+        stored_steps: Number of steps added since creation, including overwritten ones.
+        drawn_batches: Number of minibatches sampled since creation.
 
     Args:
         config: Settings of the replay buffer.
@@ -38,10 +38,10 @@ class ReplayBuffer:
         n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
         seed: Seed of the sampler.
-        make_goals: Factory of the env's goal functions, for hindsight; None where the env has none.
+        make_goals: Factory of the env's goal functions, for hindsight; None if the env has none.
 
     Raises:
-        UsageError: Hindsight is asked for without goal functions.
+        UsageError: Hindsight is set, but there are no goal functions.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ReplayBuffer:
         """Adds a fragment [T, B] to the replay and returns its number of valid steps.
 
         Args:
-            worker: Number of the worker that collected the fragment, from 0.
+            worker: Index, from 0, of the worker that collected the fragment.
             fragment: Columns of experience, with raw (unfiltered) observations. Initial priorities are the column
                 `priorities` [T, B] if present, else the largest priority so far.
         """
@@ -133,12 +133,12 @@ class ReplayBuffer:
         return Priorities(self._ring.streams.num_indices, self.config.priority_alpha, self.config.priority_epsilon)
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
-        """Samples minibatches of n-step transitions in one vectorized call, with results equal to as many calls.
+        """Samples minibatches of n-step transitions in one vectorized call, with the same result as separate calls.
 
         Args:
             batch_size: Number of transitions of a minibatch.
             env_steps: Total env steps so far, for hyperparameter schedules.
-            number: Number of minibatches, whose rows follow each other: S in all.
+            number: Number of minibatches, whose rows are concatenated: S in total.
 
         Returns:
             Rows [S, 1] with `obs`, `actions`, `rewards` and `discounts` (over n steps), `next_obs`,
@@ -155,7 +155,7 @@ class ReplayBuffer:
         return batch
 
     def minibatches(self, number: int, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples several minibatches as `sample` does, with a dimension of minibatches.
+        """Samples several minibatches like `sample`, with a separate dimension for minibatches.
 
         Args:
             number: Number of minibatches, N.
@@ -172,7 +172,7 @@ class ReplayBuffer:
         return rows.map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
 
     def peek(self, number: int, generator: np.random.Generator) -> SampleBatch:
-        """Samples transitions uniformly with another random generator; not counted as a minibatch.
+        """Samples transitions uniformly with a given random generator, without counting them as a minibatch.
 
         Args:
             number: Number of transitions, S.

@@ -108,11 +108,11 @@ class ReplayShards:
         n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
         seed: Root seed of the shards' samplers.
-        minibatches_in_flight: Minibatches prefetched from each shard.
+        minibatches_in_flight: Number of minibatches prefetched from each shard.
         minibatches_per_fragment: Minibatches that the learner must sample before the next fragment is accepted.
         timeout_s: Timeout in seconds of a shard's call, after which the shard is restarted.
         max_restarts: Maximum number of shard restarts before the trial fails.
-        make_goals: Factory of the env's goal functions, for hindsight; None where the env has none.
+        make_goals: Factory of the env's goal functions, for hindsight; None if the env has none.
 
     Attributes:
         num_shards: Number of shards, at most one for each worker.
@@ -182,7 +182,7 @@ class ReplayShards:
 
     @property
     def accepts_fragments(self) -> bool:
-        """Whether the replay accepts a fragment now: no shard has a full queue, and the learner keeps up.
+        """Whether the replay accepts a fragment: no shard has a full queue, and the learner keeps up.
 
         The learner keeps up if it sampled `minibatches_per_fragment` minibatches since the last fragment.
         """
@@ -302,7 +302,7 @@ class ReplayShards:
 
     @property
     def is_saved(self) -> bool:
-        """Always False (no bit-exact resumption): prefetched minibatches are not saved but sampled again."""
+        """Always False, since resuming is not bit-exact: prefetched minibatches are not saved but sampled again."""
         return False
 
     def state(self) -> dict[str, Any]:

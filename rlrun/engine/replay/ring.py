@@ -1,4 +1,4 @@
-"""Ring buffer of replay: consecutive fragments per worker, where the newest rows overwrite the oldest (NumPy)."""
+"""Ring buffer of a replay: consecutive fragments per worker, where the newest rows overwrite the oldest (NumPy)."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class ReplayRing:
 
     Args:
         capacity: Capacity in steps, over all workers.
-        num_workers: Number of workers. The rows of each are capacity / (workers * env slots).
+        num_workers: Number of workers. The number of rows per worker is capacity / (workers * env slots).
         n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
         extra: Names of additional columns to store, each [T, B, ...] or a tree of such arrays.
-        frame_stack: Number of images in a frame stack (newest last), each of which is stored once. None if
-            observations have no frame stack.
+        frame_stack: Number of images in a frame stack (newest last), each of which is stored once. None if observations
+            have no frame stack.
         on_disk: Directory of memory-mapped files for the columns; None for RAM.
 
     Attributes:
@@ -98,11 +98,11 @@ class ReplayRing:
         """Appends a fragment [T, B] to a worker's rows, overwriting the oldest.
 
         Args:
-            worker: Number of the worker.
+            worker: Index of the worker in the ring, from 0.
             fragment: Columns of the fragment; `obs` has T + 1 rows.
 
         Returns:
-            Inserted and lost rows: one entry for all env slots together, or one per slot that received rows.
+            Inserted and lost rows: one entry for all env slots, or one for each slot that received rows.
 
         Raises:
             UsageError: The capacity is too small for the fragment.
@@ -131,7 +131,7 @@ class ReplayRing:
         return [self._append_packed(worker, cursor, fragment, rows) for cursor, rows in slots if len(rows)]
 
     def pad(self, worker: int, number: int) -> list[Inserted]:
-        """Appends padding rows without steps to all env slots of a worker whose experience is complete."""
+        """Appends padding rows without steps for all env slots of a worker that will deliver no more experience."""
         inserted = []
         for cursor in self.streams.each(worker):
             part = rows_without_steps(self._like, number, cursor.slots)
@@ -292,7 +292,7 @@ class ReplayRing:
         return SampleBatch({name: map_tree(lambda store: store.read(indices), self._stores[name]) for name in names})
 
     def observed(self, indices: Indices, key: str) -> NDArray[Any]:
-        """Gathers one part of the stored Dict observations at indices [...], such as a goal, as [..., *shape]."""
+        """Gathers one part of stored Dict observations, such as a goal, at indices [...], as [..., *shape]."""
         part: NDArray[Any] = self._stores["obs"][key].read(indices)
         return part
 

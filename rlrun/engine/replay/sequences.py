@@ -33,8 +33,8 @@ class SequenceReplay:
 
     Attributes:
         config: Settings of the sequence replay.
-        stored_steps: Steps added since creation, overwritten ones included.
-        drawn_batches: Minibatches sampled since creation.
+        stored_steps: Number of steps added since creation, including overwritten ones.
+        drawn_batches: Number of minibatches sampled since creation.
         num_ready: Number of sequences that can be sampled.
 
     Args:
@@ -45,7 +45,7 @@ class SequenceReplay:
         seed: Seed of the sampler.
 
     Raises:
-        UsageError: Hindsight is asked for, which relabels single transitions.
+        UsageError: Hindsight is set, but supports single transitions only.
     """
 
     def __init__(self, config: SequenceReplayConfig, *, num_workers: int, n_step: int, gamma: float, seed: int) -> None:
@@ -82,7 +82,7 @@ class SequenceReplay:
         """Adds a fragment [T, B] to the replay and returns its number of valid steps.
 
         Args:
-            worker: Number of the worker that collected the fragment, from 0.
+            worker: Index, from 0, of the worker that collected the fragment.
             fragment: Columns of experience, with raw (unfiltered) observations, `state` [T, B, state_size], and
                 `episode_starts` [T, B], or [T, B, K] of a team's members.
 
@@ -102,7 +102,7 @@ class SequenceReplay:
         return steps
 
     def finish(self, worker: int) -> None:
-        """Pads a worker's complete experience, so that sequences may begin at any of its steps."""
+        """Pads a worker's experience once it is complete, so that sequences may begin at any of its steps."""
         for inserted in self._ring.pad(worker, self._span - self.n_step + self.config.stride - 1):
             num_slots = inserted.slots.stop - inserted.slots.start
             self._note(inserted, np.zeros((len(inserted.rows) - 1, num_slots, self._recurrent.shape[3]), np.float32))
@@ -161,13 +161,13 @@ class SequenceReplay:
         Args:
             batch_size: Number of sequences of a minibatch.
             env_steps: Total env steps so far, for hyperparameter schedules.
-            number: Number of minibatches, whose rows follow each other: S sequences in all.
+            number: Number of minibatches, whose rows are concatenated: S sequences in total.
 
         Returns:
-            For the steps after burn-in: `actions`, `rewards` and `discounts` (over n steps), `steps` (the number of
-            these) and `valid`, [S, length]. For the whole sequences: `obs` and `episode_starts`
-            [S, burn_in + length + n_step, ...], and `state` [S, state_size] before their first rows. `weights` [S, 1],
-            and the replay `indices` [S] for `update_priorities`.
+            For the steps after burn-in: `actions`, `rewards` and `discounts` (over n steps), `steps` (their number n)
+            and `valid`, [S, length]. For the whole sequences: `obs` and `episode_starts` [S, burn_in + length + n_step,
+            ...], and `state` [S, state_size] before their first rows. `weights` [S, 1], and the replay `indices` [S]
+            for `update_priorities`.
         """
         self.drawn_batches += number
         if self._priorities is None:
@@ -180,7 +180,7 @@ class SequenceReplay:
         return SampleBatch(self.gather(sequences), weights=weights[:, None], indices=sequences)
 
     def gather(self, sequences: Indices) -> SampleBatch:
-        """Gathers the columns of `sample` for the sequences with given numbers [S]."""
+        """Gathers the columns of `sample` for the sequences with given indices [S]."""
         burn_in, length = self.config.burn_in, self.config.length
         places, slots = np.divmod(sequences, self._ring.num_slots)
         workers, places = np.divmod(places, self._ready.shape[1])
@@ -272,7 +272,7 @@ class SequenceReplay:
         }
 
     def load_draws(self, state: dict[str, Any]) -> None:
-        """Restores the sampler from a `draws()` dict; the stored experience must be identical."""
+        """Restores the sampler from `draws()`; the stored experience must be identical."""
         self.drawn_batches = as_count(state["drawn_batches"])
         if state["priorities"] is not None:
             self._priorities = self._new_priorities()

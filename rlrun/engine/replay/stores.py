@@ -23,7 +23,7 @@ class Store(ABC):
         """Overwrites consecutive rows of a worker's env slots.
 
         Args:
-            worker: Number of the worker.
+            worker: Index of the worker in the ring, from 0.
             rows: Rows to overwrite, N of them.
             slots: Env slots to overwrite, B of them.
             leaf: New values, [N, B, ...].

@@ -19,7 +19,7 @@ class Cursor:
         slots: Env slots concerned.
         head: Newest row, which holds the last observation and no step yet.
         filled: Number of rows written before the head, at most the ring's length.
-        begun: Whether any row was written.
+        begun: Whether any row has been written.
     """
 
     slots: slice
@@ -33,14 +33,14 @@ class Inserted:
     """Result of an insertion into a replay ring: new, lost and newly sampleable entries of env slots.
 
     Attributes:
-        worker: Number of the worker.
+        worker: Index of the worker in the ring, from 0.
         slots: Env slots concerned.
         steps: Inserted rows of the fragment, T of them.
         rows: Ring rows of the inserted observations, [T + 1]; the last one holds no step yet.
-        lost: Ring rows whose old content is overwritten or no longer readable, in write order; empty rows until
-            the ring is full.
+        lost: Ring rows whose old content is overwritten or no longer readable, in write order; empty rows until the
+            ring is full.
         overwritten: Indices that can no longer be sampled.
-        ready: Indices that can be sampled from now on.
+        ready: Indices that have become available for sampling.
     """
 
     worker: int
@@ -62,7 +62,7 @@ class Streams:
         num_workers: Number of workers.
         rows: Number of rows per worker.
         num_slots: Number of env slots per worker.
-        reach: Number of preceding rows needed to read a row (frame stacks).
+        reach: Number of preceding rows that are needed to read a row, as for frame stacks.
     """
 
     def __init__(self, num_workers: int, rows: int, num_slots: int, reach: int) -> None:
@@ -84,7 +84,7 @@ class Streams:
         return None if self._are_apart[worker] else self._cursors[worker][0]
 
     def each(self, worker: int) -> list[Cursor]:
-        """Write cursors of a worker: one for all slots, or one per slot."""
+        """Write cursors of a worker: a single one for all slots, or one per slot."""
         return self._cursors[worker]
 
     def part(self, worker: int) -> None:
@@ -101,16 +101,16 @@ class Streams:
         self._most_filled[worker] = max(self._most_filled[worker], cursor.filled)
 
     def span(self, first: int, number: int) -> slice | Indices:
-        """Consecutive rows from `first`, as a slice unless they wrap around."""
+        """Consecutive rows from `first` on: a slice, or an index array if they wrap around."""
         return slice(first, first + number) if first + number <= self.rows else self.row_numbers(first, number)
 
     def row_numbers(self, first: int, number: int) -> Indices:
-        """Numbers of consecutive rows from `first`, wrapped around, [number]."""
+        """Row numbers of consecutive rows from `first` on, wrapped around, [number]."""
         numbers: Indices = np.arange(first, first + number)
         return numbers if first + number <= self.rows else numbers % self.rows
 
     def numbered(self, worker: int, rows: int | Indices, slots: Indices) -> Indices:
-        """Flat indices of a worker's entries; rows and slots broadcast against each other."""
+        """Flat indices of a worker's entries; the arguments rows and slots are broadcast against each other."""
         indices: Indices = (worker * self.rows + rows) * self.num_slots + slots
         return indices
 
@@ -119,7 +119,7 @@ class Streams:
         return self.numbered(worker, cursor.head, np.arange(cursor.slots.start, cursor.slots.stop))
 
     def later(self, indices: Indices, rows: int | Indices) -> Indices:
-        """Shifts flat indices by rows within their env slots, modulo the ring; negative shifts go backwards.
+        """Shifts flat indices forward by rows within their env slots, modulo the ring; negative shifts go back.
 
         Args:
             indices: Flat indices.
@@ -163,7 +163,7 @@ class Streams:
     def candidates(self, generator: np.random.Generator, number: int) -> Indices:
         """Samples candidate indices uniformly with replacement from the possibly filled rows, [number].
 
-        For a worker with separate cursors, candidates are the rows that any slot has filled.
+        For a worker with separate cursors, candidates are the rows filled in any of its slots.
         """
         filled = self._most_filled
         if self.num_workers == 1:
@@ -176,13 +176,15 @@ class Streams:
         return indices
 
     def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
-        """Samples ready indices uniformly with replacement, with results equal to `times` calls for `number` each.
+        """Samples sampleable indices uniformly with replacement.
+
+        Equal to `times` calls that sample `number` indices each.
 
         Args:
             generator: Random generator to sample with.
             number: Number of indices, S.
             times: Number of times that S indices are sampled, N.
-            ready: Mask of the indices that may be sampled, [num_indices]; some of the candidates are.
+            ready: Mask of the indices that may be sampled, [num_indices]; must include some candidates.
 
         Returns:
             Sampled indices, [N * S].
@@ -212,7 +214,7 @@ class Streams:
 
     @property
     def num_used_rows(self) -> int:
-        """Number of leading rows in use by any worker, the newest observation included."""
+        """Number of leading rows that any worker uses, including the row of the newest observation."""
         return max(self._most_filled) + 1
 
     def state(self) -> dict[str, Any]:
@@ -225,7 +227,7 @@ class Streams:
         return {"cursors": np.array(cursors, np.int64), "are_apart": list(self._are_apart)}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the cursors from the `state()` of streams with equal shape."""
+        """Restores the cursors from `state()`; the shape of the ring must be the same."""
         self._are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
         if len(self._are_apart) != self.num_workers:
             raise ValueError(f"streams of {len(self._are_apart)} workers, and there are {self.num_workers}")

@@ -18,8 +18,8 @@ _LATER = np.tri(FAN_OUT, k=-1)
 class SumTree:
     """Sum tree over non-negative values, for sampling in proportion to them.
 
-    Each update recomputes the sums of all ancestors from their children. So rounding errors do not accumulate: the
-    sums depend only on the current leaves, bit for bit, not on their history.
+    Each update recomputes the sums of all ancestors from their children, so rounding errors do not accumulate: the sums
+    depend only on the current leaves, bit for bit.
     """
 
     def __init__(self, size: int) -> None:
@@ -41,7 +41,7 @@ class SumTree:
 
     @property
     def values(self) -> Floats:
-        """Leaf values, [size]; read-only by convention."""
+        """Leaf values, [size]; must not be modified."""
         return self._levels[0][: self.size]
 
     @property
@@ -81,7 +81,7 @@ class SumTree:
         return self._top_sums
 
     def draw(self, fractions: Floats) -> Indices:
-        """Inverse-CDF sampling: indices where the cumulative sum from the last leaf first exceeds fraction * total.
+        """Inverse-CDF sampling: indices of the leaves at given fractions of the total, cumulated from the last leaf.
 
         A leaf that is zero is never sampled.
 

@@ -1,1 +1,1 @@
-"""Reward streams with value heads of their own: intrinsic rewards of curiosity, and costs of a constraint."""
+"""Reward streams with separate value heads: intrinsic rewards of curiosity, and costs of a constraint."""

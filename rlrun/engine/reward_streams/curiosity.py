@@ -1,7 +1,7 @@
 """Curiosity: actor-critic policies with intrinsic rewards by RND, ICM or RE3 (torch).
 
-The novelty networks see observations normalised by their own running moments. The policy's module holds them next to
-the actor-critic. Trained networks have their own objective; random networks are frozen.
+The novelty networks see observations normalised by separate running moments. The policy's module contains the novelty
+networks and the actor-critic. Trained networks have a separate objective; random networks are frozen.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class IntrinsicCuriosityModule(Novelty):
 class StateEntropy(Novelty):
     """State entropy (RE3): k-nearest-neighbour distances between a fragment's observations in random features.
 
-    Fragments of more than 1,024 steps are split along time into chunks of 1,024 steps, each searched alone.
+    Fragments of more than 1,024 steps are split along time into chunks of 1,024 steps, which are searched separately.
 
     Source:
         Seo et al., "State entropy maximization with random encoders", arXiv:2102.09430.
@@ -181,7 +181,10 @@ class StateEntropy(Novelty):
 
     @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Intrinsic rewards log(1 + distance to the k-th nearest neighbour), [S, L]; padded rows are no neighbours."""
+        """Intrinsic rewards log(1 + distance to the k-th nearest neighbour), [S, L].
+
+        Padded rows do not count as neighbours.
+        """
         features = self.run(f"{FIXED}encoder", views, {"obs": batch[CURIOSITY_NEXT_OBS]}).flatten(0, 1)
         parts = zip(
             torch.split(features, MOST_NEIGHBOURS), torch.split(batch["valid"].flatten(), MOST_NEIGHBOURS), strict=True

@@ -1,4 +1,4 @@
-"""Actor-critic policies with further networks that compute rewards, such as those of curiosity and GAIL (torch)."""
+"""Actor-critic policies with additional networks that compute rewards, such as those of curiosity and GAIL (torch)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RewardingPolicy(Policy):
     """Actor-critic policy with networks that compute rewards; only the actor-critic is needed for acting.
 
     Args:
-        actor_critic: The actor-critic, whose parameters are those under `ACTOR_CRITIC`.
+        actor_critic: The actor-critic, whose parameter names have the prefix `ACTOR_CRITIC`.
 
     Attributes:
         actor_critic: The actor-critic.
@@ -54,7 +54,7 @@ class RewardingPolicy(Policy):
 
 
 class RewardingOutputs:
-    """Outputs of a `RewardingPolicy` for its losses; those of the actor-critic are computed when they are asked for.
+    """Outputs of a `RewardingPolicy` for its losses; those of the actor-critic are computed on first access.
 
     Args:
         actor_critic: The actor-critic.

@@ -1,1 +1,1 @@
-"""Rollout workers, the set of them, and evaluation."""
+"""Rollout workers, the set of workers, and evaluation."""

@@ -1,4 +1,4 @@
-"""Action log of a worker's env slots, for replay of the current episodes at a resume."""
+"""Action log of a worker's env slots, from which a resume replays the current episodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LogTail:
 
 
 def with_logs_joined(place: Any, before: Any) -> Any:
-    """Returns a worker's full state: each `LogTail` in `place` is appended to the log of the previous state.
+    """Returns a worker's full state, in which each `LogTail` in `place` is appended to the log of the previous state.
 
     Args:
         place: The worker's state with tails of logs: nested mappings and lists of plain values and tails.
@@ -62,7 +62,7 @@ class ActionLog:
         return self._rows >= self._rows_to_trim_at
 
     def trim(self, longest: int) -> None:
-        """Drops fragments older than the longest current episode, of `longest` actions."""
+        """Drops fragments older than the start of the longest current episode, which has `longest` actions."""
         unneeded = 0
         while self._rows - len(self._fragments[unneeded]) >= max(longest, 1):
             self._rows -= len(self._fragments[unneeded])
@@ -76,7 +76,7 @@ class ActionLog:
         return [actions[len(actions) - length :, slot].copy() for slot, length in enumerate(lengths)]
 
     def tails(self, lengths: Sequence[int]) -> list[LogTail]:
-        """Returns the actions of the newest fragment, of each env slot at most `lengths[slot]`."""
+        """Returns the actions of the newest fragment, at most `lengths[slot]` for each env slot."""
         newest = self._fragments[-1]
         firsts = [max(len(newest) - length, 0) for length in lengths]
         return [LogTail(newest[first:, slot].copy(), lengths[slot]) for slot, first in enumerate(firsts)]

@@ -1,4 +1,4 @@
-"""Rollout workers of aggregators: actors that each supervise a share of the workers and deliver whole batches."""
+"""Rollout workers behind aggregators: actors that each supervise a group of workers and deliver complete batches."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ receive new weights."""
 
 
 class AggregatedWorkers:
-    """Remote workers under aggregators: each supervises a share of the workers and forwards requests and weights.
+    """Remote workers behind aggregators, each of which supervises a group of workers and forwards requests and weights.
 
     The constructor starts workers and aggregators without waiting for them. Ray must be running.
 
     Args:
-        make_workers: Factory of the workers of a share, from their `indices` and `due`.
+        make_workers: Factory of a group's workers, from their `indices` and `due`.
         indices: The workers' indices.
         aggregation: Settings of the aggregators.
         timeout_s: Timeout of an answer, after which its aggregator is restarted.
@@ -70,11 +70,11 @@ class AggregatedWorkers:
         return self._restarts_of_workers + self._actors.restarts
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends orders to all aggregators, or to one; they pass them to their workers between two batches."""
+        """Sends orders to all aggregators, or to one, which forward them to their workers between two batches."""
         self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
-        """Requests a batch of an aggregator."""
+        """Requests a batch from an aggregator."""
         self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[JoinedRollouts]:
@@ -97,7 +97,7 @@ class AggregatedWorkers:
         return arrived
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
+        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
         return self._actors.awaited()
 
     def due(self) -> list[int]:
@@ -114,7 +114,7 @@ class AggregatedWorkers:
 
         Args:
             states: States from `states`.
-            due: Numbers from `due`.
+            due: Number of each worker's first undelivered fragment, from `due`.
 
         Returns:
             The number of env slots that could not be restored exactly.
@@ -147,7 +147,7 @@ class AggregatedWorkers:
 
 
 def shares(workers: int, aggregators: int) -> list[slice]:
-    """Partitions the workers among aggregators, into consecutive shares of almost equal size."""
+    """Partitions the workers among aggregators, into consecutive groups of almost equal size."""
     return [
         slice(aggregator * workers // aggregators, (aggregator + 1) * workers // aggregators)
         for aggregator in range(aggregators)

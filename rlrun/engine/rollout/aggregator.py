@@ -1,8 +1,8 @@
-"""Aggregator: a Ray actor that concatenates fragments of a share of the workers into batches for the driver.
+"""Aggregator: a Ray actor that concatenates the fragments of a group of workers into batches for the driver.
 
-The driver then receives one answer per batch instead of one per fragment, and concatenates no arrays. The aggregator
-supervises its workers as the driver would. Each batch includes the counts of its fragments, so the driver's counts are
-identical to those without aggregators.
+The driver then receives one answer per batch instead of one per fragment, and need not concatenate arrays. The
+aggregator supervises its workers as the driver would. Each batch includes the counts of its fragments, so the driver's
+counts are the same as without aggregators.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class AggregatorConfig:
 
 
 class Aggregator:
-    """Supervisor of a share of the workers, which concatenates their fragments into batches.
+    """Supervisor of a group of workers, which concatenates their fragments into batches.
 
-    The next fragment of a worker is requested once the last one has arrived, and only while a batch is requested. So
-    the queue holds at most one batch and `in_flight` fragments per worker. The constructor starts the workers without
+    The next fragment of a worker is requested once the last one has arrived, and only while a batch is requested. The
+    queue thus holds at most one batch and `in_flight` fragments per worker. The constructor starts the workers without
     waiting for them.
     """
 
@@ -61,7 +61,7 @@ class Aggregator:
         self.workers.order(orders)
 
     def sample(self) -> JoinedRollouts:
-        """Returns the next full batch, or a `JoinedRollouts` without one if it is not full in time.
+        """Returns the next full batch; if none is full in time, a `JoinedRollouts` without a batch.
 
         Raises:
             RlrunError: A worker raised this error.
@@ -111,7 +111,7 @@ class Aggregator:
         return JoinedRollouts(self.config.index, batch, told, restarts)
 
     def states(self) -> list[Any]:
-        """Returns the states of the workers, in their order, without queued and requested fragments."""
+        """Returns the states of the workers by order of index, without queued and requested fragments."""
         return self.workers.states()
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""Policies as JSON, for clients of an external env that act by themselves."""
+"""Policies as JSON, for clients of an external env that choose actions themselves."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ KnownActions = DiscreteActions | GaussianBoxActions
 
 
 def policy_in_json(behavior: WorkerBehavior, weights: Weights) -> dict[str, Any]:
-    """Converts a policy to JSON: dense layers, and what makes an action of the env of their outputs.
+    """Converts a policy to JSON: dense layers, and the mapping from their outputs to env actions.
 
     Args:
         behavior: The behavior policy.
-        weights: Its weights and filter statistics.
+        weights: The policy's weights and filter statistics.
 
     Returns:
         The `layers`, each with `weight` [D, K], `bias` [K] and `activation`; the `mean` [D], `scale` [D] and `clip` of
-        the observation filter; of discrete actions the first one, `start`, and of others their `box`. Arrays are
+        the observation filter; `start`, the first action, for discrete actions, or their `box` for others. Arrays are
         `{shape, float32}`, with little-endian bytes in base64.
 
     Raises:
-        UsageError: The policy is of another kind.
+        UsageError: The policy cannot be represented in this form.
     """
     network, actions, head, names = _dense(behavior)
     assert isinstance(behavior, BehaviorPolicy)
@@ -80,7 +80,7 @@ def _actions_in_json(actions: KnownActions) -> dict[str, Any]:
 
 
 def array_in_json(array: NDArray[Any]) -> dict[str, Any]:
-    """Converts an array to its shape and its numbers, as bytes in base64."""
+    """Converts an array to its shape and its float32 values in base64."""
     numbers = np.ascontiguousarray(array, "<f4").tobytes()
     return {"shape": list(array.shape), "float32": base64.b64encode(numbers).decode("ascii")}
 

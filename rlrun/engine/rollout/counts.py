@@ -48,10 +48,10 @@ class RolloutCounts:
         sample_s: Seconds of sampling, summed over the workers.
         env_slots_restarted: Env slots of restarted workers that began a new episode, in this session.
         fragments_left_out: Number of fragments of slow workers that were dropped, in this session.
-        endless: Called after each rollout, to warn if no episode ends; None for no warning.
+        endless: Check called after each rollout, which warns if no episode ends; None for no warning.
         measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
         hooks: Answers of the workers' hooks; None without hooks.
-        record: Called with each rollout, to record its raw rows; None for no data set.
+        record: Function called with each rollout, to write its raw rows to a data set; None for no data set.
     """
 
     def __init__(self) -> None:
@@ -106,11 +106,11 @@ class RolloutCounts:
         return taken
 
     def take_agent_episodes(self, policy: str) -> list[Episode]:
-        """Removes and returns the finished episodes of a policy's agents received since the last call."""
+        """Removes and returns the finished agent episodes of a policy received since the last call."""
         return self._agent_episodes.pop(policy, [])
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
-        """Returns the new statistics of a policy's filters since the last call, by name."""
+        """Returns a policy's filter statistics that are new since the last call, by name."""
         return self._filter_deltas.pop(policy, {})
 
     def state(self) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class RolloutCounts:
         }
 
     def load_agent_steps(self, state: Mapping[str, Any]) -> None:
-        """Restores the agent step counters from `state()`, which single-agent envs leave out."""
+        """Restores the agent step counters from `state()`, which omits them for single-agent envs."""
         self.agent_steps = Counter({policy: as_count(steps) for policy, steps in state.get("agent_steps", {}).items()})
         self.missing_finals = as_count(state.get("missing_finals", 0))
         self.dropped_rewards = as_count(state.get("dropped_rewards", 0))

@@ -1,4 +1,4 @@
-"""Recording of expert demonstrations from a policy's episodes, to a file or to a data set."""
+"""Recording of expert demonstrations from a policy's episodes, to a file or a data set."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _DEMONSTRATION_STREAM = 2
 
 @dataclass
 class DemonstratedEpisode:
-    """Episode of a demonstrator: T steps.
+    """Episode of a demonstrator with T steps.
 
     Attributes:
         seed: Seed that the env was reset with.
-        observations: Observations, the final one included, T + 1.
+        observations: Observations including the final one, T + 1.
         actions: Actions as passed to the env.
         rewards: Rewards.
-        log_probs: Log-probabilities of the actions, None where they are not known.
+        log_probs: Log-probabilities of the actions, None if unknown.
         terminated: Whether the last step terminated the episode.
         truncated: Whether the last step truncated the episode.
     """

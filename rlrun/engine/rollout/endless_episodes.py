@@ -24,10 +24,10 @@ LONGEST_EPISODE = 200_000
 
 
 class EndlessEpisodes:
-    """Warning for training in which no episode ends.
+    """Check that warns if no episode ends during training.
 
     Args:
-        announce: Called with the warning.
+        announce: Function called with the warning.
         env_slots: Envs, or worlds, of all workers together.
 
     Attributes:
@@ -61,7 +61,7 @@ class EndlessEpisodes:
             self._tell(env_steps)
 
     def look_halfway(self, env_steps: int) -> None:
-        """Warns if no episode has ended in the first half of a run, which may be short.
+        """Warns if no episode has ended in the first half of a run, as short runs may never reach `EPISODELESS_STEPS`.
 
         Args:
             env_steps: Env steps so far.
@@ -87,7 +87,7 @@ class EndlessEpisodes:
 
 
 class EpisodeWatchdog:
-    """Watchdog over episodes that must end (as in evaluations): a warning for long ones, an error for endless ones.
+    """Watchdog over episodes that must end (as in evaluations): warns of long episodes, and fails on endless ones.
 
     Args:
         name: Name in messages: the env, and the activity that waits.
@@ -137,7 +137,7 @@ def end_if_wanted(length: int) -> None:
         length: Steps of the longest episode so far.
 
     Raises:
-        KeyboardInterrupt: The user interrupted the run, and the episode is longer than `LONG_EPISODE`.
+        KeyboardInterrupt: The user requested a stop, and the episode is longer than `LONG_EPISODE`.
     """
     if length > LONG_EPISODE and interrupt_wanted.is_set():
         raise KeyboardInterrupt

@@ -39,7 +39,7 @@ class EpisodeSums:
         self.columns = {name: np.zeros(slots) for name in columns}
 
     def of(self, slot: int) -> dict[str, Any]:
-        """Serializes a slot's running sums to plain data."""
+        """Returns a slot's running sums as plain data."""
         return {
             "episode_return": float(self.returns[slot]),
             "episode_length": int(self.lengths[slot]),
@@ -47,14 +47,14 @@ class EpisodeSums:
         }
 
     def load(self, saved: Sequence[Mapping[str, Any]], kept: NDArray[np.bool_]) -> None:
-        """Restores the sums of `of` in each slot.
+        """Restores each slot's running sums, as returned by `of`.
 
         Args:
             saved: Results of `of`, by slot.
-            kept: Whether a slot's episode continues, [B]; in the others new ones begin.
+            kept: Whether a slot's episode continues, [B]; the other slots begin new episodes.
 
         Raises:
-            ValueError: A length is no number of steps.
+            ValueError: A length is not a number of steps.
         """
         self.returns = np.where(kept, [float(own["episode_return"]) for own in saved], 0.0)
         self.lengths = np.where(kept, [as_count(own["episode_length"]) for own in saved], 0)
@@ -78,8 +78,8 @@ class EpisodeSums:
             ends: Whether the slot's episode ended, [T, B].
             steps: Whether a step was taken, [T, B].
             infos: Infos of the steps that ended episodes.
-            agents: Agents whose episodes ended, by (t, slot); empty where every env has one agent.
-            columns: Further numbers by name, each [T, B]; 0 where there is no step.
+            agents: Agents whose episodes ended, by (t, slot); empty if every env has one agent.
+            columns: Additional numbers by name, each [T, B]; 0 where there is no step.
         """
         if not np.count_nonzero(ends):
             self.returns += np.add.reduce(rewards)  # what `sum` calls, in half the time for a few steps

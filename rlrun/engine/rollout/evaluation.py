@@ -44,7 +44,7 @@ _ROUNDING = 1e-9
 
 
 class ActsInWorld(Protocol):
-    """Protocol of a policy in evaluation episodes, implemented by behavior policies."""
+    """Protocol of a policy that acts in evaluation episodes, implemented by behavior policies."""
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
         """Resets memory in slots whose next observation begins an episode, [B]."""
@@ -57,7 +57,7 @@ class ActsInWorld(Protocol):
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns the acting slots' actions for the world, [B, ...]: sampled, or greedy without a generator."""
+        """Returns actions [B, ...] for the world in the acting slots: sampled, or greedy if there is no generator."""
         ...
 
 
@@ -83,12 +83,12 @@ class EvaluationResult:
 
     @property
     def column_means(self) -> dict[str, float]:
-        """Mean sum over an episode of each column, as `episode_columns/<name>_mean`."""
+        """Mean over episodes of each column's sum, by metric name `episode_columns/<name>_mean`."""
         return {column_metric(name): float(np.mean(sums)) for name, sums in self.columns.items()}
 
     @cached_property
     def rates(self) -> dict[str, tuple[float, float]]:
-        """Exact 95 % confidence intervals of columns that sum to 0 or 1 in each episode, such as a success, by name."""
+        """Exact 95 % confidence intervals of columns whose sum per episode is 0 or 1, such as a success, by name."""
         rates = {name: sums for name, sums in self.columns.items() if sums and set(sums) <= {0.0, 1.0}}
         return {name: exact_interval(int(sum(sums)), len(sums)) for name, sums in rates.items()}
 
@@ -160,10 +160,10 @@ class EvaluationResult:
 
 
 def interval_gap(mine: EvaluationResult, other: EvaluationResult) -> float:
-    """Returns the distance from one evaluation's 95 % interval to another's, 0 where they overlap.
+    """Returns the distance from one evaluation's 95 % interval to another's; 0 if they overlap.
 
-    It is positive if the other interval is above the first, and negative if it is below. Means of different numbers of
-    equal returns may differ in their last digits; such a distance is 0, too.
+    The distance is positive if the second interval is above the first, and negative if it is below. Rounding
+    differences between means of equal returns count as 0.
 
     Examples:
         >>> low, high = EvaluationResult([1.0, 1.0], [5, 5]), EvaluationResult([3.0, 3.0], [5, 5])
@@ -175,7 +175,7 @@ def interval_gap(mine: EvaluationResult, other: EvaluationResult) -> float:
 
 
 def column_metric(name: str) -> str:
-    """Returns the metric name for a column's mean sum per episode."""
+    """Metric name for a column's mean sum per episode."""
     return f"episode_columns/{name}_mean"
 
 
@@ -214,9 +214,9 @@ def evaluate(
 ) -> EvaluationResult:
     """Evaluates policies over a fixed number of episodes.
 
-    Episodes are assigned to env slots beforehand: the first ones to finish would be the short ones. The seed of an
-    episode depends on its number alone, if the backend can seed single episodes. A deterministic policy then gets the
-    same results with any number of env slots.
+    Episodes are assigned to env slots in advance, since taking the first ones to finish would favour short episodes.
+    The seed of an episode depends only on its number, if the backend can seed single episodes. A deterministic policy
+    then gets the same results with any number of env slots.
 
     Args:
         behaviors: Behavior policies by name.
@@ -237,7 +237,7 @@ def evaluate(
     Raises:
         UsageError: There are no episodes to run.
         EnvError: The env raises, or an episode does not end.
-        KeyboardInterrupt: The user interrupted the run, and `INTERRUPT_S` have passed since.
+        KeyboardInterrupt: The user interrupted the run, and `INTERRUPT_S` seconds have passed since.
     """
     at_most = num_envs if draw is None else 1
     side_by_side, seeds = episodes_side_by_side(episodes, seed, at_most, exactly=env.fixed_num_envs)
@@ -266,7 +266,7 @@ def episodes_side_by_side(
         episodes: Number of all episodes.
         seed: Seed of the evaluation.
         at_most: Maximum number of parallel episodes, 8 by default.
-        exactly: Number of env slots of an env that has no other number; None for any.
+        exactly: Fixed number of env slots of the env; None if any number is possible.
 
     Raises:
         UsageError: If there are no episodes to run.

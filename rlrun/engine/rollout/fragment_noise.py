@@ -16,7 +16,7 @@ take longer than the steps."""
 
 
 class FragmentNoise:
-    """Exploration noise of a policy's fragments, deterministic in seed and fragment number.
+    """Exploration noise of a policy's fragments, determined by seed and fragment number.
 
     State-dependent noise (gSDE) may be constant over several steps, also across fragments. A resumed run then samples
     the noise of the earlier fragment again.

@@ -1,4 +1,4 @@
-"""Instances of hooks in one process, and their answers until an iteration's result."""
+"""Instances of hooks in one process, and their answers since the last result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.settings.metric import HOOKS, is_name
 
 
 class HookAnswers:
-    """Sums and counts of hooks' metrics by name, and the first reason to stop.
+    """Sums and counts of hooks' metrics by name, and the first reason to stop the run.
 
     Attributes:
         stop: Reason to stop the run, "" for none.
@@ -26,11 +26,11 @@ class HookAnswers:
         self._sums: dict[str, tuple[float, int]] = {}
 
     def add(self, path: str, answer: Mapping[str, float] | Stop) -> None:
-        """Adds the answer of a hook.
+        """Adds the answer of a hook to an event.
 
         Args:
             path: Import path of the hook.
-            answer: Its answer.
+            answer: Return value of the hook's event method.
         """
         if isinstance(answer, Stop):
             self.stop = self.stop or f"{path.partition(':')[2]}: {answer.reason}"
@@ -39,13 +39,13 @@ class HookAnswers:
             self._add(name, float(value), 1)
 
     def merge(self, other: HookAnswers) -> None:
-        """Adds the answers of a fragment."""
+        """Adds the answers collected during a fragment."""
         for name, (total, count) in other._sums.items():
             self._add(name, total, count)
         self.stop = self.stop or other.stop
 
     def take_means(self) -> dict[str, float]:
-        """Removes the sums, and returns the mean of each metric by its name in results."""
+        """Clears the sums, and returns the mean of each metric by its name in results."""
         taken, self._sums = self._sums, {}
         return {f"{HOOKS}{name}": total / count for name, (total, count) in taken.items()}
 
@@ -54,7 +54,7 @@ class HookAnswers:
         return {"stop": self.stop, "sums": {name: list(own) for name, own in self._sums.items()}}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the answers from `state()`."""
         self.stop = str(state["stop"])
         self._sums = {str(name): (float(total), as_count(count)) for name, (total, count) in state["sums"].items()}
 
@@ -65,10 +65,10 @@ class HookAnswers:
 
 @dataclass(frozen=True)
 class HookInstance:
-    """A hook that was made.
+    """Instance of a hook with its import path.
 
     Attributes:
-        path: Import path of its class.
+        path: Import path of the hook's class.
         hook: The hook.
     """
 
@@ -76,7 +76,7 @@ class HookInstance:
     hook: Hook
 
     def problem(self, answer: Any) -> str:
-        """Mistake in an answer to an event, "" for none."""
+        """Description of the mistake in a hook's answer to an event, "" if the answer is valid."""
         metrics = answer.metrics if isinstance(answer, Stop) else answer
         if not isinstance(metrics, Mapping):
             return f"must return metrics by name, a Stop or None, not {answer!r:.80}"
@@ -95,10 +95,10 @@ class HookInstances:
         hooks: Settings of each hook by its import path.
         events: The events.
         seed: Root seed of the trial.
-        stream: Numbers of the instances' streams of random numbers, such as the worker's index.
+        stream: Indices that select the random streams of the instances, such as the worker's index.
 
     Attributes:
-        events: Events that at least one of them subscribes to.
+        events: Events to which at least one hook subscribes.
     """
 
     def __init__(
@@ -121,9 +121,9 @@ class HookInstances:
         """Delivers an event to its subscribers.
 
         Args:
-            answers: Receiver of their answers.
+            answers: Collection to which the hooks' answers are added.
             event: The event.
-            where: Returns the place for messages: env, episode and step.
+            where: Function that describes the env, episode and step, for messages.
             arguments: Arguments of the event.
 
         Raises:
@@ -142,14 +142,14 @@ class HookInstances:
             answers.add(made.path, answer)
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of each hook and of its random numbers for checkpoints."""
+        """Returns the state of each hook and its random generator, for checkpoints."""
         return {
             name: {"state": made.hook.state(), "rng": dict(made.hook.rng.bit_generator.state)}
             for name, made in self._made.items()
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`; hooks that it lacks, or that are no more, are left out."""
+        """Restores the hooks from `state()`; hooks that were added or removed since are skipped."""
         for name, own in state.items():
             if name in self._made:
                 hook = self._made[name].hook

@@ -1,4 +1,4 @@
-"""The local rollout worker, in the trial's own process."""
+"""Local rollout worker, in the trial's own process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LocalWorkers:
         return [rollout]
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns no references and no deadline: fragments are collected in `arrived`."""
+        """Returns no references and no deadline, since fragments are collected in `arrived`."""
         return (), math.inf
 
     def due(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""The worker of trainings that learn from recorded data alone: it steps no env."""
+"""Placeholder worker of trainings that learn from recorded data alone, without an env."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_WORKER = "rlrun.engine.rollout.no_worker:NoWorker"
 
 
 class NoWorker:
-    """Worker without envs; a `rlrun.engine.rollout.worker.Worker`.
+    """Placeholder worker without envs; implements `rlrun.engine.rollout.worker.Worker`.
 
     Args:
         config: Unused.
@@ -22,10 +22,10 @@ class NoWorker:
         return
 
     def follow(self, orders: Orders) -> None:
-        """Ignores broadcast weights, since nothing acts."""
+        """Ignores broadcast weights, since no policy acts."""
 
     def sample(self) -> Rollout:
-        """Refuses to collect.
+        """Raises RuntimeError, since there is nothing to collect.
 
         Raises:
             RuntimeError: Always: a training from data alone has no stream of rollouts.
@@ -33,15 +33,15 @@ class NoWorker:
         raise RuntimeError("a training from data alone steps no env: its dataflow must not begin with rollouts")
 
     def state(self) -> dict[str, Any]:
-        """State for a checkpoint: nothing."""
+        """State for a checkpoint: empty."""
         return {"unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """State of a lost worker: that of `state()`."""
+        """State for the restart of a lost worker: the same as `state()`."""
         return self.state()
 
     def load_state(self, state: Any) -> int:
-        """Restores nothing."""
+        """Does nothing, since the worker has no state."""
         return 0
 
     def close(self) -> None:

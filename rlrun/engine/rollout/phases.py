@@ -24,8 +24,8 @@ class FragmentTimes:
     Attributes:
         clock: Name of the machine's clock; moments on different clocks cannot be compared.
         began: Start of the collection, in seconds on the clock of `time.perf_counter`.
-        ended: End of the collection, operators on the worker included.
-        seconds: Seconds by phase, which sum to the time between the two.
+        ended: End of the collection, including operators on the worker.
+        seconds: Seconds by phase; they sum to the time between `began` and `ended`.
     """
 
     clock: str
@@ -34,7 +34,7 @@ class FragmentTimes:
     seconds: dict[str, float]
 
     def extended(self, sgd_s: float) -> FragmentTimes:
-        """Extends the profile by the time of the worker's operators, from the collection's end until now.
+        """Extends the profile by the time that the worker's operators have taken since the collection's end.
 
         Args:
             sgd_s: Seconds of SGD in the operators; the rest is postprocessing.
@@ -49,7 +49,7 @@ class FragmentTimes:
 
 @cache
 def machine_clock() -> str:
-    """Returns the name of this machine's clock: processes with the same name can compare their moments."""
+    """Returns the name of this machine's clock; processes with the same name can compare their time stamps."""
     boot = Path("/proc/sys/kernel/random/boot_id")  # the monotonic clock of Linux begins with it
     try:
         return boot.read_text().strip()

@@ -1,4 +1,4 @@
-"""Raw rows of fragments, for data sets: as the env gave and took them, before filters, clipping and views."""
+"""Raw rows of fragments, for data sets: as exchanged with the env, before filters, clipping and views."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 
 
 class Stream(NamedTuple):
-    """Next rows of a slot, as `rlrun.engine.datasets.writer.SetWriter.add` takes them."""
+    """Next rows of a slot, in the form of arguments to `rlrun.engine.datasets.writer.SetWriter.add`."""
 
     slot: int
     rows: Mapping[str, Any]
@@ -35,8 +35,8 @@ class RawRows:
 
     Attributes:
         columns: `obs` [T + 1, B, ...], and the other columns [T, B, ...]; actions are those of the env.
-        begins: Mask [B] of slots whose rows do not continue those of the fragment before.
-        agent_rows: Rows of agents' episodes in a world, in order for each slot; None where each env has one agent.
+        begins: Mask [B] of slots whose rows do not continue the previous fragment's.
+        agent_rows: Rows of agents' episodes in a world, in order for each slot; None if each env has one agent.
         closes: Mask [B] of slots with an observation in the closing row; None for all.
     """
 
@@ -46,7 +46,7 @@ class RawRows:
     closes: Flags | None = None
 
     def streams(self) -> Iterator[Stream]:
-        """Yields the rows of each slot, and of each agent's episode in it."""
+        """Yields the rows of each slot, or of each agent's episode in a slot."""
         if self.agent_rows is None:
             for slot, begins in enumerate(self.begins.tolist()):
                 yield Stream(slot, self.columns.map(lambda leaf, slot=slot: leaf[:, slot]), "", begins)
@@ -84,13 +84,13 @@ def raw_rows(config: WorkerConfig, behavior: WorkerBehavior, policy: str, record
 def raw_columns(
     behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str], *, has_log_probs: bool = True
 ) -> SampleBatch:
-    """Raw columns of a recorded fragment, before it is postprocessed; removes those that are for a data set alone.
+    """Raw columns of a recorded fragment, before postprocessing; columns needed only for data sets are removed from it.
 
     Args:
         behavior: The behavior policy that acted.
         batch: The fragment as recorded.
-        further: Names of further columns to keep.
-        has_log_probs: Whether the log-probabilities of the actions are included, where they are known.
+        further: Names of additional columns to keep.
+        has_log_probs: Whether the log-probabilities of the actions are included, if they are known.
     """
     own, valid = batch["actions"], batch["valid"]
     with np.errstate(all="ignore"):  # rows without a step are undefined
@@ -119,7 +119,7 @@ def _log_probs(behavior: WorkerBehavior, batch: SampleBatch) -> NDArray[np.float
 
 
 def record_log_probs(behavior: WorkerBehavior) -> None:
-    """Has a behavior policy record log-probabilities of its actions, if they are known and it records no outputs."""
+    """Makes a behavior policy record its actions' log-probabilities, if they are known and it records no outputs."""
     from rlrun.engine.policy.behavior import BehaviorPolicy
     from rlrun.engine.policy.log_probs_in_env import taken_log_probs
 
@@ -130,12 +130,12 @@ def record_log_probs(behavior: WorkerBehavior) -> None:
 
 
 def episode_seeds(seeds: EpisodeSeeds, began: Sequence[EpisodePosition], valid: Flags) -> NDArray[np.int64]:
-    """Seed of the episode of each row of single-agent envs, [T, B].
+    """Seed of each row's episode in single-agent envs, [T, B].
 
     Args:
         seeds: Seeds of the env slots' episodes.
-        began: Place of each env slot before the fragment, [B].
-        valid: Mask [T, B] of the rows with a step; the row after another one begins the next episode.
+        began: Position of each env slot before the fragment, [B].
+        valid: Mask [T, B] of the rows with a step; a row with a step after a row without one begins the next episode.
     """
     resets = np.zeros(valid.shape, np.int64)
     resets[1:] = ~valid[:-1]

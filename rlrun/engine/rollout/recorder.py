@@ -1,6 +1,6 @@
 """Protocol of recorders, which step envs or worlds with behavior policies and record fragments.
 
-`RolloutWorker` does what all recorders share: noise, transformed rewards, statistics, phases, weights.
+`RolloutWorker` handles what all recorders share: noise, transformed rewards, statistics, phases and weights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class AgentRows(NamedTuple):
 
     Attributes:
         slot: The slot.
-        rows: Numbers of its rows in the fragment, [N].
+        rows: Row numbers of the episode in the fragment, [N].
         agent: Name of the agent.
         seed: Seed of the world's episode.
     """
@@ -46,12 +46,12 @@ class Recorded:
         env_steps: Number of env or world steps in the fragment.
         agent_episodes: By policy, agents' episodes that ended in the fragment; empty for single-agent envs.
         closing: By policy, target rows [N] and slots [N] of final observations that are only in the closing row; each
-            must be copied to the row after its last step.
+            must be copied to the row after the episode's last step.
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents that had ended, or were never born.
-        began: Place of each env or world before the fragment.
-        begins: By policy, mask [B] of slots whose rows do not continue those of the fragment before.
-        agent_rows: By policy, the rows of agents' episodes in worlds; empty unless they are asked for.
+        began: Position of each env or world before the fragment.
+        begins: By policy, mask [B] of slots whose rows do not continue the previous fragment's.
+        agent_rows: By policy, the rows of agents' episodes in worlds; empty unless requested.
         closes: By policy, mask [B] of slots with an observation in the closing row; empty for single-agent envs.
         env_step_s: Seconds in `step` of the env, or the worlds.
         inference_s: Seconds in calls of behavior policies.
@@ -119,7 +119,7 @@ class Recorder(Protocol):
 
 @runtime_checkable
 class SeededRecorder(Recorder, Protocol):
-    """Protocol of a recorder of single-agent envs, whose episodes can be given seeds."""
+    """Protocol of a recorder of single-agent envs, whose episodes can be seeded."""
 
     def begin(self, seeds: Sequence[int]) -> None:
         """Resets all env slots with the given seeds; the current episodes are discarded.

@@ -23,7 +23,7 @@ class RemoteWorkers:
     """Rollout workers in supervised Ray actors; Ray must already be running.
 
     The constructor starts all workers without waiting for them. A worker that dies or hangs is restarted with its next
-    undelivered fragment. With `tell_places` the restarted worker resumes from its last state, and collects the same
+    undelivered fragment. With `tell_places`, the restarted worker resumes from its last state, and collects the same
     fragment again.
 
     Args:
@@ -81,11 +81,14 @@ class RemoteWorkers:
         return self._actors.restarts
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends orders (weights, env arguments) to all workers or to one; repeated objects are stored once in Ray."""
+        """Sends orders (weights, env arguments) to all workers or to one.
+
+        A repeated object is stored only once in Ray.
+        """
         self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
-        """Requests a fragment of a worker."""
+        """Requests a fragment from a worker."""
         self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[Rollout]:
@@ -105,7 +108,7 @@ class RemoteWorkers:
         self._actors.wait(until)
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
+        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
         return self._actors.awaited()
 
     def due(self) -> list[int]:
@@ -121,7 +124,7 @@ class RemoteWorkers:
 
         Args:
             states: States from `states`.
-            due: Numbers from `due`.
+            due: Number of each worker's first undelivered fragment, from `due`.
 
         Returns:
             The number of env slots that could not be restored exactly.

@@ -23,7 +23,7 @@ class Episode:
         episode_return: Undiscounted sum of raw rewards.
         length: Number of steps.
         info: Numbers in the info of the episode's last step, by name.
-        agent: Name of the agent; "" in an env with one agent, and for a world as a whole.
+        agent: Name of the agent; "" in a single-agent env, and for a world as a whole.
         columns: Sums over the episode of the columns that the env's config names, by name.
     """
 
@@ -45,11 +45,11 @@ class Rollout:
             anything that can be pickled.
         env_steps: Number of env or world steps (resets do not count).
         episodes: Episodes that ended in the fragment, in the order of their ends.
-        agent_steps: Number of agent steps by policy; empty where every env has one agent.
-        agent_episodes: Finished episodes of agents by policy; empty where every env has one agent.
+        agent_steps: Number of agent steps by policy; empty in single-agent envs.
+        agent_episodes: Finished episodes of agents by policy; empty in single-agent envs.
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents that had ended, or were never born.
-        filter_deltas: By policy, new statistics of its filters, by name.
+        filter_deltas: By policy, new statistics of the policy's filters, by name.
         weights_versions: By policy, version of the weights of the behavior policy.
         sample_s: Duration of the collection in seconds.
         raw: By policy, the `RawRows` for a data set; empty if the run writes none.

@@ -1,7 +1,7 @@
 """Rollout worker: collects fragments of experience from envs with behavior policies.
 
-The worker is a plain class, for the trial's own process or a Ray actor. It imports neither ray nor, for dense networks,
-torch.
+The worker is a plain class that runs in the trial's process or in a Ray actor. It imports neither ray nor, for dense
+networks, torch.
 """
 
 from __future__ import annotations

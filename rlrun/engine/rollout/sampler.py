@@ -48,7 +48,7 @@ class Postprocessing(Protocol):
         ...
 
     def unsaved(self) -> list[str]:
-        """Returns the reasons why a run could not resume exactly from the current state."""
+        """Returns the reasons why a resume from a checkpoint taken now would not be exact."""
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ class Sampler:
         return dataclasses.replace(rollout, batches={**rollout.batches, **processed}, times=times)
 
     def state(self) -> dict[str, Any]:
-        """Returns the states of the worker and of its operators, and reasons why they are not exact."""
+        """Returns the states of the worker and its operators, and the reasons why restoring them would not be exact."""
         return self._state(self.worker.state())
 
     def _state(self, worker: Any) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """Multi-agent fragment under recording, with one row per world step or per agent decision.
 
 With the clock `parallel` a row is a step of the worlds. With `per_agent` a row is an agent's own decision: each slot
-has a cursor, and a step is open until its agent's next observation, or the end of its episode. Its reward is the sum
-until then. A step that is still open at the end of a fragment is carried into the next fragment. Its recorded columns,
+has a cursor, and a step is open until its agent's next observation, or the end of the episode; the rewards until then
+are summed. A step that is still open at the end of a fragment is carried into the next fragment. Its recorded columns,
 and the version of its behavior weights, are carried as well.
 
-A fragment takes T steps of the worlds with either clock, so that no slot has more than T rows.
+With either clock a fragment covers T world steps, so no slot has more than T rows.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class SlotFragment(ABC):
     def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, noise: Floats) -> Any:
         """Records a step of the behavior policy; returns actions for the worlds, [B, ...].
 
-        The policy is evaluated at final observations too: their values bootstrap the steps before.
+        The policy is also evaluated at final observations, whose values are bootstrap targets.
         """
 
     def take(self, t: int, rows: SlotRows) -> bool:
@@ -114,7 +114,7 @@ class SlotFragment(ABC):
 
     @abstractmethod
     def step_of(self, row: int, slot: int) -> int:
-        """Returns the world step of the observation in a slot's row, from 0 at the fragment's beginning."""
+        """Returns the world step, counted from the fragment's start, of the observation in a slot's row."""
 
     @abstractmethod
     def actions_by_step(self) -> NDArray[Any]:
@@ -129,8 +129,8 @@ class SlotFragment(ABC):
             states: Global states of the worlds after the last step, [W, ...].
 
         Returns:
-            The batch, mask [T, B] of filled rows, and the rows and slots of final observations that are in the closing
-            row alone.
+            The batch, mask [T, B] of filled rows, and the rows and slots of final observations that are only in the
+            closing row.
         """
 
     @abstractmethod
@@ -138,9 +138,9 @@ class SlotFragment(ABC):
         """Returns the row of the decision that a slot's agent took at a world step."""
 
     def replace_actions(self, t: int, taken: Mapping[int, tuple[Any, int | None]]) -> None:
-        """Records the actions that agents took by themselves at a world step, instead of the policy's.
+        """Replaces the policy's recorded actions by those that agents chose themselves at a world step.
 
-        Actions by the present weights are the policy's own.
+        Actions chosen with the current weights count as the policy's.
 
         Args:
             t: The world step.
@@ -222,8 +222,7 @@ class StepFragment(SlotFragment):
 class DecisionFragment(SlotFragment):
     """Fragment with one row per agent decision (clock `per_agent`), for turn-based worlds.
 
-    A slot's cursor is the row that it fills next, and the row of its open step, if there is one. Carried steps fill
-    row 0.
+    A slot's cursor is the row to fill next, or the row of the open step if there is one. Carried steps fill row 0.
     """
 
     def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: PendingSteps) -> None:

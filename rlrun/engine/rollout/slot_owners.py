@@ -22,7 +22,7 @@ class SlotOwners:
         columns: Names of additional per-step numbers, summed over an episode.
 
     Attributes:
-        just_ended: Mask [B] of slots whose episode the last step ended: their row holds its final observation.
+        just_ended: Mask [B] of slots whose episode ended with the last step; their row holds the final observation.
     """
 
     def __init__(self, slots: int, columns: Iterable[str]) -> None:
@@ -39,7 +39,7 @@ class SlotOwners:
         """Records the agents whose episodes ended in a step.
 
         Args:
-            t: Number of the step within the fragment.
+            t: Index of the step within the fragment.
             ended: Mask [B] of the slots whose episode ended.
             owners: The agent in each slot, [B].
             infos: Infos of the ended agents, by slot.
@@ -50,7 +50,7 @@ class SlotOwners:
                 self._infos[t, slot] = dict(infos[slot])
 
     def agent_in(self, slot: int, t: int) -> str | None:
-        """Returns the agent of the first episode that ended in a slot at or after step t; None without one."""
+        """Returns the agent of the first episode that ended in a slot at or after step t; None if there is none."""
         return next((agent for (end, where), agent in self._agents.items() if where == slot and end >= t), None)
 
     def episodes(
@@ -73,7 +73,7 @@ class SlotOwners:
 
         Args:
             state: State from `state`.
-            kept: Mask [B] of slots whose worlds were restored; in the others new episodes begin.
+            kept: Mask [B] of slots whose worlds were restored; the others start new episodes.
         """
         self.just_ended = np.array(state["just_ended"], np.bool_) & kept
         self._sums.returns = np.where(kept, np.array(state["returns"], np.float64), 0.0)

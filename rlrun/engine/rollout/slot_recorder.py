@@ -1,7 +1,7 @@
-"""Slot recorder: fragments of worlds of many agents, in which each agent owns a slot of its policy's batch.
+"""Slot recorder: fragments of multi-agent worlds, in which each agent owns a slot of its policy's batch.
 
-`slot_owners` has the agents and episodes in the slots, `slot_rows` the columns of a row, and `slot_fragment` the rows
-of a fragment.
+The module `slot_owners` tracks agents and episodes in the slots, `slot_rows` holds the columns of rows, and
+`slot_fragment` the rows of a fragment.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SlotRecorder:
         length: T, steps of the worlds in a fragment.
         max_replay_s: Timeout of the replay of episodes at a resume.
         names_agents: Whether fragments name the agent and the seed of each row.
-        marks_logged: Whether fragments have a column `LOGGED`, for actions that were not the policy's.
+        marks_logged: Whether fragments have a column `LOGGED`, for actions not chosen by the policy.
 
     Attributes:
         slots: B, slots in a batch, by policy.
@@ -226,7 +226,7 @@ class SlotRecorder:
         raise EnvError(f"{self._name}, world {world}, {place}, agent {who!r} of policy {policy}: {reason}")
 
     def state(self) -> dict[str, Any]:
-        """Returns the place of each world, as (episode, seed, joint actions since its reset), and each slot's sums."""
+        """Returns the position of each world (episode, seed, joint actions since the reset), and each slot's sums."""
         return self._state(tails=False)
 
     def place(self) -> dict[str, Any]:
@@ -315,7 +315,7 @@ class PolicySlots:
         self._log = ActionLog() if worlds.replays else None
 
     def begin(self, states: NDArray[Any] | None) -> SlotFragment:
-        """Begins a fragment; worlds with global states pass their states before the first step, [W, ...]."""
+        """Begins a fragment, given the worlds' global states [W, ...] before the first step, if they have any."""
         return self._fragment(self._form, self.owners, states, self._carried)
 
     def keep(self, closed: SlotFragment, lengths: Sequence[int]) -> None:
@@ -347,7 +347,7 @@ class PolicySlots:
         """Returns the policy's actions since each world's reset, leaves [length, K, ...], in the world's action space.
 
         Raises:
-            ValueError: The state does not fit the slots, places or action space.
+            ValueError: The state does not fit the slots, positions or action space.
         """
         if self._log is None:
             return [{}] * len(places)
@@ -366,7 +366,7 @@ class PolicySlots:
         return joint
 
     def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
-        """Restores the slots from `state()`; open steps of worlds that were not restored are dropped.
+        """Restores the slots from `state()`; open steps in worlds that were not restored are dropped.
 
         Args:
             state: State from `state`.
@@ -385,7 +385,7 @@ class PolicySlots:
 def slot_recorder(
     config: WorkerConfig, lessons: Lessons | None, *, names_agents: bool
 ) -> tuple[SlotRecorder, Watched, ClientWorlds | None]:
-    """Creates the recorder of a worker's worlds, the watchdog over their steps, and the worlds if clients step them.
+    """Creates the recorder of a worker's worlds, the watchdog over their steps, and the client worlds if there are any.
 
     Args:
         config: Config of the worker.

@@ -30,7 +30,7 @@ class RowForm:
         length: T, steps in a fragment.
         slots: B, number of slots.
         columns: Names of the info entries recorded as columns.
-        marks_logged: Whether there is a column `LOGGED`.
+        marks_logged: Whether fragments have a column `LOGGED`, for actions not chosen by the policy.
     """
 
     behavior: WorkerBehavior
@@ -58,7 +58,7 @@ class RowForm:
 
 
 class RowBuffers:
-    """Buffers of one fragment's rows, [T + 1, B, ...], the closing row included; empty rows are zeros.
+    """Buffers of one fragment's rows, [T + 1, B, ...], including the closing row; empty rows are zeros.
 
     Args:
         form: Form of the rows.
@@ -94,7 +94,7 @@ class RowBuffers:
         """Writes the observations of selected slots into the buffers.
 
         Args:
-            rows: The row, or a row for each slot.
+            rows: Target row, or one target row for each slot.
             slots: The slots, as a mask [B] or as indices.
             observations: Observations of all slots, leaves [B, ...].
             states: The worlds' states, [W, ...].

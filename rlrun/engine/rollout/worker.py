@@ -1,10 +1,10 @@
-"""Interface of rollout workers, and the orders that they receive.
+"""Interface of rollout workers, and the orders (messages) that they receive.
 
-An algorithm may have a worker class of its own, named by `module:Class`. The class is instantiated with its config, in
+An algorithm may define a custom worker class, named by `module:Class`. The class is instantiated with its config, in
 the trial's own process or in an actor. The config is a picklable dataclass with two fields that differ between workers:
 `worker_index` (0 for the local worker, else from 1), and `first_fragment`, the number of the first fragment. A
 restarted worker continues with its next undelivered fragment; with synchronous rollouts it resumes from the last state
-that was delivered. Its random draws therefore depend on the number of the fragment. New weights and env arguments
+that was delivered. A worker's random draws must therefore depend on the fragment number. New weights and env arguments
 arrive as `Orders`.
 
 `RolloutWorker` is the worker that steps envs with behavior policies.
@@ -29,8 +29,8 @@ class Orders:
     """Message to workers with new weights or env arguments; omitted entries do not change.
 
     Attributes:
-        weights: New weights by policy; those of a league's seat hold its lineup.
-        env_kwargs: Env arguments of a curriculum, from each env's next episode on; None for no change.
+        weights: New weights by policy; weights of a league seat hold the seat's lineup.
+        env_kwargs: Env arguments of a curriculum, which apply from each env's next episode on; None for no change.
     """
 
     weights: Mapping[str, Weights] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Orders:
 
     @property
     def about(self) -> Hashable:
-        """Key of the orders' content: later orders with an equal key supersede earlier ones."""
+        """Topic of the orders: later orders with an equal topic supersede earlier ones."""
         return tuple(self.weights), self.env_kwargs is not None
 
 
@@ -52,7 +52,7 @@ class Worker(Protocol):
     def sample(self) -> Rollout:
         """Collects the next fragment.
 
-        `Rollout.batches` holds for a policy a `SampleBatch`, or anything else that can be pickled. The number in
+        For each policy, `Rollout.batches` holds a `SampleBatch` or any other picklable object. The number
         `Rollout.fragment` grows by one with each fragment.
         """
         ...
@@ -64,8 +64,8 @@ class Worker(Protocol):
     def place(self) -> Any:
         """Returns the worker's `state()` after a fragment, which remote workers attach to synchronous fragments.
 
-        A long log in the state may be a `LogTail` of the new rows. A lost worker is restarted, and restored to its last
-        place by `load_state`.
+        Instead of a long log, the state may hold a `LogTail` with only the new rows. If the worker is lost, it is
+        restarted and restored from its last such state.
         """
         ...
 

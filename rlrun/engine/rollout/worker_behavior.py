@@ -1,4 +1,4 @@
-"""Protocol of acting in rollout workers, implemented by behavior policies and league seats."""
+"""Protocol of policies that act in rollout workers, implemented by behavior policies and league seats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Collector(Protocol):
         ...
 
     def close(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:
-        """Records the closing row in place, such as the values of the observations after the last step."""
+        """Records the closing row in place, for example the values of the observations after the last step."""
         ...
 
     def moments(self, observations: Any, filled: NDArray[np.bool_]) -> Mapping[str, Moments]:
@@ -38,7 +38,7 @@ class Collector(Protocol):
         ...
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Postprocesses a recorded fragment in place, such as by n-step transitions."""
+        """Postprocesses a recorded fragment in place, for example to n-step transitions."""
         ...
 
 
@@ -52,7 +52,7 @@ class WorkerBehavior(Protocol):
 
     @property
     def action_space(self) -> ActionSpace:
-        """Conversion between the env's actions and actions as they are recorded."""
+        """Conversion between env actions and the form in which actions are recorded."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class WorkerBehavior(Protocol):
 
     @property
     def collector(self) -> Collector:
-        """Columns that are recorded, and their postprocessing."""
+        """Recorder of the fragment's columns, with their postprocessing."""
         ...
 
     def load(self, weights: Weights) -> None:
@@ -87,9 +87,9 @@ class WorkerBehavior(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Returns the state between steps, such as recurrent state."""
+        """Returns the state kept between steps, such as recurrent state."""
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the state between steps from `state()`."""
+        """Restores the state kept between steps from `state()`."""
         ...

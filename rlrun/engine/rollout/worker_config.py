@@ -31,8 +31,8 @@ class WorkerConfig:
         rewards: Reward transforms by policy.
         mapping: Mapping of a world's agents to policies; None for a single-agent env.
         slots: Number of agent slots of each policy per world; empty for a single-agent env.
-        worker_index: 0 in the trial's own process, from 1 in actors.
-        num_workers: Number of all workers, the local one included.
+        worker_index: Index of the worker: 0 in the trial's own process, from 1 in actors.
+        num_workers: Number of all workers, including the local one.
         first_fragment: Number of the worker's first fragment; above 0 for a restarted worker, so that its noise and
             episodes do not repeat those of the lost worker.
         records: Whether rollouts include the raw rows for a data set.
@@ -60,7 +60,7 @@ class WorkerConfig:
 
     @property
     def first_episodes(self) -> list[int]:
-        """Number of each env slot's first episode: later ones for restarted workers, so that none repeats."""
+        """Number of each env slot's first episode; restarted workers skip numbers, so that no episode repeats."""
         return [self.first_fragment * self.fragment_length] * self.num_envs
 
 
@@ -71,7 +71,7 @@ class Aggregation:
     Attributes:
         aggregators: Number of aggregators, at most one for each worker.
         batch_size: Steps [T * B] that fill a batch.
-        in_flight: Requests that each worker has at a time.
+        in_flight: Number of simultaneous requests to each worker.
         policy: Name of the policy whose batches are joined.
     """
 

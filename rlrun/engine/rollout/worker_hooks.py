@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class WorkerHooks:
-    """Hooks of a rollout worker, with the running episode of each slot.
+    """Hooks of a rollout worker, with the hooks' view of each slot's running episode.
 
-    The steps of each slot are delivered in their order, one slot after the other.
+    Steps are delivered one slot after the other, in order of time within each slot.
 
     Args:
         config: Config of the worker.
@@ -37,11 +37,11 @@ class WorkerHooks:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether a hook subscribes to events of episodes."""
+        """Whether a hook subscribes to events of episodes, and thus needs the raw rows."""
         return not self._hooks.events.isdisjoint(EPISODE_EVENTS)
 
     def take(self, fragment: int, recorded: Recorded, raw: Mapping[str, RawRows]) -> HookAnswers:
-        """Delivers the events of a fragment, and returns the answers.
+        """Delivers the events of a fragment, and returns the hooks' answers.
 
         Args:
             fragment: Number of the fragment.
@@ -114,7 +114,7 @@ class WorkerHooks:
         return {"hooks": self._hooks.state(), "running": running}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the hooks and the running episodes from `state()`."""
         self._hooks.load_state(state["hooks"])
         self._running = {str(key): RunningEpisode(**episode) for key, episode in state["running"].items()}
 

@@ -43,7 +43,7 @@ class StartedWorkers(Protocol):
         ...
 
     def request(self, deliverer: int) -> None:
-        """Requests a fragment or batch of one deliverer."""
+        """Requests a fragment or a batch from one deliverer."""
         ...
 
     def arrived(self) -> list[Any]:
@@ -51,7 +51,7 @@ class StartedWorkers(Protocol):
         ...
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
+        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
         ...
 
     def due(self) -> list[int]:
@@ -59,7 +59,7 @@ class StartedWorkers(Protocol):
         ...
 
     def states(self) -> list[Any]:
-        """Returns the states of the workers, in their order."""
+        """Returns the states of the workers, in order of their indices."""
         ...
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
@@ -77,12 +77,12 @@ class WorkerSet:
     Workers start lazily, on first use. Remote workers need Ray: without a running cluster, as in a notebook, a private
     one is started, and stopped by `close`. With a local worker, ray is never imported.
 
-    Remote workers may have aggregators, actors that each supervise a share of them and deliver whole batches. Requests
-    and weights then go to the aggregators.
+    Remote workers may have aggregators, actors that each supervise a group of workers and deliver complete batches.
+    Requests and weights then go to the aggregators.
 
     Args:
-        config: Config that all workers share; each gets its own index in it.
-        num_workers: Remote workers, 0 for the local one.
+        config: Config that all workers share, except for the worker's index.
+        num_workers: Number of remote workers; 0 for the local worker alone.
         num_cpus_per_worker: CPUs that Ray reserves for each remote worker.
         worker_timeout_s: Timeout of a fragment, after which its remote worker is restarted.
         max_worker_restarts: Restarts of remote workers; with one more failure the trial fails.
@@ -92,9 +92,9 @@ class WorkerSet:
     Attributes:
         config: Config that all workers share.
         indices: The workers' indices.
-        deliverers: Indices of the recipients of requests: the workers, or their aggregators, from 1.
+        deliverers: Indices, from 1, of the actors that receive requests: workers or aggregators.
         fragments_per_round: Number of fragments that complete a synchronous round.
-        counts: Counts of the received rollouts; the receiver of a rollout counts it.
+        counts: Counters of received rollouts, updated by the receiver of each rollout.
     """
 
     def __init__(
@@ -143,12 +143,12 @@ class WorkerSet:
     def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
         """Assigns the remote workers to aggregators in consecutive shares; call before the workers start.
 
-        Batches are then received by `joined` instead of `arrived`.
+        Batches are then returned by `joined` instead of `arrived`.
 
         Args:
             aggregators: Number of aggregators, at most one per worker.
             batch_size: Steps [T * B] that fill a batch.
-            in_flight: Requests that each worker has at a time.
+            in_flight: Number of simultaneous requests to each worker.
             policy: Name of the policy whose batches are joined.
         """
         if self._started:
@@ -161,8 +161,8 @@ class WorkerSet:
     def keep_states(self) -> None:
         """Attaches the remote worker's state to each fragment, for exact restarts of failed workers.
 
-        Called for synchronous rollouts before the workers start: results then equal those of a run without the failure.
-        It has no effect without remote workers.
+        Must be called before the workers start, for synchronous rollouts: results then equal those of a run without the
+        failure. There is no effect without remote workers.
         """
         if not self.num_workers:
             return
@@ -172,7 +172,7 @@ class WorkerSet:
 
     @property
     def lost_nothing(self) -> bool:
-        """Whether no fragment was left out, and all worker restarts of this session were exact, bit for bit."""
+        """Whether no fragment was dropped, and all worker restarts of this session were exact, bit for bit."""
         if self.counts.fragments_left_out:
             return False
         return not self._restarts_now or (self._keeps_states and not self.counts.env_slots_restarted)
@@ -184,12 +184,12 @@ class WorkerSet:
     def order(self, orders: Orders, only: int | None = None) -> None:
         """Sends orders to all deliverers, or to one; they take effect from the next request on.
 
-        The same object sent several times is stored once.
+        An object that is sent several times is stored only once.
         """
         self._workers().order(orders, only)
 
     def request(self, deliverer: int) -> None:
-        """Requests a fragment, to be received by `arrived`, or of an aggregator a batch, to be received by `joined`."""
+        """Requests a fragment (returned by `arrived`), or a batch from an aggregator (returned by `joined`)."""
         self._workers().request(deliverer)
 
     def arrived(self) -> list[Rollout]:
@@ -211,11 +211,11 @@ class WorkerSet:
         return self._workers().arrived()
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
+        """Returns the Ray references to wait for (any one of them suffices), and the deadline of the wait."""
         return self._workers().awaited()
 
     def state(self) -> dict[str, Any]:
-        """Returns the states of all workers, reasons why they are not exact, and the counts."""
+        """Returns the states of all workers, the reasons why restoring them would not be exact, and the counts."""
         states = self._workers().states()
         return {
             "workers": states,

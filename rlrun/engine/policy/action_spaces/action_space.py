@@ -21,9 +21,10 @@ Actions = NDArray[Any]
 
 
 class ActionSpace(ABC):
-    """Action space of a policy: conversion between env actions and the policy's own representation of actions.
+    """Action space of a policy: converts between env actions and the policy's internal representation of actions.
 
-    Batches store, and losses use, the policy's own actions. Instances are picklable plain data for rollout workers.
+    Batches and losses use the internal representation, called the policy's own actions. Instances are picklable plain
+    data for rollout workers.
 
     Attributes:
         num_outputs: K, network outputs that parametrise one distribution or action.
@@ -51,7 +52,7 @@ class ActionSpace(ABC):
     def from_env(self, actions: Any) -> Actions:
         """Converts elements of the env's action space [N, ...] to the policy's own actions: the inverse of `to_env`.
 
-        Clipping by `to_env` is not inverted.
+        Clipping done by `to_env` is not undone.
         """
 
 
@@ -73,7 +74,7 @@ class StochasticActions(Protocol):
         ...
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Samples the policy's own actions [B, *action_shape], by outputs [B, K] and given noise [B, ...]."""
+        """Samples the policy's own actions [B, *action_shape] from network outputs [B, K] and given noise [B, ...]."""
         ...
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:

@@ -1,4 +1,4 @@
-"""Autoregressive action distributions: parts of an action sampled in order, each given the previous parts (NumPy).
+"""Autoregressive action distributions: parts of an action sampled in order, each given the previous ones (NumPy).
 
 The network's head `outputs` parametrises each part without the others. Each part but the first adds a correction by
 its own hidden layer; the head `chain` holds the observation's contribution to these layers. The final outputs
@@ -87,7 +87,7 @@ def _choices_of(part: Part) -> list[Part]:
 
 
 def encoded_width(part: Part) -> int:
-    """Width of a part's encoding as input to later parts: one-hot for Discrete, the raw numbers for others."""
+    """Width of a part's encoding as input to later parts: one-hot for Discrete parts, raw numbers for others."""
     width: int = part.columns.stop - part.columns.start
     return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
 

@@ -34,7 +34,7 @@ class BoxScale:
         self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
 
     def to_env(self, actions: Actions) -> Actions:
-        """Rescales actions [N, size] from [-1, 1] to the Box and clips them to its bounds, [N, *shape]."""
+        """Rescales actions [N, size] from [-1, 1] to the Box, with shape [N, *shape], and clips them to its bounds."""
         scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)
         result: Actions = scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
         return result
@@ -49,7 +49,7 @@ class BoxScale:
 
 
 def bounded_box(space: gymnasium.Space[Any], family: str) -> BoxScale:
-    """Rescaling of a fully bounded Box action space; refuses other spaces.
+    """Creates the rescaling of a fully bounded Box action space; refuses other spaces.
 
     Args:
         space: The action space.

@@ -68,7 +68,7 @@ class DiscreteActions(ActionSpace):
         return actions.astype(np.int64) - self.start
 
     def distribution(self, outputs: Tensor) -> Categorical:
-        """Creates the torch distribution with these network outputs, for losses."""
+        """Creates the torch distribution for given network outputs, for use in losses."""
         return Categorical(outputs)
 
 
@@ -105,7 +105,7 @@ class Categorical(Distribution):
 
 
 def one_hot(actions: Tensor, number: int) -> Tensor:
-    """One-hot encoding of Discrete actions [...], [..., A], in float32 (torch).
+    """One-hot encoding [..., A] of Discrete actions [...], in float32 (torch).
 
     Args:
         actions: The policy's own actions, which count from 0.

@@ -21,8 +21,8 @@ LOG_2PI = math.log(2 * math.pi)
 class GaussianBoxActions(ActionSpace):
     """Diagonal Gaussian actions without squashing; outputs are concatenated means and log standard deviations.
 
-    The bounds of a bounded coordinate map to -1 and 1. Actions are clipped only by `to_env`, so log-probabilities are
-    those of the unclipped sample.
+    The bounds of a bounded coordinate map to -1 and 1. Actions are clipped only by `to_env`, so log-probabilities refer
+    to the unclipped sample.
 
     Args:
         space: The env's action space.
@@ -67,7 +67,7 @@ class GaussianBoxActions(ActionSpace):
         return self.scale.from_env(actions)
 
     def distribution(self, outputs: Tensor) -> DiagonalGaussian:
-        """Creates the torch distribution with these network outputs, for losses."""
+        """Creates the torch distribution for given network outputs, for use in losses."""
         return DiagonalGaussian(outputs)
 
 

@@ -59,7 +59,7 @@ class MultiBinaryActions(ActionSpace):
         return actions.reshape(len(actions), -1).astype(np.int8, copy=False)
 
     def distribution(self, outputs: Tensor) -> Bernoulli:
-        """Creates the torch distribution with these network outputs, for losses."""
+        """Creates the torch distribution for given network outputs, for use in losses."""
         return Bernoulli(outputs)
 
 

@@ -69,7 +69,7 @@ class MultiDiscreteActions(ActionSpace):
         return result
 
     def distribution(self, outputs: Tensor) -> MultiCategorical:
-        """Creates the torch distribution with these network outputs, for losses."""
+        """Creates the torch distribution for given network outputs, for use in losses."""
         return MultiCategorical(outputs, self.sizes)
 
 

@@ -42,12 +42,12 @@ class Part:
     log_stds: slice
 
     def own(self, row: Actions) -> Actions:
-        """Slices the part's actions [..., *action_shape] from concatenated actions [..., D]."""
+        """Extracts the part's actions [..., *action_shape] from concatenated actions [..., D]."""
         taken: Actions = row[..., self.columns].astype(self.actions.action_dtype, copy=False)
         return taken if self.actions.action_shape else taken[..., 0]
 
     def own_outputs(self, outputs: Floats) -> Floats:
-        """Slices the outputs of the part's distribution from the network outputs [..., K]."""
+        """Extracts the outputs for the part's distribution from the network outputs [..., K]."""
         if isinstance(self.actions, GaussianBoxActions):
             return np.concatenate([outputs[..., self.outputs], outputs[..., self.log_stds]], -1)
         return outputs[..., self.outputs]
@@ -103,7 +103,7 @@ class ProductActions(ActionSpace):
         return np.concatenate([part.actions.noise(generator, shape) for part in self.parts], -1)
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Samples each part by its own noise, concatenated, [..., D]."""
+        """Samples each part with its slice of the noise, and concatenates the parts, [..., D]."""
         parts = [part.actions.sample(part.own_outputs(outputs), noise[..., part.noise]) for part in self.parts]
         return self._row(parts)
 
@@ -136,7 +136,7 @@ class ProductActions(ActionSpace):
         return np.concatenate(rows, -1, dtype=self.action_dtype)
 
     def distribution(self, outputs: Tensor) -> Product:
-        """Creates the torch distribution with these network outputs, for losses."""
+        """Creates the torch distribution for given network outputs, for use in losses."""
         return Product(outputs, self.parts)
 
 
@@ -179,7 +179,7 @@ class Product(Distribution):
 
 
 def is_choice(actions: ActionSpace) -> bool:
-    """Whether an action space is Discrete or MultiDiscrete, so that an action mask can cover it."""
+    """Whether an action space is Discrete or MultiDiscrete, so that action masks can cover it."""
     return isinstance(actions, DiscreteActions | MultiDiscreteActions)
 
 

@@ -81,15 +81,15 @@ class SquashedBoxActions(ActionSpace):
         return self.scale.from_env(actions).clip(-1, 1)
 
     def distribution(self, outputs: Tensor) -> SquashedGaussian:
-        """Creates the torch distribution with these network outputs, for losses."""
+        """Creates the torch distribution for given network outputs, for use in losses."""
         return SquashedGaussian(outputs)
 
 
 class SquashedGaussian:
     """Tanh-squashed diagonal Gaussian (torch). Its entropy has no closed form.
 
-    The logarithm of tanh's derivative 1 - tanh(u)^2 is computed as 2 (log 2 - u - softplus(-2 u)). This form is exact
-    also where tanh(u) rounds to 1.
+    The logarithm of tanh's derivative 1 - tanh(u)^2 is computed as 2 (log 2 - u - softplus(-2 u)). This form remains
+    exact where tanh(u) rounds to 1.
 
     Args:
         outputs: Means and log standard deviations, concatenated, [..., 2 * D].
@@ -101,7 +101,7 @@ class SquashedGaussian:
         self.log_stds = log_stds.clamp(*LOG_STD_BOUNDS)
 
     def sample_and_log_prob(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Reparametrised sample by standard normal noise: actions in [-1, 1], [..., D], and log-densities [...]."""
+        """Reparametrised sample from standard normal noise: actions in [-1, 1], [..., D], and log-densities [...]."""
         drawn = self.means + self.log_stds.exp() * noise
         densities = self._densities(drawn, noise)
         return drawn.tanh(), densities

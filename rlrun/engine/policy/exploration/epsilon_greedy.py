@@ -67,7 +67,7 @@ class EpsilonGreedy(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples uniform noise in [0, 1): exploration, uniform action and other draws, [T, B, num_draws]."""
+        """Samples uniform noise in [0, 1) for exploring, the uniform action and other draws, [T, B, num_draws]."""
         return generator.random((length, slots, self.num_draws), np.float32)
 
     @override
@@ -95,7 +95,7 @@ class EpsilonGreedy(Exploration):
         return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability [B] of actions [B] that are drawn with masked Q values [B, A]."""
+        """Log-probability [B] of actions [B] sampled with masked Q values [B, A]."""
         return self.mixed_log_prob(outputs, actions == outputs.argmax(-1), actions)
 
     def mixed_log_prob(self, outputs: Floats, preferred: NDArray[Any], actions: Actions) -> Floats:
@@ -108,7 +108,7 @@ class EpsilonGreedy(Exploration):
         return found
 
     def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
-        """Uniform actions where `explores` [B] is set, elsewhere greedy ones by the values [B, A]."""
+        """Uniform actions where `explores` [B] is set, and greedy actions by the values [B, A] elsewhere."""
         return np.where(explores, self.uniform(noise, mask), self.greedy(values))
 
     def greedy(self, values: Floats) -> Actions:
@@ -183,7 +183,7 @@ class SoftQ(Exploration):
         return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Log-probability [B] of actions [B] that are drawn with masked Q values [B, A]."""
+        """Log-probability [B] of actions [B] sampled with masked Q values [B, A]."""
         logs = log_softmax(outputs / np.float32(self.temperature))
         preferred = np.exp(np.take_along_axis(logs, actions[:, None], -1)[:, 0])
         return self.rest.mixed_log_prob(outputs, preferred, actions)

@@ -26,24 +26,24 @@ _LENGTH, _SLOTS = 2, 3
 
 
 class NoiseSource(Protocol):
-    """Source of the noise of fragments, as workers use it: an exploration, or what draws more beside one."""
+    """Protocol of the source of fragments' noise: an exploration strategy, or an object that draws additional noise."""
 
     @property
     def network_noise(self) -> int:
-        """Number of a step's noise variables that the network itself uses (gSDE); they come first."""
+        """Number of a step's noise variables used by the network itself (gSDE); they come first."""
         ...
 
     @property
     def network_noise_every(self) -> int | None:
-        """Steps for which the network's own noise is held."""
+        """Number of steps for which the network's noise is held constant."""
         ...
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Assigns the slots from `first_slot` on, of the `num_slots` of all workers together."""
+        """Assigns this worker's range of env slots: from `first_slot` on, out of `num_slots` in all workers."""
         ...
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, ...]."""
+        """Samples the noise of a whole fragment, [T, B, ...]."""
         ...
 
 
@@ -64,7 +64,10 @@ class Exploration(ABC):
     schedules: tuple[str, ...] = ()
 
     def around(self, network: ActingNetwork) -> ActingNetwork:
-        """Wraps the network, masked if there are action masks, that this strategy explores with."""
+        """Wraps the network with which this strategy explores.
+
+        Its outputs are already masked if there are action masks.
+        """
         return network
 
     def load(self, weights: Weights) -> None:
@@ -72,12 +75,12 @@ class Exploration(ABC):
         return
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Sets the env slots of this worker: from `first_slot` on, among `num_slots` of all workers."""
+        """Assigns this worker's range of env slots: from `first_slot` on, out of `num_slots` in all workers."""
         return
 
     @abstractmethod
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples the exploration noise of a whole fragment, [T, B, ...]: ten times cheaper than step by step."""
+        """Samples the exploration noise of a whole fragment, [T, B, ...]; ten times cheaper than step by step."""
 
     @abstractmethod
     def explore(
@@ -91,7 +94,8 @@ class Exploration(ABC):
         """Selects the exploratory actions of a step, as the policy's own actions [B, ...].
 
         Args:
-            run: Runs the network on the step's observations; not called where actions do not depend on the network.
+            run: Function that runs the network on the step's observations; not called if actions do not depend on the
+                network.
             noise: The step's noise without the network's noise, [B, ...].
             episode_starts: Mask of the env slots where an episode starts, [B].
             acts: Mask of the env slots that act, [B]; state of the other slots is kept. None for all.
@@ -100,7 +104,10 @@ class Exploration(ABC):
         """
 
     def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
-        """Samples the network's noise of a step outside of fragments, [B, network_noise]; None for none."""
+        """Samples the network's noise of one step outside of fragments, [B, network_noise].
+
+        None if there is no such noise.
+        """
         return None
 
     @abstractmethod
@@ -130,7 +137,7 @@ def custom_exploration(path: str, actions: ActionSpace) -> Exploration:
         actions: The policy's action space, passed to the constructor.
 
     Raises:
-        UsageError: The path cannot be imported, the object is no `Exploration`, or its noise is not [T, B, ...].
+        UsageError: The path cannot be imported, the object is not an `Exploration`, or its noise is not [T, B, ...].
     """
     named = load_object(path, what="exploration")
     if isinstance(named, Exploration) or not callable(named):

@@ -35,7 +35,7 @@ def factors(normal: Floats) -> Floats:
 
 
 class ParameterNoise(ABC):
-    """Parameter noise: a perturbation of the network parameters that is held for several steps.
+    """Parameter noise: a perturbation of the network's parameters that is held for several steps.
 
     Attributes:
         adapts: Whether the noise scale adapts to the induced change of the policy.
@@ -80,7 +80,7 @@ class ParameterNoise(ABC):
 
 
 def standard_normal(draw: float, size: int) -> Floats:
-    """Samples standard normal noise [size], with a number in [0, 1) as the seed."""
+    """Samples standard normal noise [size], seeded by a number in [0, 1)."""
     seed = int(draw * 2**32)
     return np.random.Generator(np.random.Philox(seed)).standard_normal(size, np.float32)
 
@@ -199,7 +199,7 @@ class AdaptiveNoise(ParameterNoise):
 
     @override
     def adapt(self, values: Floats, varied_values: Floats) -> None:
-        """Increases the standard deviation if the KL divergence is within the target, and decreases it otherwise."""
+        """Increases the standard deviation if the KL divergence is below the target, and decreases it otherwise."""
         logp, varied_logp = log_softmax(values), log_softmax(varied_values)
         distance = float((np.exp(logp) * (logp - varied_logp)).sum(-1).mean())
         self.std *= ADAPTATION if distance <= self.bound else 1 / ADAPTATION

@@ -20,7 +20,7 @@ from rlrun.engine.policy.weights import Weights
 
 
 class SampledByNetwork(Exploration):
-    """Exploration by sampling inside the network, which uses all the noise.
+    """Exploration by sampling inside the network, which consumes all the noise.
 
     Args:
         actions: Action space with the policy's distributions.
@@ -60,7 +60,7 @@ class SampledByNetwork(Exploration):
 
 
 class SampleInOrder(SampledByNetwork):
-    """Exploration by an autoregressive network, whose outputs are given the actions that it samples.
+    """Exploration with an autoregressive network, which samples the parts of an action in order.
 
     Args:
         actions: Action space with the policy's distributions.
@@ -80,7 +80,7 @@ class SampleActions(SampledByNetwork):
 
 
 class SampledActions(WrappedNetwork):
-    """Acting network with a head `actions`, sampled from the action distributions by the given noise.
+    """Acting network with an additional head `actions`, sampled from the action distributions with the given noise.
 
     Args:
         network: The network, with a head `outputs`.
@@ -106,7 +106,7 @@ class SampledActions(WrappedNetwork):
 
 
 class StateDependentNoise(Exploration):
-    """Generalised state-dependent exploration (gSDE): noise is a function of the observation for several steps.
+    """Generalised state-dependent exploration (gSDE): noise that is a fixed function of the observation for some steps.
 
     The function is linear in the network's last features, with a Gaussian exploration matrix; the network computes the
     noise.
@@ -132,7 +132,7 @@ class StateDependentNoise(Exploration):
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Samples exploration matrices [T, B, F * D], repeated for `every` steps, concatenated with action noise.
 
-        A new matrix starts at step 0; `FragmentNoise` continues the matrix of the previous fragment where needed.
+        A new matrix starts at step 0; if necessary, `FragmentNoise` continues the matrix of the previous fragment.
         """
         every = min(self.network_noise_every or length, length)
         drawn = generator.standard_normal((-(-length // every), slots, self.network_noise), np.float32)
@@ -170,11 +170,11 @@ class UniformActions(Protocol):
 
 
 def sampled(actions: StochasticActions, model: ModelConfig, features: int) -> Exploration:
-    """Creates the exploration by samples of the policy's distributions that the settings choose.
+    """Creates the exploration that samples from the policy's distributions, of the kind chosen in the settings.
 
     Args:
         actions: Action space with the policy's distributions.
-        model: Settings: state-dependent noise, or parts that are drawn in order.
+        model: Network settings, such as state-dependent noise or autoregressive actions.
         features: Number of features before the heads, for state-dependent noise.
     """
     if model.use_sde:
@@ -192,7 +192,7 @@ class UniformUntil(Exploration):
 
     Attributes:
         inner: Exploration strategy after the uniform phase.
-        is_uniform: Whether the uniform phase lasts.
+        is_uniform: Whether the uniform phase is still in progress.
     """
 
     def __init__(self, inner: Exploration, actions: UniformActions, env_steps: int) -> None:
@@ -211,7 +211,7 @@ class UniformUntil(Exploration):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Updates whether the uniform phase is over, and loads the inner exploration."""
+        """Ends the uniform phase if it is over, and updates the inner exploration."""
         self.inner.load(weights)
         self.is_uniform = weights.env_steps < self.env_steps
 
@@ -222,7 +222,7 @@ class UniformUntil(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples the inner exploration's noise, concatenated with the draws of uniform actions, [T, B, ... + D]."""
+        """Samples the inner exploration's noise, concatenated with D draws for uniform actions, [T, B, ... + D]."""
         draws = generator.random((length, slots, self._sampler.num_draws), np.float32)
         return np.concatenate([self.inner.noise(generator, length, slots), draws], -1)
 
@@ -235,7 +235,7 @@ class UniformUntil(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Uniform actions in the uniform phase, otherwise those of the inner exploration, [B, ...]."""
+        """Uniform actions in the uniform phase, and actions of the inner exploration afterwards, [B, ...]."""
         own = self._sampler.num_draws
         if self.is_uniform:
             actions: Actions = self._sampler(noise[:, -own:], mask)

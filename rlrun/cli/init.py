@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import click
@@ -55,10 +54,10 @@ def init(env: str, algorithm: str) -> None:
     from rlrun.engine.settings.commented_yaml import setting_lines
     from rlrun.engine.settings.registry import BUILT_IN, algorithm_class, known_algorithm
     from rlrun.experiments.launch.checks import check_envs
-    from rlrun.experiments.spec.load import make_importable, parse_experiments, tuned_spec
+    from rlrun.experiments.spec.load import default_name, make_importable, parse_experiments, tuned_spec
 
     algorithm = known_algorithm(algorithm)
-    name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
+    name = default_name(env, algorithm)
     make_importable(Path.cwd())
     written = env_named(env)
     needed = algorithm_class(algorithm).Config.needed if algorithm in BUILT_IN else {}

@@ -120,7 +120,7 @@ class RunWatcher:
                 self._write_line(f"{event.trial}: goes back to {event.steps}; {kept}")
             case RunStarted():
                 trials = {trial.name: TrialProgress.of(trial) for trial in event.trials}
-                self._run = RunProgress(event.experiment, trials, event.expected, uses_ray=event.uses_ray)
+                self._run = RunProgress(event.directory.name, trials, event.expected, uses_ray=event.uses_ray)
                 self._view = self._view_of(event)
             case TrialAdded():
                 self._run.trials[event.trial.name] = TrialProgress.of(event.trial)
@@ -143,12 +143,14 @@ class RunWatcher:
         if self._is_live and self._stream.isatty() and os.environ.get("TERM") != "dumb":
             from rlrun.cli.live import LiveView
 
-            return LiveView(f"{event.experiment}{manner}", directory, self._run, self._stream, uses_ray=event.uses_ray)
+            return LiveView(
+                f"{event.directory.name}{manner}", directory, self._run, self._stream, uses_ray=event.uses_ray
+            )
         lines = PlainLines(
-            self._run, self._write_line, prefix=f"{event.experiment}: " if self._names_experiment else ""
+            self._run, self._write_line, prefix=f"{event.directory.name}: " if self._names_experiment else ""
         )
         trials = counted(max(event.expected, len(event.trials)), "trial")
-        self._write_line(f"{event.experiment}: {trials}{manner}, in {directory}")
+        self._write_line(f"{event.directory.name}: {trials}{manner}, in {directory}")
         return lines
 
     def _say(self, text: str) -> None:

@@ -137,7 +137,7 @@ def shipped_experiment(
         document.data = dict(entries[:1])
         (experiment,) = _check([document], overrides, [], max_trials=max_trials, makes_envs=makes_envs)
         return experiment
-    name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
+    name = default_name(env, algorithm)
     entry = {"algorithm": algorithm, "env": env, "stop": {"env_steps": DEFAULT_ENV_STEPS}, "evaluation": {}}
     origin = (
         f"no config for {algorithm} on {env} comes with rlrun: taking the algorithm's defaults, with evaluations, "
@@ -146,6 +146,17 @@ def shipped_experiment(
     document = Document({name: entry}, "--algorithm/--env")
     (experiment,) = _check([document], overrides, [], origin, max_trials, makes_envs=makes_envs)
     return experiment
+
+
+def default_name(env: str, algorithm: str) -> str:
+    """Name of an experiment that is not in a file: the env's own name and the algorithm.
+
+    Examples:
+        >>> default_name("tank:Tank", "ppo"), default_name("ALE/Pong-v5", "dqn"), default_name("lab:Arm", "lab:AWR")
+        ('tank-ppo', 'pong-v5-dqn', 'arm-awr')
+    """
+    own = (re.split(r"[:/]", name)[-1] for name in (env, algorithm))
+    return re.sub(r"[^a-z0-9.]+", "-", "-".join(own).lower()).strip("-.")
 
 
 def shipped_configs() -> list[Path]:

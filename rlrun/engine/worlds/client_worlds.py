@@ -77,6 +77,43 @@ class ClientWorld(World):
         )
 
 
+class ClientWait:
+    """Wait for messages of clients, which reports itself and ends where the user interrupts the run.
+
+    Args:
+        server: The server.
+    """
+
+    def __init__(self, server: EpisodeServer) -> None:
+        self._server = server
+        self._episodes = server.episodes
+
+    def until_updates(self) -> None:
+        """Waits until an episode has new messages.
+
+        Raises:
+            KeyboardInterrupt: The user interrupted the run, and no client has asked for `INTERRUPT_S` since.
+        """
+        if self._episodes.gather(POLL_S):
+            return
+        began, notices, wished = time.monotonic(), 0, 0.0
+        with Waiting():
+            while not self._episodes.gather(POLL_S):
+                waited_s = time.monotonic() - began + POLL_S
+                wished = wished + POLL_S if interrupt_wanted.is_set() else 0.0
+                if wished >= INTERRUPT_S:
+                    raise KeyboardInterrupt
+                if waited_s >= NOTICE_S * (notices + 1):
+                    notices += 1
+                    print(self._notice(waited_s), file=sys.stderr, flush=True)
+
+    def _notice(self, waited_s: float) -> str:
+        return (
+            f"env external: no client has asked for {waited_s:.0f} s; {self._episodes.num_clients} are connected to "
+            f"{self._server.url}, and the wait continues"
+        )
+
+
 class ClientWorlds(LoopWorlds):
     """`VectorWorld` of W episodes that clients run at a time.
 
@@ -107,6 +144,7 @@ class ClientWorlds(LoopWorlds):
     ) -> None:
         self._server = server
         self._episodes = server.episodes
+        self._wait = ClientWait(server)
         self._mapping = mapping
         worlds = [ClientWorld(agents, self._episodes, number) for number in range(num_worlds)]
         super().__init__("external", worlds, seeds, mapping, spaces, slots, None, first_episodes)
@@ -124,7 +162,10 @@ class ClientWorlds(LoopWorlds):
                 did = self._episodes.answer(world, slots.owners[slot], rows[slot])
                 if did is not None:
                     taken.setdefault(policy, {})[slot] = did
-        self._await_updates()
+        if any(world.awaiting for world in self._worlds):
+            self._episodes.gather(0.0)  # an ended world is reset without a wait
+        else:
+            self._wait.until_updates()
         shown = super().step(actions)
         shown.stepped, shown.taken = stepped, taken
         return shown
@@ -145,34 +186,6 @@ class ClientWorlds(LoopWorlds):
     def close(self) -> None:
         self._server.stop()
         super().close()
-
-    def _await_updates(self) -> None:
-        """Waits for news of clients; an ended world is reset without a wait.
-
-        Raises:
-            KeyboardInterrupt: The user interrupted the run, and no client has asked for `INTERRUPT_S` since.
-        """
-        if any(world.awaiting for world in self._worlds):
-            self._episodes.gather(0.0)
-            return
-        if self._episodes.gather(POLL_S):
-            return
-        began, notices, wished = time.monotonic(), 0, 0.0
-        with Waiting():
-            while not self._episodes.gather(POLL_S):
-                waited_s = time.monotonic() - began + POLL_S
-                wished = wished + POLL_S if interrupt_wanted.is_set() else 0.0
-                if wished >= INTERRUPT_S:
-                    raise KeyboardInterrupt
-                if waited_s >= NOTICE_S * (notices + 1):
-                    notices += 1
-                    print(self._waiting(waited_s), file=sys.stderr, flush=True)
-
-    def _waiting(self, waited_s: float) -> str:
-        return (
-            f"env external: no client has asked for {waited_s:.0f} s; {self._episodes.num_clients} are connected to "
-            f"{self._server.url}, and the wait continues"
-        )
 
 
 def client_world(external: ExternalConfig) -> ClientWorld:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.engine.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.envs.env_config import WorldClock
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
-from rlrun.engine.envs.spaces import Spaces, action_mismatch, row_splitter
+from rlrun.engine.envs.spaces import Spaces, row_splitter
 from rlrun.engine.envs.step_marks import NO_SLOT, StepMarks
-from rlrun.engine.envs.vector_env import EnvError, Tree, first_not_finite
+from rlrun.engine.envs.vector_env import Tree
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.engine.worlds.policy_slots import PolicySlots
 from rlrun.engine.worlds.running_world import RunningWorld
+from rlrun.engine.worlds.slot_checks import SlotChecks
 from rlrun.engine.worlds.vector_world import WorldRows
 from rlrun.engine.worlds.world import World
 
@@ -83,11 +83,6 @@ class LoopWorlds:
             for policy, (agent, of_policy) in spaces.items()
         }
         self._copies = {policy: _row_copier(of_policy.action) for policy, of_policy in self.spaces.items()}
-        self._choices = {
-            policy: np.cumsum([0, *masked_choices(of_policy.action)[:-1]])
-            for policy, of_policy in self.spaces.items()
-            if has_action_mask(of_policy.observation)
-        }
         self._ledger = EpisodeLedger(seeds, self.num_worlds, first_episodes)
         self._worlds = [
             RunningWorld(
@@ -95,6 +90,7 @@ class LoopWorlds:
             )
             for number, world in enumerate(worlds)
         ]
+        self._checks = SlotChecks(world_id, self._worlds, self._policies)
         space = self.state_space
         self._states = (
             None if space is None or not with_states else np.zeros((self.num_worlds, *space.shape), space.dtype)
@@ -109,7 +105,7 @@ class LoopWorlds:
             self._begin(number, self._ledger.place(number, 0))
             self._write_state(number)
         self._marks.rest()
-        self._check_masks()
+        self._checks.masks()
         self._unchecked = True
         return self._shown(stepped=np.zeros(self.num_worlds, np.bool_))
 
@@ -117,7 +113,7 @@ class LoopWorlds:
         """Steps all worlds; a world whose episode ended is reset instead (NEXT_STEP autoreset)."""
         closely = self._unchecked
         if closely:
-            self._check_actions(actions)
+            self._checks.actions(actions)
         self._unchecked = False
         rows = {policy: copy(actions[policy]) for policy, copy in self._copies.items()}
         stepped = np.ones(self.num_worlds, np.bool_)
@@ -136,8 +132,8 @@ class LoopWorlds:
                 )
             self._write_state(number)
         mark[0] = NO_SLOT
-        self._check_rewards()
-        self._check_masks()
+        self._checks.rewards()
+        self._checks.masks()
         return self._shown(stepped)
 
     def owners(self, policy: str) -> Sequence[str]:
@@ -222,36 +218,6 @@ class LoopWorlds:
             }
             world.step(rows, closely=False)
         return world.digest() == saved_hash
-
-    def _check_actions(self, actions: Mapping[str, Tree]) -> None:
-        for policy, slots in self._policies.items():
-            acts = slots.rows.acts
-            acting = map_tree(lambda leaf, acts=acts: np.asarray(leaf)[acts], actions[policy])
-            if reason := action_mismatch(slots.spaces.action, acting, int(acts.sum())):
-                raise EnvError(f"env {self._id} cannot be given these actions of policy {policy}: {reason}")
-
-    def _check_rewards(self) -> None:
-        for slots in self._policies.values():
-            if (bad := first_not_finite(slots.rows.rewards)) is not None:
-                (slot,) = bad
-                self._refuse(slots, slot, f"the reward must be a finite number, not {slots.rows.rewards[slot]}")
-
-    def _check_masks(self) -> None:
-        """Validates action masks: acting agents need a legal action; masks of final observations may be all False."""
-        for policy, firsts in self._choices.items():
-            slots = self._policies[policy]
-            allowed = np.logical_or.reduceat(slots.rows.observations[ACTION_MASK], firsts, axis=1).all(1)
-            if not (allowed | ~slots.rows.acts).all():
-                slot = int(np.flatnonzero(slots.rows.acts & ~allowed)[0])
-                self._refuse(
-                    slots,
-                    slot,
-                    f"its {ACTION_MASK} allows no action. Have it allow at least one action of each choice, or end "
-                    "the agent's episode there",
-                )
-
-    def _refuse(self, slots: PolicySlots, slot: int, reason: str) -> NoReturn:
-        self._worlds[slot // slots.per_world].refuse(slots.owners[slot], reason)
 
     def _write_state(self, number: int) -> None:
         if self._states is not None:

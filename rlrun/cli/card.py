@@ -117,9 +117,8 @@ def _evidence(
 def _write_files(folder: Path, experiment: Experiment, evidence: CardEvidence, runs_dir: Path, *, trust: bool) -> None:
     """Writes spec, policy, curve and ONNX files; of the last two, reports on stderr what is left out."""
     from rlrun.cli.targets import restored
-    from rlrun.deploy.card.folder import write_policy
+    from rlrun.deploy.card.folder import entry_of, write_policy
     from rlrun.deploy.card.readme import SPEC, seed_number
-    from rlrun.deploy.card.shareable import entry_of
     from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml
 
     shared = evidence.shared

@@ -14,8 +14,7 @@ from rlrun.cli.tables import cell_text, counted, stdout_width, table
 
 if TYPE_CHECKING:
     from rlrun.engine.datasets.data_set import DataSet
-    from rlrun.exact.off_policy_evaluation.evaluation import PolicyEstimate, PolicyEvaluation
-    from rlrun.exact.off_policy_evaluation.ranking import RankedPair, Ranking
+    from rlrun.exact.off_policy_evaluation.evaluation import PolicyEstimate, PolicyEvaluation, RankedPair, Ranking
 
 
 @click.command()
@@ -67,7 +66,7 @@ def ope(
         text = f"{titles[0]}\n{evaluation_text(found[0], data_set)}"
         print_result({**_evaluation_document(titles[0], found[0]), **shared}, text)
         return
-    from rlrun.exact.off_policy_evaluation.ranking import ranked
+    from rlrun.exact.off_policy_evaluation.evaluation import ranked
 
     ranking = ranked(found)
     print_result(
@@ -92,8 +91,8 @@ def _evaluated(
     """
     from rlrun.cli.targets import restored
     from rlrun.engine.messages.errors import UsageError
+    from rlrun.exact.off_policy_evaluation.evaluation import evaluator, target_policy
     from rlrun.exact.off_policy_evaluation.fitted_q import FitSettings
-    from rlrun.exact.off_policy_evaluation.saved_policies import evaluator, target_policy
 
     found: list[PolicyEvaluation] = []
     evaluates = None

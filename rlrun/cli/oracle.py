@@ -14,8 +14,8 @@ from rlrun.cli.tables import cell_text, stdout_width, table
 
 if TYPE_CHECKING:
     from rlrun.engine.training.training import Training
-    from rlrun.exact.certificate import Certificate
     from rlrun.exact.oracle import ExactValues, LearnedValues
+    from rlrun.exact.task_model import Certificate
     from rlrun.experiments.spec.experiment import TrialSpec
 
 MOST_ROWS = 64
@@ -60,9 +60,8 @@ def _first_trial(file: Path) -> TrialSpec:
 
 def _of_spec(trial: TrialSpec, lists_all: bool) -> tuple[dict[str, Any], str]:
     """Exact values, or the certificate, of a trial's env."""
-    from rlrun.exact.certificate import certificate
     from rlrun.exact.oracle import exact_values
-    from rlrun.exact.task_model import has_task
+    from rlrun.exact.task_model import certificate, has_task
 
     if has_task(trial.env):
         return _certified(certificate(trial.env))
@@ -72,10 +71,9 @@ def _of_spec(trial: TrialSpec, lists_all: bool) -> tuple[dict[str, Any], str]:
 
 def _of_training(training: Training, lists_all: bool) -> tuple[dict[str, Any], str]:
     """Exact and learned values, the certificate or the exploitability of a restored training."""
-    from rlrun.exact.certificate import certificate
     from rlrun.exact.exploitability import exploitability
     from rlrun.exact.oracle import learned_values
-    from rlrun.exact.task_model import has_task
+    from rlrun.exact.task_model import certificate, has_task
 
     env = training.description.env
     if env.has_many_agents:

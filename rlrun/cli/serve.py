@@ -105,10 +105,9 @@ def serve(
     )
     checkpoint = find()
 
-    from rlrun.deploy.serving.decisions import Decisions
+    from rlrun.deploy.serving.decisions import Decisions, Sessions
     from rlrun.deploy.serving.policy_app import PolicyApp
     from rlrun.deploy.serving.reloading import Reloader
-    from rlrun.deploy.serving.sessions import Sessions
     from rlrun.engine.functional.seeding import generator
 
     served = load(checkpoint)

@@ -1,10 +1,15 @@
-"""Tabular model of a task: product of an env with a known model and the automaton of its task."""
+"""Tabular model of a task, the product of a known env and the task's automaton, and certificates of satisfaction.
+
+Source:
+    Hasanbeig, Kroening, Abate, "LCRL: certified policy synthesis via logically-constrained reinforcement learning",
+    arXiv:2209.10341.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +19,10 @@ from rlrun.engine.envs.env_model import MOST_NUMBERS, provided_model
 from rlrun.engine.functional.finite_mdp import FiniteMDP
 from rlrun.engine.messages.errors import UsageError
 from rlrun.exact.task_automaton import AUTOMATON, SATISFIED, AutomatonConfig, Progress, labels_of
+
+if TYPE_CHECKING:
+    from rlrun.engine.training.training import Training
+
 
 TASK = "rlrun.plugin:TaskAutomaton"
 STATE_LABELS = "rlrun.plugin:StateLabels"
@@ -143,3 +152,38 @@ class _Product:
         for (state, _), index in list(self.states.items())[: np.count_nonzero(self._starts)]:
             starts[index] = self._starts[state]
         return FiniteMDP(transitions, rewards, starts, time_limit)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Probabilities that a task is satisfied within an episode, by dynamic programming.
+
+    Attributes:
+        best: Probability under the best policy.
+        learned: Probability under the learned policy's likeliest actions; None without a learned policy.
+    """
+
+    best: float
+    learned: float | None
+
+
+def certificate(env: EnvConfig, training: Training | None = None) -> Certificate:
+    """Computes the probability that the task of an env is satisfied.
+
+    Args:
+        env: The env, with the task of an automaton.
+        training: The training whose policy is judged; None for the best policy alone.
+
+    Raises:
+        UsageError: The env has no known finite model, or the policy goes by more than the state.
+    """
+    model = task_model(env)
+    if training is None:
+        return Certificate(model.satisfaction(), None)
+    trainee = training.running.trainee
+    behavior = trainee.policy.behavior()
+    if behavior.memory.is_used:
+        raise UsageError(f"{training.description.algorithm.name()} goes by more than the state that it is in")
+    behavior.load(trainee.weights())
+    chosen = behavior.chosen(model.observations(), None)
+    return Certificate(model.satisfaction(), model.satisfaction(chosen))

@@ -1,9 +1,9 @@
-"""Inputs of fitted Q functions: encoded observations and actions of recorded rows (torch)."""
+"""Inputs and optimizer of fitted Q functions: encoded observations and actions of recorded rows (torch)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.functional.moments import Moments
+from rlrun.engine.learner.optimizers import STEPS, Adam
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower, network_spec
 from rlrun.engine.nn.observation_leaves import encoded_leaves, observation_leaves
@@ -23,6 +24,9 @@ from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes
 if TYPE_CHECKING:
     from rlrun.engine.envs.spaces import Spaces
     from rlrun.exact.off_policy_evaluation.target_policy import TargetActions
+
+
+EPSILON = 1e-8
 
 RunNetworks = Callable[[Any], Tensor]
 """Runs M networks on inputs, a tree of [B, 1, ...], and returns their outputs [M, B, K]."""
@@ -152,3 +156,33 @@ class SampledInputs(ActionValueInputs):
 
 def _tower(outputs: int) -> Tower:
     return Tower((Head("outputs", "q_head", outputs),))
+
+
+class AnnealedAdam:
+    """Adam on a number of tensors, with linear decay of the learning rate.
+
+    Args:
+        parameters: The tensors, which require gradients.
+        lr: Learning rate of the first step.
+        sgd_steps: Number of steps after which it is 0.
+    """
+
+    def __init__(self, parameters: Iterable[Tensor], lr: float, sgd_steps: int) -> None:
+        self._parameters = list(parameters)
+        self._lr = lr
+        self._sgd_steps = sgd_steps
+        self._step = 0
+        self._adam = Adam(EPSILON)
+        self._states = [
+            {part: torch.zeros(()) if part == STEPS else torch.zeros_like(each) for part in self._adam.parts}
+            for each in self._parameters
+        ]
+
+    def descend(self, loss: Tensor) -> None:
+        """Takes a step down the gradient of a loss [], in place."""
+        gradients = torch.autograd.grad(loss, self._parameters)
+        lr = torch.tensor(self._lr * (1 - self._step / self._sgd_steps))
+        with torch.no_grad():
+            for parameter, gradient, state in zip(self._parameters, gradients, self._states, strict=True):
+                self._adam.step(parameter, gradient, state, lr)
+        self._step += 1

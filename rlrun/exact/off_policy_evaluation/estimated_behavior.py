@@ -20,8 +20,7 @@ from rlrun.engine.policy.action_spaces.action_space import Actions
 from rlrun.engine.policy.action_spaces.make import make_action_space
 from rlrun.engine.policy.log_probs_in_env import log_probs_in_env
 from rlrun.engine.policy.make_decoder import policy_heads
-from rlrun.exact.off_policy_evaluation.action_value_inputs import NormalizedInputs
-from rlrun.exact.off_policy_evaluation.annealed_adam import AnnealedAdam
+from rlrun.exact.off_policy_evaluation.action_value_inputs import AnnealedAdam, NormalizedInputs
 from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows, blocks
 
 if TYPE_CHECKING:

@@ -1,16 +1,21 @@
-"""Off-policy evaluation of a policy: all estimators on recorded episodes, with remarks on what they rest on."""
+"""Off-policy evaluation of saved policies on recorded episodes: all estimators, remarks on them, and a ranking."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlrun.engine.datasets.layout import LOGP
+from rlrun.engine.envs.make import check_same_spaces
+from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.functional.returns import Doubles
 from rlrun.engine.functional.seeding import generator
+from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.exact.off_policy_evaluation.action_value_inputs import DiscreteInputs, SampledInputs, plain_model
 from rlrun.exact.off_policy_evaluation.estimated_behavior import EstimatedBehavior
@@ -25,11 +30,13 @@ from rlrun.exact.off_policy_evaluation.estimators import (
     with_closing_values,
 )
 from rlrun.exact.off_policy_evaluation.fitted_q import FitSettings, FittedQ
-from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes
+from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows
 from rlrun.exact.off_policy_evaluation.target_policy import TargetActions, TargetPolicy
 
 if TYPE_CHECKING:
-    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.datasets.data_set import DataSet
+    from rlrun.engine.training.training import Training
+
 
 LEAST_EFFECTIVE_SIZE = 10
 """Effective sample size below which weighted estimates are refused."""
@@ -228,3 +235,122 @@ class OffPolicyEvaluator:
 def _misses_one(weight: ValueEstimate) -> bool:
     low, high = weight.ci95
     return abs(weight.value - 1) > LARGEST_WEIGHT_ERROR and not low <= 1 <= high
+
+
+RANKED_BY = (f"weighted {DR}", FQE)
+"""Estimators by which policies are ranked: the first one that has an estimate of every policy."""
+
+
+@dataclass(frozen=True)
+class RankedPair:
+    """Difference between two policies on the same episodes.
+
+    Attributes:
+        better: Index of the policy with the higher estimate.
+        worse: Index of the other policy.
+        difference: Difference of their estimates.
+        ci95: Its 95 % confidence interval, paired by episodes.
+    """
+
+    better: int
+    worse: int
+    difference: float
+    ci95: tuple[float, float]
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether the interval excludes 0, so that the data tell the two policies apart."""
+        return self.ci95[0] > 0
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Policies in the order of their estimates.
+
+    Attributes:
+        estimator: Name of the estimator.
+        order: Indices of the policies, the best one first.
+        pairs: All pairs of policies, in this order.
+    """
+
+    estimator: str
+    order: tuple[int, ...]
+    pairs: tuple[RankedPair, ...]
+
+    @property
+    def num_resolved(self) -> int:
+        """Number of pairs that the data tell apart."""
+        return sum(pair.is_resolved for pair in self.pairs)
+
+
+def ranked(evaluations: Sequence[PolicyEvaluation]) -> Ranking:
+    """Ranks policies that were evaluated on the same episodes, with the same discount and seed."""
+    for estimator in RANKED_BY:
+        rows = [evaluation.judged_by(estimator) for evaluation in evaluations]
+        estimates = [row.estimate for row in rows if row is not None and row.estimate is not None]
+        if len(estimates) == len(evaluations):
+            break
+    order = sorted(range(len(estimates)), key=lambda index: -estimates[index].value)
+    pairs = [_pair(estimates, better, worse) for better, worse in combinations(order, 2)]
+    return Ranking(estimator, tuple(order), tuple(pairs))
+
+
+def _pair(estimates: Sequence[ValueEstimate], better: int, worse: int) -> RankedPair:
+    difference = estimates[better].minus(estimates[worse])
+    return RankedPair(better, worse, difference.value, difference.ci95)
+
+
+def recorded_episodes(data_set: DataSet) -> RecordedEpisodes:
+    """Episodes of a data set; observations are read when they are needed.
+
+    Raises:
+        UsageError: The set holds several agents, or fewer than two episodes.
+    """
+    if data_set.num_episodes < FOLDS:
+        raise UsageError(f"{data_set.folder}: off-policy evaluation takes two episodes or more")
+    if len(data_set.agents) > 1:
+        names = ", ".join(data_set.agents)
+        raise UsageError(f"{data_set.folder} holds several agents ({names}); off-policy evaluation is of one agent")
+    stored = [LOGP] if LOGP in data_set.manifest.columns else []
+    numbers = ("rewards", "terminateds", "valid", *stored)
+    columns = data_set.rows(np.arange(data_set.num_rows), ("actions", *numbers))
+
+    def observations(rows: Rows) -> object:
+        return data_set.rows(rows, ("obs",))["obs"]
+
+    return RecordedEpisodes(
+        observations,
+        columns["actions"],
+        columns["rewards"],
+        columns["terminateds"],
+        columns["valid"],
+        columns[LOGP].astype(np.float64) if stored else None,
+    )
+
+
+def evaluator(training: Training, data_set: DataSet, *, settings: FitSettings, seed: int) -> OffPolicyEvaluator:
+    """Creates the evaluator of policies on a data set, with a training's gamma and encodings of observations.
+
+    Raises:
+        UsageError: The data set holds several agents, or fewer than two episodes.
+    """
+    config = training.description.algorithm.config
+    episodes = recorded_episodes(data_set)
+    return OffPolicyEvaluator(episodes, _spaces(data_set), config.model, config.gamma, settings=settings, seed=seed)
+
+
+def target_policy(training: Training, data_set: DataSet, *, is_greedy: bool, seed: int) -> TargetPolicy:
+    """Creates the judged policy of a training.
+
+    Raises:
+        UsageError: The training has several agents, or other spaces than the data set.
+    """
+    env, policy = training.description.env, training.acting.policy()
+    if env.has_many_agents:
+        raise UsageError(f"env {env.id} is a world of many agents; off-policy evaluation is of one agent")
+    check_same_spaces(f"data set {data_set.folder}", _spaces(data_set), policy.trainee.spaces)
+    return TargetPolicy(policy.behavior(), is_greedy=is_greedy, seed=seed)
+
+
+def _spaces(data_set: DataSet) -> Spaces:
+    return Spaces(data_set.observation_space, data_set.action_space)

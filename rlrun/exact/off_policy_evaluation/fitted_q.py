@@ -18,8 +18,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from rlrun.engine.functional.returns import Doubles
 from rlrun.engine.functional.seeding import child_seed, generator
 from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.exact.off_policy_evaluation.action_value_inputs import ActionValueInputs, RunNetworks
-from rlrun.exact.off_policy_evaluation.annealed_adam import AnnealedAdam
+from rlrun.exact.off_policy_evaluation.action_value_inputs import ActionValueInputs, AnnealedAdam, RunNetworks
 from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows, blocks
 
 TARGET_RATE = 0.1

@@ -24,9 +24,8 @@ from rlrun.experiments.spec.titles import WITHOUT_ENV_TITLE, env_title
 from rlrun.experiments.trial.results import RETURN
 from rlrun.experiments.trial.trial_directory import TrialDirectory
 from rlrun.report.action_kinds import KIND_METRICS
-from rlrun.report.diagnosis.data_returns import data_returns
 from rlrun.report.diagnosis.diagnose import diagnose, failures, has_diverged, kinds_differ
-from rlrun.report.diagnosis.evidence import METRICS, RETURNS, Evidence, column_of
+from rlrun.report.diagnosis.evidence import METRICS, RETURNS, Evidence, column_of, data_returns
 from rlrun.report.diagnosis.finding import Finding
 from rlrun.report.reading import RunView, read_run
 

@@ -19,8 +19,7 @@ from rlrun.experiments.cluster.resources import machine_cpus
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.trial.results import RETURN, Row, read_results
 from rlrun.report.reading import EVALUATION_METRIC
-from rlrun.report.regression.judgement import Comparison, compare_differences, compare_ratios
-from rlrun.report.regression.verdicts import Case, Verdict
+from rlrun.report.regression.verdicts import Case, Comparison, Verdict, compare_differences, compare_ratios
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, counted_metric
 
 FORMAT = 1

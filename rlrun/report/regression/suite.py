@@ -27,8 +27,7 @@ from rlrun.experiments.spec.expansion import filled
 from rlrun.experiments.spec.experiment import ExpectConfig, Experiment, TrialSpec
 from rlrun.experiments.trial.results import read_results
 from rlrun.experiments.trial.user_code import exits_as_failures
-from rlrun.report.regression.control import as_control, metrics_of
-from rlrun.report.regression.gates import Gate, chains_of, gates_of
+from rlrun.report.regression.control import Gate, as_control, chains_of, gates_of, metrics_of
 from rlrun.report.regression.verdicts import Case, Verdict
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS
 

@@ -17,8 +17,7 @@ from rlrun.engine.checkpoint.store import CheckpointStore
 from rlrun.engine.messages.errors import UsageError
 from rlrun.experiments.runs.trial_result import TrialResult, read_trial
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
-from rlrun.report.regression.judgement import Comparison
-from rlrun.report.regression.verdicts import Case, Verdict
+from rlrun.report.regression.verdicts import Case, Comparison, Verdict
 
 
 def case(seed: int, value: float) -> Case:

@@ -306,7 +306,7 @@ def test_the_spec_in_the_page_is_that_of_the_run_without_what_is_null(make_sweep
 def test_of_too_many_configurations_to_compare_the_best_is_named_without_an_interval(
     make_sweep: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlrun.report.page_data.MOST_COMPARED", 2)
+    monkeypatch.setattr("rlrun.report.page.MOST_COMPARED", 2)
     data, _ = report(tmp_path, make_sweep({0.1: [[1]], 0.2: [[3]], 0.3: [[2]]}))
     leader = data["leader"]
     assert (data["comparison"], leader["first"][0]["label"], leader["configurations"]) == (None, "lr=0.2", 3)

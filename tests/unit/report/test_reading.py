@@ -12,7 +12,7 @@ import pytest
 from rlrun.engine.messages.errors import UsageError
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.report.configurations import groups_of
-from rlrun.report.page_data import page_data
+from rlrun.report.page import page_data
 from rlrun.report.reading import (
     axis_of,
     chosen_goal,

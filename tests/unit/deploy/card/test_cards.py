@@ -17,8 +17,7 @@ from click.testing import Result
 import rlrun as package
 from rlrun import Training
 from rlrun.deploy.card.evidence import CardEvidence, SeedResult, configuration_named, gather
-from rlrun.deploy.card.folder import policy_alone
-from rlrun.deploy.card.shareable import entry_of, without_places
+from rlrun.deploy.card.folder import entry_of, policy_alone, without_places
 from rlrun.engine.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.engine.checkpoint.plain_yaml import dump_plain_yaml
 from rlrun.engine.messages.errors import CheckpointError, UsageError

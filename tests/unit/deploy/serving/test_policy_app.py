@@ -18,13 +18,11 @@ import pytest
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.serve import load_policy
-from rlrun.deploy.serving.batching import Batches
-from rlrun.deploy.serving.decisions import Asked, Decisions
-from rlrun.deploy.serving.policy_app import PAGE, PolicyApp
+from rlrun.deploy.serving.decisions import Asked, Decisions, Sessions
+from rlrun.deploy.serving.policy_app import PAGE, Batches, PolicyApp
 from rlrun.deploy.serving.reloading import Reloader
 from rlrun.deploy.serving.served_policy import ServedPolicy
 from rlrun.deploy.serving.serving_metrics import ServingMetrics
-from rlrun.deploy.serving.sessions import Sessions
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.messages.errors import CheckpointRefused, RlrunError, UsageError
 from rlrun.engine.training.training import Training

@@ -12,9 +12,8 @@ from gymnasium.spaces import Box, Dict, Discrete
 import rlrun
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.messages.errors import SpecError, UsageError
-from rlrun.exact.certificate import certificate
 from rlrun.exact.task_automaton import StateLabels, TaskAutomaton
-from rlrun.exact.task_model import task_model, with_satisfaction
+from rlrun.exact.task_model import certificate, task_model, with_satisfaction
 
 
 class Says(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked

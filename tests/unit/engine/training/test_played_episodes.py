@@ -15,7 +15,7 @@ from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError
 from rlrun.engine.training.act.played_episodes import episodes_as_text
 from rlrun.engine.training.training import Training
 from rlrun.experiments.launch.run import run
-from rlrun.report.page_data import page_data
+from rlrun.report.page import page_data
 from rlrun.report.reading import read_run
 
 SMALL = {"num_envs_per_worker": 2, "train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "compile": False}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlrun.engine.worlds.world import World
-from rlrun.exact.enumerated_game import NOBODY, Chances, EnumeratedGame, InformationStates
+from rlrun.exact.exploitability import NOBODY, Chances, EnumeratedGame, InformationStates
 from rlrun.toys.matrix_games import MatrixGame, MatrixPosition
 from rlrun.toys.poker import BET, PASS, Kuhn, KuhnPosition, Leduc, LeducPosition
 

@@ -15,9 +15,8 @@ from rlrun.exact.off_policy_evaluation import estimated_behavior
 from rlrun.exact.off_policy_evaluation.action_value_inputs import plain_model
 from rlrun.exact.off_policy_evaluation.estimated_behavior import EstimatedBehavior
 from rlrun.exact.off_policy_evaluation.estimators import ValueEstimate
-from rlrun.exact.off_policy_evaluation.evaluation import OffPolicyEvaluator, PolicyEstimate, PolicyEvaluation
+from rlrun.exact.off_policy_evaluation.evaluation import OffPolicyEvaluator, PolicyEstimate, PolicyEvaluation, ranked
 from rlrun.exact.off_policy_evaluation.fitted_q import FitSettings
-from rlrun.exact.off_policy_evaluation.ranking import ranked
 from rlrun.exact.off_policy_evaluation.recorded_episodes import RecordedEpisodes
 from rlrun.exact.off_policy_evaluation.target_policy import TargetActions, TargetPolicy
 from tests.tabular_episodes import BEHAVIOR, GAMMA, JUDGED, recorded, sampled, small_mdp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlrun.report.regression.judgement import Comparison, compare_differences, compare_ratios
+from rlrun.report.regression.verdicts import Comparison, compare_differences, compare_ratios
 
 
 def test_numbers_that_lie_apart_are_worse_or_better() -> None:

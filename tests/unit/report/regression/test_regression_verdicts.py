@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.report.regression.judgement import Comparison, PolicyEstimate
-from rlrun.report.regression.verdicts import Case, Verdict, verdict_data
+from rlrun.report.regression.verdicts import Case, Comparison, Judgement, Verdict, verdict_data
 
 
 def case(value: float | None, *, seed: int = 0, configuration: str = "", error: str = "") -> Case:
@@ -18,7 +17,7 @@ def cases(*values: float | None, configuration: str = "") -> tuple[Case, ...]:
     return tuple(case(value, seed=seed, configuration=configuration) for seed, value in enumerate(values))
 
 
-def against_the_baseline(judgement: PolicyEstimate) -> Comparison:
+def against_the_baseline(judgement: Judgement) -> Comparison:
     return Comparison(judgement, 20.0, 12.0, -8.0, -11.0, -5.0)
 
 
@@ -89,7 +88,7 @@ def test_a_control_whose_trials_failed_says_nothing_and_does_not_pass() -> None:
 @pytest.mark.parametrize(
     ("judgement", "passed"), [("better", True), ("same", True), ("not judged", True), ("worse", False)]
 )
-def test_learning_worse_than_the_baseline_is_a_miss(judgement: PolicyEstimate, passed: bool) -> None:
+def test_learning_worse_than_the_baseline_is_a_miss(judgement: Judgement, passed: bool) -> None:
     verdict = Verdict("pole", cases(11.0), 1, area=against_the_baseline(judgement))
     assert verdict.passed is passed
     assert verdict.message == ("" if passed else "learns worse than the baseline (20 before, 12 now: -8 [-11, -5])")

@@ -16,9 +16,8 @@ from rlrun.engine.datasets.data_set import DataSet
 from rlrun.engine.datasets.writer import SetWriter
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.runs.trial_result import Columns, TrialResult
-from rlrun.report.diagnosis.data_returns import DataReturns, continued_returns, data_returns
 from rlrun.report.diagnosis.diagnose import diagnose
-from rlrun.report.diagnosis.evidence import Evidence
+from rlrun.report.diagnosis.evidence import DataReturns, Evidence, continued_returns, data_returns
 from rlrun.report.diagnosis.run_diagnosis import diagnose_run
 
 BOX = Box(-1, 1, (2,))

@@ -13,8 +13,7 @@ from rlrun.experiments.launch.checks import check_chains
 from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 from rlrun.experiments.spec.load import load_experiments, parse_experiments, shipped_configs
-from rlrun.report.regression.control import CONTROL_ITERATIONS, evaluated_metrics, frozen, metrics_of
-from rlrun.report.regression.gates import Gate, gates_of
+from rlrun.report.regression.control import CONTROL_ITERATIONS, Gate, evaluated_metrics, frozen, gates_of, metrics_of
 from rlrun.report.regression.suite import leaders, regress, to_run, with_local_data
 
 ROOT = Path(__file__).resolve().parents[4]

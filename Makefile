@@ -33,7 +33,7 @@ endif
 CONSTRAINED = $(if $(strip $(CONSTRAINTS)),--constraint $(CONSTRAINTS))
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-loggers test-kernels test-oldest test-newest cuda check docs format regress regress-quick results chaos release-check
+.PHONY: help install train test test-loggers test-kernels test-oldest test-newest cuda check docs format regress regress-quick results wording chaos release-check
 
 help:
 	@echo "make install   make .venv and install rlrun into it: .venv/bin/rlrun"
@@ -49,6 +49,7 @@ help:
 	@echo "make regress   train every spec in configs/ that says what it must reach, and hold it to that; hours"
 	@echo "make regress-quick  the same for the short specs in configs/regression/, and try their gates; minutes"
 	@echo "make results   train every spec that says what it must reach on ten seeds, and write docs/results.md; days"
+	@echo "make wording   record in tests/wording.yaml what messages say now, for tests that compare them; minutes"
 	@echo "make chaos     kill and interrupt whole runs at random moments, resume them, compare; half an hour"
 	@echo "make release-check  build sdist and wheel, and try the wheel in an empty environment; minutes"
 	@echo "make format    format the code"
@@ -114,6 +115,10 @@ results: $(VENV)/.installed-dev
 	$(BIN)/python -m scripts.results train
 	$(BIN)/python -m scripts.results_paired
 	$(BIN)/python -m scripts.results write
+
+# PYTEST_ARGS=tests/unit/cli: those of some tests.
+wording: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -q --write-wording $(PYTEST_ARGS)
 
 chaos: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m chaos tests/chaos tests/integration $(PYTEST_ARGS)

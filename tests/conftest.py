@@ -30,6 +30,8 @@ if threading.current_thread() is threading.main_thread():
 hypothesis.settings.register_profile("rlrun", deadline=None)
 hypothesis.settings.load_profile("rlrun")
 
+pytest_plugins = ["tests.wording"]
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 

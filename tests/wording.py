@@ -104,7 +104,7 @@ class Recorded:
             return False
         for value, placeholder in self._varying.items():
             text = text.replace(value, placeholder)
-        return self._wording.holds(self._index, "\n".join(line.rstrip() for line in text.rstrip().split("\n")))
+        return self._wording.holds(self._index, text)
 
     def __repr__(self) -> str:
         return f"{self._wording.text(self._index)!r}, with the names {self._names}"
@@ -247,8 +247,10 @@ def _as_yaml(texts: Texts) -> str:
 
 
 def _as_item(message: str) -> list[str]:
-    """Returns a message as lines of a YAML list; quoted if it is empty or holds what cannot be printed."""
-    if not message or not message.replace("\n", "").isprintable():
+    """Returns a message as lines of a YAML list; quoted if it is blank or holds what cannot be printed."""
+    if not message.strip() or not message.replace("\n", "").isprintable():
         return [f"  - {json.dumps(message)}"]
     indent = "2" if message[0].isspace() else ""  # where it is not the first line's
-    return [f"  - |{indent}-", *(f"    {line}".rstrip() for line in message.split("\n"))]
+    body = message.rstrip("\n")
+    end = {0: "-", 1: ""}.get(len(message) - len(body), "+")
+    return [f"  - |{indent}{end}", *(f"    {line}" if line else "" for line in message.removesuffix("\n").split("\n"))]

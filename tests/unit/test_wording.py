@@ -24,8 +24,9 @@ def test_names_must_be_there_however_the_text_is_recorded():
     assert recorded(writes=True)("gamma") != SAID
 
 
-def test_lines_are_one_text_and_their_trailing_blanks_are_nothing():
-    assert recorded("a\n  b")() == ["a ", "  b", ""]
+def test_lines_are_one_text():
+    assert recorded("a\n  b")() == ["a", "  b"]
+    assert recorded("a\n  b")() != "a\n  b\n"
 
 
 def test_one_of_several_lines_is_found_by_its_names():
@@ -86,7 +87,22 @@ def test_recorded_tests_that_are_not_there_are_orphans():
 
 
 def test_the_file_holds_every_text_as_it_is():
-    texts = ["", "one: 'x'", " first is blank\n\n  - b", "- a", "a\tb", "\x1b[1m", "ü", "# c"]
+    texts = [
+        "",
+        "one: 'x'",
+        " first is blank\n\n  - b",
+        "- a",
+        "a\tb",
+        "a \n",
+        "a\n\n",
+        "\n",
+        " ",
+        "\n a",
+        "a\n \nb",
+        "\x1b[1m",
+        "ü",
+        "# c",
+    ]
     assert _parse(_as_yaml({"f.py": {"test_a[x: y]": texts, "test_b": []}, "g.py": {}})) == {
         "f.py": {"test_a[x: y]": texts}
     }

@@ -103,8 +103,8 @@ def test_settings_with_a_schedule_are_found_by_their_type():
     assert PPOConfig.scheduled_fields() == ("lr", "clip_param", "entropy_coeff")
 
 
-def test_a_minibatch_larger_than_the_batch_is_refused():
-    with pytest.raises(SpecError, match=r"minibatch_size \(512\) must not exceed train_batch_size \(256\)"):
+def test_a_minibatch_larger_than_the_batch_is_refused(wording):
+    with wording.raised(SpecError, "minibatch_size", "train_batch_size", "512"):
         PPOConfig(minibatch_size=512, train_batch_size=256)
 
 

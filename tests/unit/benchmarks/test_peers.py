@@ -10,14 +10,14 @@ import pytest
 from benchmarks import peers
 
 
-def test_a_part_that_is_not_there_ends_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_that_is_not_there_ends_with_those_that_are(capsys: pytest.CaptureFixture[str], wording) -> None:
     parser = peers.parser_of("Measures.", ["fast", "slow", "slow", "ways"], unasked=["ways"])
     assert parser.parse_args([]).only == ["fast", "slow"]
     assert parser.parse_args(["--only", "ways,fast"]).only == ["ways", "fast"]
     with pytest.raises(SystemExit) as ended:
         parser.parse_args(["--only", "quick,slow"])
     assert ended.value.code == 2
-    assert "there is no part quick; there are fast, slow, ways" in capsys.readouterr().err
+    assert capsys.readouterr().err == wording()
 
 
 def test_a_package_without_a_version_has_the_one_that_rlrun_runs_with() -> None:
@@ -54,7 +54,7 @@ def test_no_side_has_the_variable_that_tells_openblas_which_kernels_to_take(monk
     assert peers.environment()["OPENBLAS_NUM_THREADS"] == "1"
 
 
-def test_what_is_to_be_reached_is_told_by_the_other_side(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_to_be_reached_is_told_by_the_other_side(capsys: pytest.CaptureFixture[str], wording) -> None:
     measured = {name: [{"env_steps": rate, "seconds": 1.0}] for name, rate in (("A", 10), ("floor", 60), ("us", 30))}
     peers.print_aims({"A": {}, "us": {"A": 2.5}, "floor": {}}, measured)
-    assert capsys.readouterr().out == "us: 3.00 of A, to reach 2.5; the floor is 2.0 times as fast\n"
+    assert capsys.readouterr().out == wording("3.00", "2.5", "2.0")

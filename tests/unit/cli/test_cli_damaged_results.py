@@ -69,7 +69,7 @@ def rlrun(run: RunDirectory, command: str, *words: str) -> Result:
     ],
 )
 def test_every_command_that_reads_results_names_what_is_wrong_with_them(
-    run: RunDirectory, tmp_path: Path, damage: Callable[[list[str]], None], told: str
+    run: RunDirectory, tmp_path: Path, damage: Callable[[list[str]], None], told: str, wording
 ) -> None:
     file = run.path / run.table.trials[0] / "result.json"
     lines = file.read_text().splitlines()
@@ -79,7 +79,7 @@ def test_every_command_that_reads_results_names_what_is_wrong_with_them(
         done = rlrun(run, command)
         assert done.exit_code == 5, done.output
         assert f"{file}{told}" in done.output
-        assert done.stderr.splitlines()[-1] == f"Error: {run.path}: 1 file cannot be relied on"
+        assert done.stderr.splitlines()[-1] == wording(run.path)
         assert "9,999" not in done.output
     others = [f"pole/{name}" for name in run.table.trials[1:]]
     for command, words in (("compare", others), ("report", ["pole", "-o", str(tmp_path / "page.html")])):
@@ -92,7 +92,7 @@ def test_every_command_that_reads_results_names_what_is_wrong_with_them(
     ("damage", "ends"), [(remove_the_last_row, "ends with iteration 4"), (list.clear, "has no rows")]
 )
 def test_status_reads_the_last_row_alone_and_says_where_it_is_gone(
-    run: RunDirectory, damage: Callable[[list[str]], None], ends: str
+    run: RunDirectory, damage: Callable[[list[str]], None], ends: str, wording
 ) -> None:
     file = run.path / run.table.trials[0] / "result.json"
     lines = file.read_text().splitlines()
@@ -100,7 +100,7 @@ def test_status_reads_the_last_row_alone_and_says_where_it_is_gone(
     file.write_text("".join(f"{line}\n" for line in lines))
     told = f"{file}: {ends}, and trial.json has iteration 5"
     done = rlrun(run, "status")
-    assert (done.exit_code, done.stderr) == (5, f"Error: {run.path}: 1 file cannot be relied on\n")
+    assert (done.exit_code, done.stderr) == (5, wording(run.path))
     assert told in done.stdout
     trials = json.loads(rlrun(run, "status", "pole", "--json").stdout)["trials"]
     assert [trial["problems"] for trial in trials] == [[told], [], []]
@@ -126,12 +126,12 @@ def test_a_folder_in_the_place_of_a_file_of_a_run_is_damage(run: RunDirectory, n
         assert f"{run.path / name}: cannot be understood: it is a directory" in done.output
 
 
-def test_a_run_without_its_table_is_damaged_and_not_unknown(run: RunDirectory) -> None:
+def test_a_run_without_its_table_is_damaged_and_not_unknown(run: RunDirectory, wording) -> None:
     (run.path / "run.json").unlink()
     for command in ("status", "show", "resume"):
         done = rlrun(run, command)
         assert done.exit_code == 5, done.output
-        assert "its run.json is missing, and its trials are here" in done.output
+        assert wording("run.json") in done.output.splitlines()
 
 
 def test_a_run_with_all_of_its_rows_is_told_to_be_whole(run: RunDirectory) -> None:
@@ -140,7 +140,7 @@ def test_a_run_with_all_of_its_rows_is_told_to_be_whole(run: RunDirectory) -> No
         assert (done.exit_code, done.stderr) == (0, ""), done.output
 
 
-def test_many_trials_with_damaged_results_are_counted(tmp_path: Path) -> None:
+def test_many_trials_with_damaged_results_are_counted(tmp_path: Path, wording) -> None:
     (experiment,) = parse_experiments({"pole": {**SPEC, "seeds": 5}})
     run = RunDirectory.create(tmp_path, "pole", experiment, experiment.trials(), "local")
     for name in run.table.trials:
@@ -148,7 +148,7 @@ def test_many_trials_with_damaged_results_are_counted(tmp_path: Path) -> None:
     done = rlrun(run, "status")
     assert done.stdout.count("has no rows, and trial.json has iteration 1") == 3
     assert "and 2 more; `rlrun show` names each" in done.stdout
-    assert done.stderr == f"Error: {run.path}: 5 files cannot be relied on\n"
+    assert done.stderr == wording(run.path)
 
 
 @pytest.mark.parametrize(("sort", "read"), [("age", ["new"]), ("name", ["new"]), ("best", ["new", "old"])])

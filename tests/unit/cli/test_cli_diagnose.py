@@ -41,18 +41,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_each_finding_has_its_number_its_reason_and_what_to_try(runs: Path) -> None:
+def test_each_finding_has_its_number_its_reason_and_what_to_try(runs: Path, wording) -> None:
     done = invoke("diagnose", "still", "--runs-dir", runs)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert lines[0] == "still: ppo on CartPole-v1, 2 trials"
-    assert "a random policy reaches" in lines[1]
-    assert lines[3:6] == [
-        "1. few updates: 72 minibatches in all (2 of 2 trials)",
-        "   why: a network hardly moves",
-        "   try: a smaller config.minibatch_size, more config.num_epochs, or a later stop",
-    ]
-    assert lines[6] == "2. no learning rate: lr 0 (2 of 2 trials)"
+    assert lines[0] == wording("CartPole-v1")
+    assert lines[1] == wording()
+    assert lines[3:6] == wording("config.minibatch_size", "config.num_epochs", "72")
+    assert lines[6] == wording()
 
 
 def test_json_holds_the_findings_and_the_random_policy(runs: Path) -> None:
@@ -71,7 +67,7 @@ def test_the_env_of_a_run_that_is_not_ones_own_is_not_made_without_trust(runs: P
     assert "a random policy" in invoke("diagnose", runs / "still", "--runs-dir", tmp_path, "--trust").stdout
 
 
-def test_each_policy_of_a_world_is_diagnosed_and_compared_with_random_ones(tmp_path: Path) -> None:
+def test_each_policy_of_a_world_is_diagnosed_and_compared_with_random_ones(tmp_path: Path, wording) -> None:
     ppo = {"lr": 0.0, "train_batch_size": 256, "minibatch_size": 64, "num_epochs": 2, "compile": False}
     spec = {
         "env": {"world": "rlrun.toys:CartPoles", "kwargs": {"num_agents": 3}},
@@ -89,17 +85,17 @@ def test_each_policy_of_a_world_is_diagnosed_and_compared_with_random_ones(tmp_p
     done = invoke("diagnose", "poles", "--runs-dir", tmp_path, "--episodes", 5)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert lines[0] == "poles: ppo + dqn on rlrun.toys:CartPoles, 1 trial"
+    assert lines[0] == wording("rlrun.toys:CartPoles")
     assert [line.partition(": ")[0] for line in lines[1:3]] == ["left", "right"]
     assert all("; a random policy reaches" in line for line in lines[1:3])
     names = [line.partition(". ")[2].rpartition(": ")[0] for line in lines if line[:1].isdigit()]
-    assert names == ["left: few updates", "left: no learning rate", "right: few updates"]
+    assert names == wording()
     assert any("config.learning_starts below" in line for line in lines)
     assert len(json.loads(invoke("diagnose", "poles", "--runs-dir", tmp_path, "--json").stdout)["random_policy"]) > 1
 
 
 def test_a_trial_that_failed_is_told_first_and_its_env_is_not_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     (tmp_path / "belts.py").write_text(
         "from gymnasium.envs.classic_control.cartpole import CartPoleEnv\n"
@@ -114,18 +110,13 @@ def test_a_trial_that_failed_is_told_first_and_its_env_is_not_tried_again(
     done = invoke("diagnose", "torn", "--runs-dir", tmp_path)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert lines[:4] == [
-        "torn: ppo on belts:Torn, 1 trial (1 error)",
-        "no results",
-        "",
-        "1. failed: ValueError: the belt is torn",
-    ]
-    assert lines[5].startswith("   try: correct the cause")
+    assert lines[:4] == wording("belts:Torn", "ValueError")
+    assert lines[5] == wording()
     assert lines[5].endswith("--retry-failed")
     assert len(lines) == 6
 
 
-def test_a_trial_that_diverged_is_told_first_with_settings_that_its_algorithm_has(tmp_path: Path) -> None:
+def test_a_trial_that_diverged_is_told_first_with_settings_that_its_algorithm_has(tmp_path: Path, wording) -> None:
     config = {"lr": 1e20, "max_grad_norm": None, "learning_starts": 64, "compile": False, "double": False}
     spec = {"algorithm": "dqn", "env": "CartPole-v1", "config": config, "stop": {"env_steps": 3000}}
     with pytest.raises(TrainingFailed):
@@ -133,25 +124,25 @@ def test_a_trial_that_diverged_is_told_first_with_settings_that_its_algorithm_ha
     (first, *_) = json.loads(invoke("diagnose", "far", "--runs-dir", tmp_path, "--json").stdout)["findings"]
     assert first["name"] == "failed"
     assert first["found"].startswith("training has diverged")
-    assert first["advice"].startswith("config.lr ten times smaller, config.max_grad_norm: 0.5, config.clip_rewards: 1")
+    assert first["advice"] == wording("config.lr", "config.max_grad_norm", "config.clip_rewards")
 
 
-def test_a_trial_that_was_interrupted_says_so(runs: Path, tmp_path: Path) -> None:
+def test_a_trial_that_was_interrupted_says_so(runs: Path, tmp_path: Path, wording) -> None:
     shutil.copytree(runs / "still", tmp_path / "still")
     for path in (tmp_path / "still").glob("*/trial.json"):
         record = json.loads(path.read_text())
         path.write_text(json.dumps(record | {"status": "INTERRUPTED", "stop_reason": ""}))
     done = invoke("diagnose", "still", "--runs-dir", tmp_path)
-    assert done.stdout.splitlines()[0] == "still: ppo on CartPole-v1, 2 trials (2 interrupted)"
+    assert done.stdout.splitlines()[0] == wording("CartPole-v1")
     assert "few updates" not in done.stdout
-    assert done.stdout.splitlines()[-1] == f"Resume it: rlrun resume {tmp_path / 'still'}"
+    assert done.stdout.splitlines()[-1] == wording(tmp_path / "still")
     for path in (tmp_path / "still").glob("*/result.json"):
         path.unlink()
     without = invoke("diagnose", "still", "--runs-dir", tmp_path)
-    assert (without.exit_code, without.stderr) == (2, "Error: still has no results yet: 2 trials (2 interrupted)\n")
+    assert (without.exit_code, without.stderr) == (2, wording())
 
 
-def test_a_run_that_crashed_says_where_and_its_env_is_not_tried_again(runs: Path, tmp_path: Path) -> None:
+def test_a_run_that_crashed_says_where_and_its_env_is_not_tried_again(runs: Path, tmp_path: Path, wording) -> None:
     shutil.copytree(runs / "still", tmp_path / "still")
     (first, other) = sorted((tmp_path / "still").glob("*/trial.json"))
     record = json.loads(first.read_text())
@@ -167,9 +158,9 @@ def test_a_run_that_crashed_says_where_and_its_env_is_not_tried_again(runs: Path
     finally:
         end_marks()
     lines = done.stdout.splitlines()
-    assert lines[0] == "still: ppo on CartPole-v1, 2 trials (1 killed)"
-    assert known.startswith("its process ended in env lab:Torn (env 0, episode 3 with seed 11)")
-    assert lines[3] == f"1. process ended: {known} (1 of 2 trials)"
+    assert lines[0] == wording("CartPole-v1")
+    assert known == wording("lab:Torn", "11")
+    assert lines[3] == wording(known)
     assert "a random policy reaches" not in done.stdout
-    assert done.stderr == "its env was not tried: a process of the run ended while it stepped it\n"
-    assert f"1. process ended: {known}" in without.stdout
+    assert done.stderr == wording()
+    assert wording(known) in without.stdout.splitlines()

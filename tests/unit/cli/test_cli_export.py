@@ -115,10 +115,10 @@ def test_a_file_may_be_compared_on_a_data_set(saved: Path, tmp_path: Path) -> No
     assert json.loads(done.stdout)["compared"]["observations"] == 35
 
 
-def test_an_unknown_policy_is_refused_and_nothing_is_written(saved: Path, tmp_path: Path) -> None:
+def test_an_unknown_policy_is_refused_and_nothing_is_written(saved: Path, tmp_path: Path, wording) -> None:
     done = rlrun("export", saved / "dense", "-o", tmp_path / "policy.onnx", "--policy", "defualt")
     assert done.exit_code == 2
-    assert "there is no policy 'defualt'; did you mean 'default'" in done.stderr
+    assert done.stderr == wording("defualt", "default")
     assert not list(tmp_path.iterdir())
 
 
@@ -132,12 +132,12 @@ def test_an_unknown_policy_is_refused_and_nothing_is_written(saved: Path, tmp_pa
     ],
 )
 def test_a_file_that_ends_as_another_kind_is_refused_with_the_right_end(
-    saved: Path, tmp_path: Path, name: str, to: str, advice: str
+    saved: Path, tmp_path: Path, name: str, to: str, advice: str, wording
 ) -> None:
     done = rlrun("export", saved / "dense", "-o", tmp_path / name, "--to", to)
     assert done.exit_code == 2
     said = " ".join(done.stderr.split())
-    assert f"{name} does not end in .{to}, as files of --to {to} do: {advice.format(folder=tmp_path)}" in said
+    assert said == wording(name, to, advice.format(folder=tmp_path))
     assert not list(tmp_path.iterdir())
 
 
@@ -155,7 +155,7 @@ def test_a_policy_of_a_world_is_exported_by_its_name(tmp_path: Path) -> None:
     assert list(json.loads(rlrun(*words).stdout)["inputs"]) == ["obs"]
 
 
-def test_a_cnn_is_refused_as_a_c_file_by_the_names_of_its_operators(tmp_path: Path) -> None:
+def test_a_cnn_is_refused_as_a_c_file_by_the_names_of_its_operators(tmp_path: Path, wording) -> None:
     env = {
         "id": "Pendulum-v1",
         "wrappers": [{"id": "rlrun.toys:PendulumImages", "kwargs": {"size": 20}}],
@@ -164,12 +164,12 @@ def test_a_cnn_is_refused_as_a_c_file_by_the_names_of_its_operators(tmp_path: Pa
         training.save(tmp_path / "images")
     done = rlrun("export", tmp_path / "images", "-o", tmp_path / "policy.c", "--to", "c")
     assert done.exit_code == 2
-    assert "because of ONNX operators that C files do not have (Conv, MaxPool, Transpose): use --to onnx" in done.stderr
+    assert done.stderr == wording("MaxPool")
 
 
-def test_a_policy_that_plans_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_policy_that_plans_is_refused_by_name(tmp_path: Path, wording) -> None:
     with Training({"world": "rlrun.toys:TicTacToe"}, AlphaZero(), seed=1) as training:
         training.save(tmp_path / "board")
     done = rlrun("export", tmp_path / "board", "-o", tmp_path / "policy.onnx")
     assert done.exit_code == 2
-    assert "policy default cannot be exported, because of actions that are planned by tree search" in done.stderr
+    assert done.stderr == wording()

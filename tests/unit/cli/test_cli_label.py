@@ -46,7 +46,7 @@ def test_labels_are_changed_and_shown_wherever_a_run_is(runs: Path) -> None:
     assert command("label", "pole", "--note", "", "--runs-dir", runs).stdout == "tags: good, lr\n"
 
 
-def test_runs_are_chosen_by_all_the_given_tags(runs: Path) -> None:
+def test_runs_are_chosen_by_all_the_given_tags(runs: Path, wording) -> None:
     command("label", "pole", "--tag", "good", "--tag", "lr", "--runs-dir", runs)
     command("label", "other", "--tag", "good", "--runs-dir", runs)
 
@@ -56,26 +56,26 @@ def test_runs_are_chosen_by_all_the_given_tags(runs: Path) -> None:
         return {run["name"] for run in document["runs"]}
 
     assert (chosen("good"), chosen("good", "lr"), chosen("bad")) == ({"pole", "other"}, {"pole"}, set())
-    assert command("runs", "--tag", "bad", "--runs-dir", runs).stdout == f"No run in {runs} has the tag bad.\n"
+    assert command("runs", "--tag", "bad", "--runs-dir", runs).stdout == wording(runs)
 
 
-def test_a_tag_that_is_not_there_is_answered_with_the_nearest_or_with_all(runs: Path) -> None:
+def test_a_tag_that_is_not_there_is_answered_with_the_nearest_or_with_all(runs: Path, wording) -> None:
     assert "it has none" in command("label", "pole", "--untag", "good", "--runs-dir", runs).stderr
     command("label", "pole", "--tag", "good", "--runs-dir", runs)
     wrong = command("label", "pole", "--untag", "god", "--runs-dir", runs)
-    assert (wrong.exit_code, wrong.stderr) == (2, "Error: the run has no tag 'god'; did you mean 'good'?\n")
+    assert (wrong.exit_code, wrong.stderr) == (2, wording("god", "good"))
 
 
-def test_a_tag_that_is_no_word_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="write up to 40 letters"):
+def test_a_tag_that_is_no_word_is_refused_before_anything_runs(tmp_path: Path, wording) -> None:
+    with wording.raised(UsageError, "40"):
         rlrun.run({"pole": SPEC}, runs_dir=tmp_path / "runs", tags=["two words"])
     assert not (tmp_path / "runs").exists()
 
 
-def test_labels_that_are_damaged_are_named_and_the_rest_is_shown(runs: Path) -> None:
+def test_labels_that_are_damaged_are_named_and_the_rest_is_shown(runs: Path, wording) -> None:
     (runs / "pole/labels.json").write_text('{"tags": 1}')
     told = command("status", "pole", "--runs-dir", runs)
     assert told.exit_code == 5
-    assert "labels.json: cannot be understood" in told.stdout
+    assert wording("labels.json") in told.stdout.splitlines()
     assert command("show", "pole", "--runs-dir", runs).exit_code == 5
     assert "pole" in command("runs", "--runs-dir", runs).stdout

@@ -91,15 +91,15 @@ def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]
     assert sum(other[ending]["number"] for ending in ("wins", "draws", "losses")) == 4
 
 
-def test_an_opponent_may_have_settings_and_a_name_that_is_nearly_one_is_told(saved: tuple[Path, Path]) -> None:
+def test_an_opponent_may_have_settings_and_a_name_that_is_nearly_one_is_told(saved: tuple[Path, Path], wording) -> None:
     found = document("evaluate", saved[1], "--against", "mcts(simulations=4)", "--episodes", 2)
     assert (found["games"], found["against"]) == (2, "mcts(simulations=4)")
     wrong = rlrun("evaluate", saved[1], "--against", "minimax(deph=5)")
     assert wrong.exit_code == 2
-    assert "has no setting 'deph'; did you mean 'depth'?" in wrong.output
+    assert wrong.output == wording("deph", "depth")
     wrong = rlrun("evaluate", saved[1], "--against", "minmax")
     assert wrong.exit_code == 2
-    assert "minmax is neither a run nor an opponent; did you mean 'minimax'?" in wrong.output
+    assert wrong.output == wording("minimax")
 
 
 def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None:
@@ -108,15 +108,15 @@ def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None
     assert "leave --env out" in done.output
 
 
-def test_wins_draws_and_losses_are_told_with_their_intervals() -> None:
+def test_wins_draws_and_losses_are_told_with_their_intervals(wording) -> None:
     lines = Versus("mine", "theirs", {"first": Outcomes(50, 0, 0), "second": Outcomes(0, 20, 30)}).text().splitlines()
     assert lines[:3] == ["mine", "against theirs", "100 games"]
     assert lines[3].split() == ["wins", "50", "0.500", "(95", "%", "interval", "0.398", "to", "0.602)"]
-    assert lines[6:8] == ["as the first side", "  wins        50  1.000  (95 % interval 0.929 to 1.000)"]
-    assert lines[10] == "as the second side"
+    assert lines[6:8] == wording("50", "1.000", "95")
+    assert lines[10] == wording()
 
 
-def test_simulations_are_for_policies_that_search(saved: tuple[Path, Path], tmp_path: Path) -> None:
+def test_simulations_are_for_policies_that_search(saved: tuple[Path, Path], tmp_path: Path, wording) -> None:
     settings = {"evaluation_simulations": 3, "model": {"hiddens": [4]}, "compile": False}
     with Training(GAME, AlphaZero(AlphaZero.Config.parse(settings)), seed=0) as training:
         training.save(tmp_path / "searching")
@@ -128,4 +128,4 @@ def test_simulations_are_for_policies_that_search(saved: tuple[Path, Path], tmp_
     assert found[2]["first"]["losses"]["number"] < found[0]["first"]["losses"]["number"]
     refused = rlrun("evaluate", saved[1], "--simulations", 3)
     assert refused.exit_code == 2
-    assert "policy both: it does not search" in refused.output
+    assert refused.output == wording()

@@ -37,25 +37,15 @@ def drawn(run: RunProgress, width: int, height: int) -> list[str]:
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
-def test_a_wide_terminal_shows_everything() -> None:
+def test_a_wide_terminal_shows_everything(wording) -> None:
     run = sweep(3, running=1, ended=1)
     run.resources = RunResources(1.0, 2.0, 0.0, 0.0)
-    assert drawn(run, 160, 24) == [
-        "sweep on Ray: 5 s, in runs/sweep",
-        "trial  status         lr  relu  seed  iter  env steps         of  done                return  steps/s  where",
-        "001    RUNNING     0.001   yes     1     7    500,000  1,000,000   50%  ━━━━━━         123.4   98,765  host:1",
-        "000    TERMINATED  0.001   yes     0     7    500,000  1,000,000   50%  ━━━━━━         123.4   98,765  host:0",
-        "3 trials: 1 running, 1 pending, 1 terminated; 1/2 CPUs in use",
-        "best return 123.4 (lr=0.001, relu=yes, mean of 2 seeds)",
-    ]
+    assert drawn(run, 160, 24) == wording("runs/sweep", "steps/s", "host:1")
 
 
-def test_a_narrow_terminal_leaves_columns_out_and_keeps_the_return() -> None:
+def test_a_narrow_terminal_leaves_columns_out_and_keeps_the_return(wording) -> None:
     run = sweep(3, running=1)
-    assert drawn(run, 50, 24)[1:3] == [
-        "trial  status      lr  relu  env steps  return",
-        "000    RUNNING  0.001   yes    500,000   123.4",
-    ]
+    assert drawn(run, 50, 24)[1:3] == wording("0.001", "500,000", "123.4")
     assert drawn(run, 22, 24)[1:3] == ["trial  status   return", "000    RUNNING   123.4"]
 
 
@@ -68,11 +58,11 @@ def test_the_table_fits_the_terminal(width: int, height: int, trials: int) -> No
     assert len(lines) <= max(height - 1, 5)
 
 
-def test_where_there_are_many_trials_running_ones_come_first_then_paused_then_the_last_that_ended() -> None:
+def test_where_there_are_many_trials_running_ones_come_first_then_paused_then_the_last_that_ended(wording) -> None:
     run = sweep(300, running=2, paused=2, ended=50)
     numbers = [line.split()[0] for line in drawn(run, 80, 13)[2:-2]]
     assert numbers == ["050", "051", "052", "053", "049", "048", "047", "046"]
-    assert drawn(run, 80, 13)[-2] == "300 trials: 2 running, 2 paused, 246 pending, 50 terminated"
+    assert drawn(run, 80, 13)[-2] == wording("300", "246", "50")
     assert len(display_order(run.trials.values())) == 54
 
 
@@ -80,17 +70,15 @@ def test_a_lone_trial_goes_by_its_whole_name() -> None:
     assert drawn(sweep(1, running=1), 200, 24)[2].startswith("000-lr=0.001-seed=0  RUNNING")
 
 
-def test_columns_with_nothing_in_them_are_not_there() -> None:
+def test_columns_with_nothing_in_them_are_not_there(wording) -> None:
     run = RunProgress("a", {"a": TrialProgress("a", {"episode_return_mean": 10.0}, status="RUNNING")})
-    assert (
-        text_table(columns_of(run, list(run.trials.values()), 0.0)) == "trial  status   return\na      RUNNING       -"
-    )
+    assert text_table(columns_of(run, list(run.trials.values()), 0.0)) == wording()
 
 
-def test_settings_that_are_too_long_are_cut() -> None:
+def test_settings_that_are_too_long_are_cut(wording) -> None:
     trial = TrialProgress("000-x", {}, {"hiddens": [64] * 20}, status="RUNNING")
     (column,) = [each for each in columns_of(RunProgress("a", {"a": trial}), [trial], 0.0) if each.heading == "hiddens"]
-    assert column.cells == ["[64, 64, 64, 64, 64, 64…"]
+    assert column.cells == wording("64")
     assert [each.heading for each in fitting_columns([column], 5)] == []
 
 
@@ -204,7 +192,9 @@ def test_a_run_of_several_trials_keeps_no_metrics_and_is_a_table() -> None:
     assert run.metrics.last == {}
 
 
-def test_the_live_view_of_a_lone_trial_is_its_screen_once_it_has_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_live_view_of_a_lone_trial_is_its_screen_once_it_has_a_result(
+    monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     for name, value in {"COLUMNS": "80", "LINES": "30", "FORCE_COLOR": "1"}.items():
         monkeypatch.setenv(name, value)
     run, stream = RunProgress("pole", {"000": TrialProgress("000", {"env_steps": 1_000_000})}), io.StringIO()
@@ -213,4 +203,4 @@ def test_the_live_view_of_a_lone_trial_is_its_screen_once_it_has_a_result(monkey
     view.show(run.observe(TrialEvent("000", "RUNNING", ROW), 1.0))
     view.close()
     assert ("in runs/pole" in before, "learner" in before) == (True, False)
-    assert "learner     policy_loss -0.02  value_loss 18.1" in stream.getvalue()
+    assert wording("policy_loss", "value_loss", "-0.02") in stream.getvalue().splitlines()

@@ -234,9 +234,9 @@ def test_a_folder_of_runs_that_cannot_be_written_ends_with_seven() -> None:
     assert "/sys/runs: cannot be written: " in done.stderr
 
 
-def test_a_path_that_may_not_be_used_is_a_usage_error() -> None:
+def test_a_path_that_may_not_be_used_is_a_usage_error(wording) -> None:
     error = PermissionError(errno.EACCES, "Permission denied", "/root/runs")
-    assert run_raising(error) == (2, "before\n", "Error: /root/runs: Permission denied\n")
+    assert run_raising(error) == (2, "before\n", wording("/root/runs"))
 
 
 @pytest.mark.parametrize("signal_name", ["SIGINT", "SIGTERM", "SIGHUP"])

@@ -53,11 +53,11 @@ def swept(runs: Path, configurations: int, seeds: int) -> list[TrialResult]:
 
 
 def test_seeds_are_taken_together_where_there_are_several_configurations(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wording
 ) -> None:
     print_outcome(swept(tmp_path, 2, 2))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "tiny: episode_return_mean at the end, over seeds"
+    assert lines[0] == wording("episode_return_mean")
     assert {line.split()[0] for line in lines[2:4]} == {"lr=0.001", "lr=0.002"}
     assert [line.split()[0] for line in lines[6:10]] == [f"00{n}-lr=0.00{1 + n // 2}-seed={n % 2}" for n in range(4)]
 
@@ -67,7 +67,7 @@ def test_seeds_of_a_single_configuration_have_one_table(tmp_path: Path) -> None:
 
 
 def test_of_many_trials_the_best_and_the_failed_ones_are_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.chdir(tmp_path)
     trials = []
@@ -77,4 +77,4 @@ def test_of_many_trials_the_best_and_the_failed_ones_are_listed(
         trials.append(TrialResult(directory.name, directory, "many", status, best_score=float(number)))
     lines = few_trials(trials)[0].splitlines()
     assert [line.split()[0] for line in lines[1:-1]] == [f"{n:03d}" for n in (*range(24, 14, -1), 3)]
-    assert lines[-1] == "14 more: rlrun show runs/many --all"
+    assert lines[-1] == wording("runs/many", "14")

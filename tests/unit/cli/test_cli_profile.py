@@ -124,38 +124,9 @@ def by_hand() -> Profile:
     )
 
 
-def test_the_tables_share_out_the_time_of_driver_workers_and_learner() -> None:
+def test_the_tables_share_out_the_time_of_driver_workers_and_learner(wording) -> None:
     trial = shipped_experiment("ppo", "CartPole-v1").first_trial()
-    assert (
-        "\n".join(profile_lines(trial, by_hand(), 1.5))
-        == """\
-cartpole-ppo, 000-seed=0: ppo on CartPole-v1
-10.0 s with 2 iterations, 500,000 env steps: 50,000 env steps/s
-(not counted: 1.5 s for 2 iterations with the starts and compilation)
-
-operator           share %  seconds  items  ms per item
-parallel_rollouts      7.5     0.75      4        187.5
-TrainOnBatch            35      3.5      2      1,750.0
-waiting                 45      4.5      2      2,250.0
-between operators     12.5     1.25      -            -
-in all               100.0       10      -            -
-
-worker           fragments  env steps  env step s  inference s  sgd s  wait s
-worker 1                 2    200,000           2            3    0.5       2
-worker 2                 2    200,000           4            0      0       1
-all                      4    400,000           6            3    0.5       3
-share %                  -          -          48           24      4      24
-us per env step          -          -          15          7.5   1.25     7.5
-
-a finished fragment  transfer s  queued s  transfer ms each  queued ms each
-worker 1                      2       1.5           1,000.0           750.0
-worker 2                      -         -                 -               -
-all                           2       1.5           1,000.0           750.0
-(-: from another machine, whose clock cannot be compared with this one's)
-
-learner: SGD 35.0 % of the time (4 SGD steps, 875 ms each), waiting for data 45.0 %
-policy lag: 1.25 batches on average, at most 3"""
-    )
+    assert "\n".join(profile_lines(trial, by_hand(), 1.5)) == wording("CartPole-v1", "steps/s", "parallel_rollouts")
 
 
 @pytest.mark.parametrize(
@@ -192,10 +163,10 @@ def test_a_profile_ends_with_a_remedy(
     assert said in remedy(measured, PPOConfig(**settings), cpus=16)
 
 
-def test_a_remedy_names_as_many_workers_as_make_collecting_a_quarter_of_the_rest() -> None:
+def test_a_remedy_names_as_many_workers_as_make_collecting_a_quarter_of_the_rest(wording) -> None:
     measured = dataclasses.replace(by_hand(), operators=(), waits=((100.0, 106.0),), workers=())
-    assert remedy(measured, PPOConfig(num_envs_per_worker=64), cpus=16).endswith("try num_workers: 6, now 0")
-    assert remedy(measured, PPOConfig(num_envs_per_worker=64), cpus=4).endswith("try num_workers: 3, now 0")
+    assert remedy(measured, PPOConfig(num_envs_per_worker=64), cpus=16) == wording("num_workers")
+    assert remedy(measured, PPOConfig(num_envs_per_worker=64), cpus=4) == wording("num_workers")
 
 
 def test_hooks_of_the_trial_have_a_line_of_their_own() -> None:
@@ -205,11 +176,11 @@ def test_hooks_of_the_trial_have_a_line_of_their_own() -> None:
     assert measured.between_s == 1.0
 
 
-def test_sgd_that_happens_on_the_workers_alone_is_not_given_a_time_on_the_learner() -> None:
+def test_sgd_that_happens_on_the_workers_alone_is_not_given_a_time_on_the_learner(wording) -> None:
     measured = by_hand()
     without = dataclasses.replace(measured, operators=measured.operators[:1])
     lines = list(profile_lines(shipped_experiment("ppo", "CartPole-v1").first_trial(), without, 1.5))
-    assert lines[-2] == "learner: 4 SGD steps, none of them in this process; waiting 45.0 % of the time"
+    assert lines[-2] == wording("45.0")
 
 
 def test_the_data_hold_the_same_numbers() -> None:
@@ -297,11 +268,11 @@ def assert_nested(events: list[dict[str, Any]]) -> None:
         open_ends.append(ended)
 
 
-def test_a_run_is_measured_and_its_trace_adds_up_to_the_tables(tmp_path: Path) -> None:
+def test_a_run_is_measured_and_its_trace_adds_up_to_the_tables(tmp_path: Path, wording) -> None:
     (tmp_path / "tiny.yaml").write_text(SPEC.format(env="CartPole-v1"))
     done = profile("-f", "tiny.yaml", "--seconds", "0.5", "--trace", "trace.json", "--json")
     assert done.exit_code == 0, done.output
-    assert "tiny, 000-seed=0: the first of the trials; the others are not run" in done.stderr
+    assert wording("000") in done.stderr.splitlines()
     data = json.loads(done.stdout)
     assert [operator["path"] for operator in data["operators"]] == PLANNED
     assert data["seconds"] >= 0.5
@@ -338,17 +309,17 @@ def test_a_run_is_measured_and_its_trace_adds_up_to_the_tables(tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny.yaml", "trace.json"]
 
 
-def test_an_algorithm_and_an_env_do_without_a_file(tmp_path: Path) -> None:
+def test_an_algorithm_and_an_env_do_without_a_file(tmp_path: Path, wording) -> None:
     settings = [f"config.{setting}" for setting in ("train_batch_size=64", "minibatch_size=64", "num_epochs=1")]
     overrides = [word for setting in settings for word in ("--set", setting)]
     done = profile("--algorithm", "ppo", "--env", "CartPole-v1", *overrides, "--seconds", "0.2")
     assert done.exit_code == 0, done.output
-    assert "not measured\nmeasuring for 0.2 s\n" in done.stderr
+    assert done.stderr == wording("0.2")
     lines = done.stdout.splitlines()
-    assert lines[0] == "cartpole-ppo, 000-seed=0: ppo on CartPole-v1"
+    assert lines[0] == wording("CartPole-v1", "000")
     assert [line.split()[0] for line in lines[4:14]] == ["operator", *PLANNED, "waiting"]
     assert any(line.startswith("local worker") for line in lines)
-    assert lines[-2] == "policy lag: 0 batches on average, at most 0"
+    assert lines[-2] == wording()
     assert lines[-1].startswith("remedy: ")
     assert list(tmp_path.iterdir()) == []
 
@@ -381,14 +352,14 @@ def test_errors_of_an_env_and_of_a_plugin_are_shown_for_what_they_are(tmp_path: 
 
 
 def test_a_clock_that_stands_still_ends_a_profile_with_a_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     (tmp_path / "tiny.yaml").write_text(SPEC.format(env="CartPole-v1"))
     now = time.perf_counter()
     monkeypatch.setattr(time, "perf_counter", lambda: now)
     stopped = profile("-f", tmp_path / "tiny.yaml")
     assert stopped.exit_code == 4
-    assert "has stopped Python's clock: time.perf_counter() does not advance" in stopped.stderr
+    assert wording("time.perf_counter") in stopped.stderr.splitlines()
 
 
 @pytest.mark.parametrize(

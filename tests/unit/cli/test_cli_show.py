@@ -46,7 +46,7 @@ def runs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_run_is_shown_with_what_enters_its_network_and_what_its_preset_stands_for(tmp_path: Path) -> None:
+def test_a_run_is_shown_with_what_enters_its_network_and_what_its_preset_stands_for(tmp_path: Path, wording) -> None:
     env = {"id": "ALE/Pong-v5", "preset": "atari", "evaluation_kwargs": {"episodic_life": False}}
     config = {"clip_rewards": None, "model": {"conv": "nature"}}
     run = make_run(tmp_path, "pong", {0.1: [[1], [2]]}, env=env, config=config)
@@ -54,23 +54,21 @@ def test_a_run_is_shown_with_what_enters_its_network_and_what_its_preset_stands_
         record = {**json.loads(path.read_text()), "network": ["observations: image 4x84x84, scaled by 1/255"]}
         path.write_text(json.dumps(record))
     lines = rlrun("show", run).stdout.splitlines()
-    assert "  preset      atari: clip_rewards None, model.conv nature; in evaluations episodic_life False" in lines
+    assert wording("clip_rewards", "model.conv", "episodic_life") in lines
     at = lines.index("  network")
-    assert lines[at + 1] == "    observations: image 4x84x84, scaled by 1/255"
+    assert lines[at + 1] == wording("255")
     path.write_text(json.dumps({**record, "network": ["observations: as they are, to mine:Net"]}))
     lines = rlrun("show", run).stdout.splitlines()
-    assert (
-        lines[lines.index("  network of 000-lr=0.1-seed=0") + 1] == "    observations: image 4x84x84, scaled by 1/255"
-    )
+    assert lines[lines.index("  network of 000-lr=0.1-seed=0") + 1] == wording("255")
     (_, second) = json.loads(rlrun("show", run, "--json").stdout)["trials"]
     assert second["network"] == ["observations: as they are, to mine:Net"]
 
 
-def test_a_run_is_shown_with_its_seeds_taken_together(runs: Path) -> None:
+def test_a_run_is_shown_with_its_seeds_taken_together(runs: Path, wording) -> None:
     done = rlrun("show", "sweep", "--runs-dir", runs)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0] == "sweep: ppo on CartPole-v1, 2 configurations x 2 seeds = 4 trials"
+    assert lines[0] == wording("CartPole-v1")
     assert "  stop        env_steps 200" in lines
     assert "    lr: 0.1, 0.2" in lines
     table = lines[lines.index("episode_return_mean at the end, over seeds") :]
@@ -78,7 +76,7 @@ def test_a_run_is_shown_with_its_seeds_taken_together(runs: Path) -> None:
     assert [line.split()[0] for line in table[6:10]] == [
         "002-lr=0.2-seed=0", "003-lr=0.2-seed=1", "001-lr=0.1-seed=1", "000-lr=0.1-seed=0",
     ]  # fmt: skip
-    assert lines[-2:] == ["best: 8 by 002-lr=0.2-seed=0", "  it has no checkpoint"]
+    assert lines[-2:] == wording("002", "0.2")
 
 
 def test_a_run_is_shown_as_json_with_all_there_is(runs: Path) -> None:
@@ -92,7 +90,7 @@ def test_a_run_is_shown_as_json_with_all_there_is(runs: Path) -> None:
     assert shown["problems"] == []
 
 
-def test_what_failed_was_stopped_or_cannot_be_read_is_shown_and_damage_ends_with_code_5(runs: Path) -> None:
+def test_what_failed_was_stopped_or_cannot_be_read_is_shown_and_damage_ends_with_code_5(runs: Path, wording) -> None:
     path = runs / "sweep"
     names = [f"{n:03d}-lr={lr}-seed={n % 2}" for n, lr in enumerate([0.1, 0.1, 0.2, 0.2])]
     error = 'Traceback (most recent call last):\n  File "x.py"\nValueError: boom'
@@ -106,12 +104,12 @@ def test_what_failed_was_stopped_or_cannot_be_read_is_shown_and_damage_ends_with
     (path / "spec.yaml").write_text((path / "spec.yaml").read_text() + "  scheduler: {asha: {}}\n")
     done = rlrun("show", "sweep", "--runs-dir", runs)
     assert done.exit_code == 5, done.output
-    assert done.stderr == f"Error: {path}: 2 files cannot be relied on\n"
+    assert done.stderr == wording(path)
     assert "status      1 error, 1 killed, 1 damaged, 1 terminated" in done.stdout
     assert "1 failed\n  000-lr=0.1-seed=0: Traceback (most recent call last): ... ValueError: boom" in done.stdout
     assert "asha stopped 1 of 4 trials" in done.stdout
     assert "cannot be relied on:\n" in done.stdout
-    assert "trial.json: cannot be understood" in done.stdout
+    assert wording("trial.json") in done.stdout.splitlines()
     assert f"{path / names[3] / 'result.json'}:1: is damaged" in done.stdout
 
 
@@ -121,12 +119,12 @@ def test_a_long_list_is_cut_unless_all_is_asked_for(tmp_path: Path) -> None:
     assert "more: --all" not in rlrun("show", "long", "--all", "--runs-dir", tmp_path).stdout
 
 
-def test_configurations_runs_and_trials_can_be_compared(runs: Path) -> None:
+def test_configurations_runs_and_trials_can_be_compared(runs: Path, wording) -> None:
     done = rlrun("compare", "sweep", "--runs-dir", runs)
     assert done.exit_code == 0, done.output
-    assert "episode_return_mean at 200 env steps" in done.stdout
-    assert "area under the curve, as mean height over 100 to 200 env steps" in done.stdout
-    assert done.stdout.rstrip().splitlines()[-1].startswith("Verdict: lr=0.2 is ahead of lr=0.1")
+    assert wording("episode_return_mean", "200") in done.stdout.splitlines()
+    assert wording("100", "200") in done.stdout.splitlines()
+    assert done.stdout.rstrip().splitlines()[-1] == wording("0.2", "0.1")
     both = json.loads(rlrun("compare", "sweep", "other", "--pool", "--json", "--runs-dir", runs).stdout)
     assert [(side["label"], side["samples"]) for side in both["sides"]] == [("sweep", 4), ("other", 2)]
     one = json.loads(
@@ -135,21 +133,21 @@ def test_configurations_runs_and_trials_can_be_compared(runs: Path) -> None:
     assert [side["label"] for side in one["sides"]] == ["sweep/000-lr=0.1-seed=0", "other, lr=0.1"]
 
 
-def test_runs_of_different_envs_are_compared_with_a_warning(runs: Path) -> None:
+def test_runs_of_different_envs_are_compared_with_a_warning(runs: Path, wording) -> None:
     make_run(runs, "pong", {0.1: [[1, 2], [3, 4]]}, env="ALE/Pong-v5")
     done = rlrun("compare", "other", "pong", "--runs-dir", runs)
-    assert "note: the runs are of different envs (ALE/Pong-v5, CartPole-v1)" in done.stdout
+    assert wording("ALE/Pong-v5", "CartPole-v1") in done.stdout.splitlines()
     assert "different envs" not in rlrun("compare", "other", "sweep", "--runs-dir", runs).stdout
 
 
-def test_a_single_group_cannot_be_compared(runs: Path) -> None:
+def test_a_single_group_cannot_be_compared(runs: Path, wording) -> None:
     done = rlrun("compare", "other", "--runs-dir", runs)
     assert done.exit_code == 2
-    assert "a comparison takes two runs, trials or configurations" in done.stderr
+    assert done.stderr == wording()
     assert rlrun("compare", "nowhere", "--runs-dir", runs).exit_code == 2
 
 
-def test_a_report_is_written_and_says_what_it_left_out(runs: Path, tmp_path: Path) -> None:
+def test_a_report_is_written_and_says_what_it_left_out(runs: Path, tmp_path: Path, wording) -> None:
     (runs / "sweep" / "000-lr=0.1-seed=0" / "trial.json").write_text("{")
     page = tmp_path / "new" / "page.html"
     done = rlrun("report", "sweep", "other", "-o", page, "--runs-dir", runs)
@@ -157,11 +155,11 @@ def test_a_report_is_written_and_says_what_it_left_out(runs: Path, tmp_path: Pat
     assert page.read_text().startswith("<!doctype html>")
     assert done.stdout.startswith(f"Written: {page}")
     assert "left out: " in done.stderr
-    assert "trial.json: cannot be understood" in done.stderr
+    assert done.stderr == wording("trial.json")
 
 
-def test_a_report_that_is_no_page_is_refused(runs: Path, tmp_path: Path) -> None:
+def test_a_report_that_is_no_page_is_refused(runs: Path, tmp_path: Path, wording) -> None:
     done = rlrun("report", "sweep", "-o", tmp_path / "page.pdf", "--runs-dir", runs)
     assert done.exit_code == 2
-    assert "a report is written as .html" in done.stderr
+    assert done.stderr == wording()
     assert rlrun("report", "swep", "--runs-dir", runs).stderr.strip().endswith("did you mean 'sweep'?")

@@ -41,7 +41,7 @@ def status(run: RunDirectory, *words: str) -> Result:
     return CliRunner().invoke(cli, ["status", "pole", "--runs-dir", str(run.path.parent), *words])
 
 
-def test_a_killed_run_says_how_to_go_on_with_it(run: RunDirectory) -> None:
+def test_a_killed_run_says_how_to_go_on_with_it(run: RunDirectory, wording) -> None:
     write(run, 0, "TERMINATED")
     write(run, 1, "RUNNING")
     for number, name in enumerate(run.table.trials):
@@ -50,14 +50,7 @@ def test_a_killed_run_says_how_to_go_on_with_it(run: RunDirectory) -> None:
             os.utime(run.path / name / "result.json", (1_000_000_000 + number,) * 2)
     lines = status(run).stdout.splitlines()
     assert lines[0].startswith("pole: no process runs it, last change ")
-    assert lines[1:] == [
-        "trial  status      seed  iter  env steps     of  done  return  steps/s",
-        "001    KILLED         1     9        500  1,000   50%    20.0      100",
-        "000    TERMINATED     0     9        500  1,000   50%    10.0      100",
-        "3 trials: 1 pending, 1 terminated, 1 killed",
-        "best return 15 (mean of 2 of 3 seeds)",
-        f"Resume it: rlrun resume {run.path}",
-    ]
+    assert lines[1:] == wording(run.path, "steps/s", "001", "500")
 
 
 def test_a_trial_that_outlives_its_driver_is_said_to_save_and_nothing_to_go_on_with(run: RunDirectory) -> None:
@@ -83,7 +76,7 @@ def test_a_run_that_is_over_has_nothing_to_go_on_with(run: RunDirectory) -> None
     assert "rlrun resume" not in stdout
 
 
-def test_a_run_that_runs_names_its_driver_and_the_time_left(run: RunDirectory) -> None:
+def test_a_run_that_runs_names_its_driver_and_the_time_left(run: RunDirectory, wording) -> None:
     write(run, 0, "RUNNING")
     directory = run.trial_directory(run.table.trials[0])
     directory.claim()
@@ -101,7 +94,7 @@ def test_a_run_that_runs_names_its_driver_and_the_time_left(run: RunDirectory) -
     assert data["resume"] is None
     assert [trial["status"] for trial in data["trials"]] == ["RUNNING", "PENDING", "PENDING"]
     assert data["trials"][0]["return"] == 10.0
-    assert data["best"] == {"metric": "episode_return_mean", "value": 10.0, "what": "mean of 1 of 3 seeds"}
+    assert data["best"] == {"metric": "episode_return_mean", "value": 10.0, "what": wording()}
 
 
 def test_a_run_is_watched_until_its_driver_ends(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,19 +124,19 @@ def test_a_run_is_watched_until_its_driver_ends(run: RunDirectory, monkeypatch: 
     assert lines[-1].startswith("Resume it: ")
 
 
-def test_damage_is_told_beneath_the_table_and_ends_with_code_5(run: RunDirectory) -> None:
+def test_damage_is_told_beneath_the_table_and_ends_with_code_5(run: RunDirectory, wording) -> None:
     for number in range(3):
         (run.path / run.table.trials[number] / "trial.json").write_text("{")
     (run.path / "run.json").write_text("[]")
     result = status(run)
     assert result.exit_code == 5
     assert result.stdout.count("trial.json: cannot be understood") == 3
-    assert "run.json: cannot be understood" in result.stdout
+    assert wording("run.json") in result.stdout.splitlines()
     assert "rlrun resume" not in result.stdout
-    assert result.stderr == f"Error: {run.path}: 4 files cannot be relied on\n"
+    assert result.stderr == wording(run.path)
     told = status(run, "--json")
     assert told.exit_code == 5
-    assert "run.json: cannot be understood" in json.loads(told.stdout)["problem"]
+    assert json.loads(told.stdout)["problem"] == wording("run.json")
 
 
 def test_watching_and_json_exclude_each_other(run: RunDirectory) -> None:

@@ -11,8 +11,8 @@ from rlrun.cli.terminal import plain
 ORDERS = "\x1b]0;owned\x07\x1b[8m\x9b2J\u202e\r"
 
 
-def test_newlines_tabs_and_colours_stay() -> None:
-    assert plain("a\n\tb \x1b[31mred\x1b[0m é 中") == "a\n\tb \x1b[31mred\x1b[0m é 中"
+def test_newlines_tabs_and_colours_stay(wording) -> None:
+    assert plain("a\n\tb \x1b[31mred\x1b[0m é 中") == wording()
 
 
 def test_bytes_of_a_file_name_that_are_no_text_are_left_out() -> None:

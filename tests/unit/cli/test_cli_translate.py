@@ -21,10 +21,10 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     Path("theirs.yaml").write_text(THEIRS)
 
 
-def test_a_refused_key_can_be_left_out_and_the_output_is_a_spec() -> None:
+def test_a_refused_key_can_be_left_out_and_the_output_is_a_spec(wording) -> None:
     refused = CliRunner().invoke(cli, ["translate", "theirs.yaml"])
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "theirs.yaml:5:21: pole.config.callbacks: changes what is learned" in refused.stderr
+    assert refused.stderr == wording("theirs.yaml:5:21", "pole.config.callbacks")
     printed = CliRunner().invoke(cli, ["translate", "theirs.yaml", "--lenient", "--version", "1.13"])
     assert printed.exit_code == 0
     Path("ours.yaml").write_text(printed.stdout)
@@ -33,20 +33,20 @@ def test_a_refused_key_can_be_left_out_and_the_output_is_a_spec() -> None:
     assert checked.stdout.splitlines()[1].split() == ["pole", "dqn", "CartPole-v1", "1"]
 
 
-def test_what_a_file_of_rllib_became_is_told_before_its_trials() -> None:
+def test_what_a_file_of_rllib_became_is_told_before_its_trials(wording) -> None:
     Path("theirs.yaml").write_text(THEIRS.replace(", callbacks: a.B", ""))
     planned = CliRunner().invoke(cli, ["train", "-f", "theirs.yaml", "--dry-run"])
     assert planned.exit_code == 0
-    assert planned.stderr.startswith("theirs.yaml: read as RLlib 1.13, ")
-    assert "`rlrun translate theirs.yaml` shows it" in planned.stderr
+    assert planned.stderr == wording("theirs.yaml", "1.13")
+    assert planned.stderr == wording("rlrun translate theirs.yaml")
 
 
-def test_a_missing_file_is_named() -> None:
+def test_a_missing_file_is_named(wording) -> None:
     done = CliRunner().invoke(cli, ["translate", "nowhere.yaml"])
-    assert (done.exit_code, done.stderr) == (2, "nowhere.yaml: there is no such file\n")
+    assert (done.exit_code, done.stderr) == (2, wording("nowhere.yaml"))
 
 
-def test_an_env_that_was_registered_by_code_is_named_on_the_command_line() -> None:
+def test_an_env_that_was_registered_by_code_is_named_on_the_command_line(wording) -> None:
     Path("theirs.yaml").write_text(
         "first:\n  run: SAC\n  env: registered\n  stop: {info/num_steps_sampled: 10000}\n  log_to_file: true\n"
         "  config: {target_entropy: auto, replay_buffer_config: {min_size_for_sampling: 500}}\n"
@@ -54,7 +54,7 @@ def test_an_env_that_was_registered_by_code_is_named_on_the_command_line() -> No
     )
     refused = CliRunner().invoke(cli, ["translate", "theirs.yaml"])
     assert refused.exit_code == 2
-    assert "'registered' was registered by code; name the env as package.module:Class, or" in refused.stderr
+    assert refused.stderr == wording("registered", "package.module:Class")
     printed = CliRunner().invoke(cli, ["translate", "theirs.yaml", "--env", "rlrun.toys:DoubleIntegrator"])
     assert (printed.exit_code, printed.stderr) == (0, "")
     Path("ours.yaml").write_text(printed.stdout)

@@ -24,13 +24,13 @@ def case(seed: int, value: float) -> Case:
     return Case(f"{seed:03d}", seed, "", Path("runs"), 2048, 1.5, {"m": value}, {"m": 475.0})
 
 
-def test_the_verdicts_show_what_was_reached_and_expected() -> None:
+def test_the_verdicts_show_what_was_reached_and_expected(wording) -> None:
     verdict = Verdict("pole", (case(0, 431.25), case(1, 480.0)), needed=2)
     assert [line.split() for line in verdicts_text([verdict]).splitlines()[1:3]] == [
         ["pole", "000", "2,048", "1.5", "s", "m", "431.2", "475.0", "missed"],
         ["pole", "001", "2,048", "1.5", "s", "m", "480.0", "475.0", "reached"],
     ]
-    assert verdicts_text([verdict]).splitlines()[-1] == "pole        missed   1 of 2 seeds reached it, 2 must"
+    assert verdicts_text([verdict]).splitlines()[-1] == wording()
 
 
 @pytest.mark.parametrize(("value", "told"), [(480.0, "gate too weak"), (10.0, "missed, as it must")])
@@ -39,19 +39,19 @@ def test_the_verdicts_of_a_control_say_what_the_gate_is_worth(value: float, told
     assert f"pole        {told}  " in verdicts_text([verdict])
 
 
-def test_the_verdicts_show_the_baseline_where_there_is_one() -> None:
+def test_the_verdicts_show_the_baseline_where_there_is_one(wording) -> None:
     area = Comparison("worse", 200.0, 150.0, -50.0, -60.0, -40.0)
     speed = Comparison("not judged", is_ratio=True, note="another machine: cpus 2, then 8")
     text = verdicts_text([Verdict("pole", (case(0, 480.0),), needed=1, area=area, speed=speed)])
-    assert "mean return of the curve  worse       200 before, 150 now: -50 [-60, -40]" in text
-    assert "env steps/s               not judged  another machine: cpus 2, then 8" in text
+    assert wording("200", "150", "-50") in text.splitlines()
+    assert wording("steps/s") in text.splitlines()
     assert text.splitlines()[-1].startswith("pole        worse ")
 
 
-def test_algorithms_without_batches_are_not_timed(tmp_path: Path) -> None:
+def test_algorithms_without_batches_are_not_timed(tmp_path: Path, wording) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text("pole: {algorithm: dqn, env: CartPole-v1, stop: {env_steps: 1000}}\n")
-    with pytest.raises(UsageError, match="dqn has no train_batch_size"):
+    with wording.raised(UsageError, "train_batch_size"):
         tune(spec)
 
 
@@ -66,34 +66,28 @@ def trial(directory: Path, status: TrialStatus, mean: float | None = None, check
     return read_trial(directory, "pole", has_driver=False)
 
 
-def test_a_finished_run_is_to_be_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_run_is_to_be_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.chdir(tmp_path)
     lines = next_steps([trial(tmp_path / "runs/pole/000", "TERMINATED")])
-    assert lines == ["Run: runs/pole", "  rlrun evaluate runs/pole --best --episodes 20"]
+    assert lines == wording("runs/pole", "20")
 
 
 def test_an_unfinished_run_can_be_resumed_and_a_failed_one_retried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.chdir(tmp_path)
     interrupted = trial(tmp_path / "runs/a b/000", "INTERRUPTED", checkpoint=False)
     failed = trial(tmp_path / "runs/pole/000", "ERROR", checkpoint=False)
-    assert next_steps([interrupted, failed]) == [
-        "Run: runs/a b",
-        "  rlrun resume 'runs/a b'",
-        "Run: runs/pole",
-        "  rlrun resume runs/pole --retry-failed",
-    ]
+    assert next_steps([interrupted, failed]) == wording("runs/a", "runs/pole")
 
 
-def test_the_leader_of_several_trials_is_to_be_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_leader_of_several_trials_is_to_be_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.chdir(tmp_path)
     means = [None, 20.5, 11.0]
     trials = [trial(tmp_path / f"runs/pole/00{number}", "TERMINATED", mean) for number, mean in enumerate(means)]
-    assert next_steps(trials)[1:3] == [
-        "Best return: 20.5 by 001",
-        "  rlrun evaluate runs/pole/001 --best --episodes 20",
-    ]
+    assert next_steps(trials)[1:3] == wording("runs/pole/001", "20.5")
     assert [line.split()[5] for line in results_table(trials).splitlines()[1:]] == ["-", "20.5", "11"]
 
 
@@ -102,10 +96,10 @@ def test_json_never_holds_nan(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == {"a": [None, 1.5], "b": [None, None]}
 
 
-def test_a_run_that_evaluates_ends_with_its_best_evaluation(tmp_path: Path) -> None:
+def test_a_run_that_evaluates_ends_with_its_best_evaluation(tmp_path: Path, wording) -> None:
     found = []
     for number, (mean, score) in enumerate([(174.7, 454.0), (90.0, 500.0)]):
         one = trial(tmp_path / f"runs/pole/00{number}", "TERMINATED", mean)
         found.append(replace(one, judged_by="evaluation/episode_return_mean", best_score=score))
-    assert next_steps(found)[1] == "Best evaluation: 500.0 by 001"
+    assert next_steps(found)[1] == wording("500.0", "001")
     assert "evaluation  best evaluation" in results_table(found).splitlines()[0]

@@ -73,12 +73,12 @@ def test_a_signature_leaves_out_what_an_algorithm_fixes_and_shows_its_own_defaul
     assert shown == {key: getattr(config, key) for key in algorithm.Config.model_fields}
 
 
-def test_a_plugin_with_a_constructor_of_its_own_shows_that() -> None:
+def test_a_plugin_with_a_constructor_of_its_own_shows_that(wording) -> None:
     class Own(PPO):
         def __init__(self, speed: int = 2) -> None:
             super().__init__(lr=speed * 1e-3)
 
-    assert str(inspect.signature(Own)) == "(speed: 'int' = 2)"
+    assert str(inspect.signature(Own)) == wording("int")
     assert inspect.signature(rlrun.Algorithm) is not None  # it has no settings yet
 
 
@@ -92,7 +92,7 @@ def test_an_algorithm_is_sent_to_other_processes_as_a_value() -> None:
     assert sent.config == PPOConfig(lr=1e-3)
 
 
-def test_a_training_runs_until_so_many_env_steps_of_the_whole_run() -> None:
+def test_a_training_runs_until_so_many_env_steps_of_the_whole_run(wording) -> None:
     algorithm = PPO(
         train_batch_size=64,
         min_env_steps_per_iteration=0,
@@ -109,5 +109,5 @@ def test_a_training_runs_until_so_many_env_steps_of_the_whole_run() -> None:
         assert training.train(env_steps=150) == []
         assert [result["iteration"] for result in training.train(env_steps=results[2]["env_steps"] + 1)] == [4]
     planning = rlrun.Training("FrozenLake-v1", rlrun.ValueIteration())
-    with pytest.raises(UsageError, match=r"^value_iteration takes no env steps: call step\(\)"):
+    with wording.raised(UsageError, "value_iteration"):
         planning.train(env_steps=100)

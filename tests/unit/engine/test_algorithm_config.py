@@ -37,9 +37,9 @@ def test_learners_share_the_gpus_and_have_the_threads_they_use():
     assert AlgorithmConfig.parse({"num_gpus": 2}).gpus_per_learner == 0
 
 
-def test_a_world_has_the_settings_of_collecting_alone():
+def test_a_world_has_the_settings_of_collecting_alone(wording):
     assert tuple(WorldSamplingSettings.model_fields) == SAMPLING
-    with pytest.raises(SpecError, match=r"'lr' cannot be set here: it is of how a policy learns, .*policies.NAME.conf"):
+    with wording.raised(SpecError, "lr", "policies.NAME.conf"):
         WorldSamplingSettings.parse({"lr": 0.1})
 
 

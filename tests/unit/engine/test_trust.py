@@ -117,8 +117,8 @@ def test_mappings_of_rlruns_own_ask_for_nothing(path: str) -> None:
         "rlrun.engine.settings.registry:load_object",
     ],
 )
-def test_what_else_lies_in_modules_of_rlruns_own_is_code_that_would_be_run(path: str) -> None:
-    assert spec_risks({**WORLD, "mapping": path}) == [f"mapping {path} is code that would be run"]
+def test_what_else_lies_in_modules_of_rlruns_own_is_code_that_would_be_run(path: str, wording) -> None:
+    assert spec_risks({**WORLD, "mapping": path}) == wording(path)
     assert not is_own_opponent(path)
 
 
@@ -280,23 +280,23 @@ def new_run(runs_dir: Path) -> RunDirectory:
     return RunDirectory.create(runs_dir, "pole", experiment, experiment.trials(), "local")
 
 
-def test_a_run_in_one_s_own_folder_is_one_s_own(tmp_path: Path) -> None:
+def test_a_run_in_one_s_own_folder_is_one_s_own(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     assert why_not_own(run.path, tmp_path) == ""
-    assert why_not_own(run.path, tmp_path / "other") == f"it is not in your folder of runs, {tmp_path / 'other'}"
+    assert why_not_own(run.path, tmp_path / "other") == wording(tmp_path / "other")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "linked").symlink_to(run.path)
     assert why_not_own(tmp_path / "mine" / "linked", tmp_path / "mine") != ""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
-def test_a_run_of_another_user_is_not_one_s_own(tmp_path: Path) -> None:
+def test_a_run_of_another_user_is_not_one_s_own(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     os.chown(run.path, 54321, -1)
-    assert why_not_own(run.path, tmp_path) == f"{run.path} belongs to user 54321"
+    assert why_not_own(run.path, tmp_path) == wording(run.path, "54321")
     os.chown(run.path, 0, -1)
     os.chown(tmp_path, 54321, -1)
-    assert why_not_own(run.path, tmp_path) == f"{tmp_path} belongs to user 54321"
+    assert why_not_own(run.path, tmp_path) == wording("54321")
 
 
 def test_a_harmless_run_of_a_stranger_goes_on(tmp_path: Path) -> None:

@@ -84,6 +84,6 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(name: str, settings:
     training.close()
 
 
-def test_no_discount_without_a_time_limit_is_refused() -> None:
-    with pytest.raises(UsageError, match="set gamma below 1, or max_episode_steps of the env"):
+def test_no_discount_without_a_time_limit_is_refused(wording) -> None:
+    with wording.raised(UsageError, "max_episode_steps"):
         exact_values(EnvConfig(id="CliffWalking-v1"), 1.0)

@@ -33,7 +33,7 @@ def straight(ends: Sequence[float], rows: int = 4) -> list[list[float]]:
     return [[end * n / rows for n in range(1, rows + 1)] for end in ends]
 
 
-def test_without_overlap_enough_seeds_settle_it(make_sweep: MakeRun) -> None:
+def test_without_overlap_enough_seeds_settle_it(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1, 2, 3, 4, 5]), 0.2: straight([6, 7, 8, 9, 10])}))
     assert [side.label for side in found.sides] == ["lr=0.2", "lr=0.1"]
     assert found.sides[0].end == [6, 7, 8, 9, 10]
@@ -42,27 +42,25 @@ def test_without_overlap_enough_seeds_settle_it(make_sweep: MakeRun) -> None:
     (pair,) = found.pairs
     assert pair.settled
     assert pair.p_value == pytest.approx(2 / 252)
-    assert found.verdict == "lr=0.2 is better than lr=0.1: it wins in 100% of pairs (p = 0.0079)"
+    assert found.verdict == wording("0.2", "0.1", "100%")
     assert found.notes == ()
 
 
-def test_three_seeds_settle_nothing_and_it_is_said_how_many_could(make_sweep: MakeRun) -> None:
+def test_three_seeds_settle_nothing_and_it_is_said_how_many_could(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1, 2, 3]), 0.2: straight([6, 7, 8])}))
     assert not found.pairs[0].settled
-    assert found.verdict == (
-        "lr=0.2 is ahead of lr=0.1 (it wins in 100% of pairs), which so few seeds cannot settle; 4 on each side can"
-    )
+    assert found.verdict == (wording("0.2", "0.1", "100%"))
     assert "intervals from 3 seeds are too narrow; the p values allow for that" in found.notes
 
 
-def test_a_difference_that_chance_may_make_is_none(make_sweep: MakeRun) -> None:
+def test_a_difference_that_chance_may_make_is_none(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1, 5, 3, 7, 9]), 0.2: straight([2, 6, 4, 8, 10])}))
-    assert found.verdict.startswith("no difference between lr=0.2 and lr=0.1 can be shown: the first wins in 60%")
+    assert found.verdict == wording("0.2", "0.1", "60%")
 
 
-def test_equal_groups_cannot_be_told_apart(make_sweep: MakeRun) -> None:
+def test_equal_groups_cannot_be_told_apart(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1, 2, 3, 4]), 0.2: straight([1, 2, 3, 4])}))
-    assert found.verdict == "lr=0.1 and lr=0.2 show no difference: each wins as often as the other"
+    assert found.verdict == wording("0.1", "0.2")
 
 
 def test_less_can_be_better(make_sweep: MakeRun) -> None:
@@ -71,52 +69,49 @@ def test_less_can_be_better(make_sweep: MakeRun) -> None:
     assert (found.pairs[0].ahead, found.pairs[0].probability.value) == ("lr=0.1", 1.0)
 
 
-def test_a_leader_is_set_against_each_other_one(make_sweep: MakeRun) -> None:
+def test_a_leader_is_set_against_each_other_one(make_sweep: MakeRun, wording) -> None:
     ends = {0.1: range(6), 0.2: range(10, 16), 0.3: range(11, 17), 0.4: range(20, 26), 0.5: range(30, 36)}
     found = compared(make_sweep({lr: straight([float(end) for end in values]) for lr, values in ends.items()}))
     assert [pair.ahead for pair in found.pairs] == ["lr=0.5"] * 4
-    assert found.verdict == "lr=0.5 is better than each of the other 4"
+    assert found.verdict == wording("0.5")
 
 
-def test_a_leader_is_tested_against_all_pairs_since_the_same_values_made_it_one(make_sweep: MakeRun) -> None:
+def test_a_leader_is_tested_against_all_pairs_since_the_same_values_made_it_one(make_sweep: MakeRun, wording) -> None:
     ends = {lr: [10.0 * lr + n for n in range(5)] for lr in range(1, 7)}
     found = compared(make_sweep({lr: straight(values) for lr, values in ends.items()}))
     assert found.pairs[0].p_value == pytest.approx(15 * 2 / 252)
-    assert found.verdict == (
-        "lr=6 leads, but its lead over any single one of the other 5 may be chance; "
-        "worse than the others taken together: lr=1"
-    )
+    assert found.verdict == (wording())
 
 
-def test_a_lead_that_holds_over_some_only_is_told_as_such(make_sweep: MakeRun) -> None:
+def test_a_lead_that_holds_over_some_only_is_told_as_such(make_sweep: MakeRun, wording) -> None:
     ends = {0.1: range(6), 0.2: range(10, 16), 0.3: range(11, 17)}
     found = compared(make_sweep({lr: straight([float(end) for end in values]) for lr, values in ends.items()}))
     assert len(found.pairs) == 3
-    assert found.verdict == "lr=0.3 leads and is better than lr=0.1; its lead over lr=0.2 may be chance"
+    assert found.verdict == wording("0.3", "0.1", "0.2")
 
 
-def test_a_shorter_run_ends_the_comparison_and_that_is_told(make_sweep: MakeRun) -> None:
+def test_a_shorter_run_ends_the_comparison_and_that_is_told(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: [[1, 2, 3, 4]] * 2, 0.2: [[5, 6]] * 2}))
     assert (found.start, found.stop) == (100, 200)
     assert found.sides[1].end == [2, 2]
-    assert "lr=0.2: has reached only 200, where the comparison ends" in found.notes
+    assert wording("0.2", "200") in found.notes
 
 
-def test_a_seed_that_ended_early_counts_with_its_last_value(make_sweep: MakeRun) -> None:
+def test_a_seed_that_ended_early_counts_with_its_last_value(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: [[1, 9], [1, 2, 3, 4]], 0.2: [[1, 2, 3, 4]] * 2}))
     assert found.stop == 400
     assert found.sides[0].end == [9, 4]
-    assert "lr=0.1: some seeds ended before 400 and count with their last value" in found.notes
+    assert wording("0.1", "400") in found.notes
 
 
-def test_trials_that_are_not_done_or_have_no_value_are_told(make_sweep: MakeRun) -> None:
+def test_trials_that_are_not_done_or_have_no_value_are_told(make_sweep: MakeRun, wording) -> None:
     path = make_sweep({0.1: [[1, 2], [2, 3]], 0.2: [[1, 2], []], 0.3: [[], []]})
     TrialDirectory(path / "000-lr=0.1-seed=0").write_record(TrialRecord("x", "ERROR", 0, {"lr": 0.1}, error="boom"))
     found = compared(path)
     assert {side.label: side.samples for side in found.sides} == {"lr=0.1": 2, "lr=0.2": 1}
-    assert f"lr=0.3: no value of {RETURN} yet, left out" in found.notes
-    assert "lr=0.2: some seeds have no value yet and are left out" in found.notes
-    assert "lr=0.1: not all trials are done" in found.notes
+    assert wording("0.3") in found.notes
+    assert wording("0.2") in found.notes
+    assert wording("0.1") in found.notes
 
 
 def test_a_population_is_no_even_match_for_single_trials(make_sweep: MakeRun, make_population: MakeRun) -> None:
@@ -127,32 +122,29 @@ def test_a_population_is_no_even_match_for_single_trials(make_sweep: MakeRun, ma
     assert note not in compare([population[0], replace(population[0], label="b")], RETURN, "env_steps").notes
 
 
-def test_one_group_is_nothing_to_compare_and_the_one_without_results_is_named(make_sweep: MakeRun) -> None:
+def test_one_group_is_nothing_to_compare_and_the_one_without_results_is_named(make_sweep: MakeRun, wording) -> None:
     with pytest.raises(UsageError) as caught:
         compared(make_sweep({0.1: [[1, 2]], 0.2: [[]]}))
-    assert str(caught.value) == (
-        f"a comparison takes two runs, trials or configurations with values of {RETURN}; lr=0.2: none yet"
-    )
+    assert str(caught.value) == (wording(RETURN, "0.2"))
 
 
-def test_of_one_seed_against_one_nothing_is_said(make_sweep: MakeRun) -> None:
+def test_of_one_seed_against_one_nothing_is_said(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1]), 0.2: straight([6])}))
-    assert found.verdict == (
-        "one seed each shows nothing: lr=0.2 is ahead of lr=0.1, and another seed may reverse it; "
-        "4 on each side can settle it"
-    )
+    assert found.verdict == (wording("0.2", "0.1"))
     many = compared(make_sweep({lr: straight([lr]) for lr in (1.0, 2.0, 3.0)}, name="many"))
-    assert many.verdict == "one seed each shows nothing; 5 of each can settle which is better"
+    assert many.verdict == wording()
     pairs = comparison_text(found).split("\n\n")[2].splitlines()
     assert pairs[1].split()[:4] == ["lr=0.2", "lr=0.1", "100%", "-"]
 
 
-def test_of_six_configurations_with_three_seeds_the_one_that_does_not_learn_is_named(make_sweep: MakeRun) -> None:
+def test_of_six_configurations_with_three_seeds_the_one_that_does_not_learn_is_named(
+    make_sweep: MakeRun, wording
+) -> None:
     ends = {lr: [495.0 + 0.1 * lr, 470 + lr, 480 - lr] for lr in (1.0, 2.0, 3.0, 4.0, 5.0)}
     ends[6.0] = [9.0, 10.0, 11.0]
     found = compared(make_sweep({lr: straight(values) for lr, values in ends.items()}))
     assert (found.worst, [pair.settled for pair in found.pairs]) == (("lr=6",), [False] * 5)
-    assert found.verdict.endswith("may be chance; worse than the others taken together: lr=6")
+    assert found.verdict == wording()
 
 
 def test_of_equal_configurations_one_is_seldom_called_worse_than_the_others() -> None:
@@ -198,8 +190,8 @@ def test_trials_that_ended_before_an_evaluation_are_compared_by_returns_in_train
         assert found.exit_code == 2, "one evaluation begins at 300, the other one ends at 200"
 
 
-def test_curves_without_a_common_stretch_are_refused(make_sweep: MakeRun) -> None:
-    with pytest.raises(UsageError, match="no range of env_steps in common: one begins at 300, another ends at 200"):
+def test_curves_without_a_common_stretch_are_refused(make_sweep: MakeRun, wording) -> None:
+    with wording.raised(UsageError, "env_steps", "300", "200"):
         compared(make_sweep({0.1: [[1, 2]], 0.2: [[None, None, 3, 4]]}))
 
 

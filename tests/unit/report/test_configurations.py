@@ -57,7 +57,7 @@ def test_a_whole_run_is_resampled_by_configuration_where_each_has_seeds_to_draw_
     assert (seeds.label, single.label) == ("a", "b")
 
 
-def test_a_population_counts_as_one(make_population: MakeRun) -> None:
+def test_a_population_counts_as_one(make_population: MakeRun, wording) -> None:
     (group,) = groups_of(read_run(make_population()))
-    assert group.label == "population, best of 3 members"
+    assert group.label == wording()
     assert [len(sample) for sample in group.samples] == [3]

@@ -78,10 +78,10 @@ def test_without_an_expectation_there_is_no_verdict(make_sweep: MakeRun) -> None
     assert expectation_of({"expect": {"nonsense": []}}) is None
 
 
-def test_an_expectation_is_told_in_words() -> None:
+def test_an_expectation_is_told_in_words(wording) -> None:
     expect = expectation_of({"expect": {"a": 4.5, "within_env_steps": 150_000, "within_seconds": 60.0}})
     assert expect is not None
-    assert expectation_text(expect) == "a >= 4.5 within 150,000 env steps and within 60 s of training"
+    assert expectation_text(expect) == wording("4.5", "150,000", "60")
     expect = expectation_of({"expect": {"a": 4.5, "within_sgd_steps": 5_000}})
     assert expect is not None
-    assert expectation_text(expect) == "a >= 4.5 within 5,000 SGD steps"
+    assert expectation_text(expect) == wording("4.5", "5,000")

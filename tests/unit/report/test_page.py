@@ -48,7 +48,9 @@ def report(tmp_path: Path, *runs: Path, **said: Any) -> tuple[dict[str, Any], El
     return json.loads(page.scripts[0]), page
 
 
-def test_a_sweep_s_page_holds_its_curves_configurations_trials_and_spec(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_a_sweep_s_page_holds_its_curves_configurations_trials_and_spec(
+    make_sweep: MakeRun, tmp_path: Path, wording
+) -> None:
     data, _ = report(tmp_path, make_sweep({0.1: [[1, 2], [3, 4]], 0.2: [[5, 6], [7, 8]]}))
     assert [group["label"] for group in data["groups"]] == ["lr=0.2", "lr=0.1"]
     curve = data["groups"][1]["curves"]["episode_return_mean"]["steps"]
@@ -57,14 +59,14 @@ def test_a_sweep_s_page_holds_its_curves_configurations_trials_and_spec(make_swe
     assert data["groups"][1]["curves"]["episode_return_mean"]["time"]["to"] == 4.0
     assert [(row["label"], row["mean"]["value"]) for row in data["configurations"]] == [("lr=0.2", 7), ("lr=0.1", 3)]
     assert [trial["last"] for trial in data["trials"]] == [2, 4, 6, 8]
-    assert data["comparison"]["verdict"].startswith("lr=0.2 is ahead of lr=0.1")
+    assert data["comparison"]["verdict"] == wording("0.2", "0.1")
     (run,) = data["runs"]
-    assert run["shape"] == "2 configurations x 2 seeds = 4 trials"
+    assert run["shape"] == wording()
     assert "algorithm: ppo" in run["spec"]
     assert run["versions"]["torch"] == "2.13.0"
     assert run["command"] == "rlrun train"
     assert run["sweep"]["axes"] == [{"name": "lr", "kind": "linear", "values": [0.2, 0.1], "ticks": [0.1, 0.2]}]
-    assert run["sweep"]["importance"]["caveat"].startswith("2 configurations are too few")
+    assert run["sweep"]["importance"]["caveat"] == wording()
 
 
 def test_the_page_fetches_nothing_and_forbids_itself_to(make_sweep: MakeRun, tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_what_a_user_names_cannot_break_out_of_the_page(make_sweep: MakeRun, tmp
     assert page.title == "x<script>"
 
 
-def test_a_population_s_page_holds_its_lineage_and_schedule(make_population: MakeRun, tmp_path: Path) -> None:
+def test_a_population_s_page_holds_its_lineage_and_schedule(make_population: MakeRun, tmp_path: Path, wording) -> None:
     data, _ = report(tmp_path, make_population())
     (family,) = data["runs"][0]["families"]
     assert (family["best"], family["copies"], len(family["stretches"])) == (1, 2, 9)
@@ -99,7 +101,7 @@ def test_a_population_s_page_holds_its_lineage_and_schedule(make_population: Mak
     assert family["settings"][0]["name"] == "lr"
     assert family["stretches"][0]["params"] == {"lr": "0.1"}
     assert [(group["label"], group["featured"]) for group in data["groups"]][:2] == [
-        ("population, best of 3 members", True),
+        (wording(), True),
         ("population: 000-population=0-member=0", False),
     ]
     assert data["runs"][0]["sweep"] is None
@@ -164,13 +166,13 @@ def test_a_run_whose_trials_are_still_to_come_has_a_page(make_sweep: MakeRun, tm
     assert (data["trials"], data["groups"], data["runs"][0]["status"]) == ([], [], "no trials yet")
 
 
-def test_metrics_can_be_named_and_the_first_is_judged_by(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_metrics_can_be_named_and_the_first_is_judged_by(make_sweep: MakeRun, tmp_path: Path, wording) -> None:
     path = make_sweep({0.1: [[1, 2]], 0.2: [[3, 4, 5]]})
     data, _ = report(tmp_path, path, metrics=["iteration", "time_total_s"], mode="min")
     assert data["metrics"] == ["iteration", "time_total_s", "episode_return_mean"]
     assert (data["metric"], data["mode"]) == ("iteration", "min")
     assert data["configurations"][0]["label"] == "lr=0.1"
-    with pytest.raises(UsageError, match="did you mean 'iteration'"):
+    with wording.raised(UsageError, "iteration"):
         report(tmp_path, path, metrics=["iterations"])
 
 
@@ -313,15 +315,13 @@ def test_of_too_many_configurations_to_compare_the_best_is_named_without_an_inte
     assert (leader["lead"], leader["probability"], leader["is_settled"]) == (None, None, False)
 
 
-def test_runs_in_several_envs_have_profiles_in_place_of_a_leader(make_sweep: MakeRun, tmp_path: Path) -> None:
+def test_runs_in_several_envs_have_profiles_in_place_of_a_leader(make_sweep: MakeRun, tmp_path: Path, wording) -> None:
     runs = [
         make_sweep({0.1: [[1], [2]], 0.2: [[3], [4]]}, name=env, spec={"env": env}) for env in ("Acrobot-v1", "Taxi-v3")
     ]
     data, _ = report(tmp_path, *runs)
     assert (data["leader"], data["comparison"]["verdict"]) == (None, "")
-    assert data["comparison"]["notes"] == [
-        "the runs are of different envs (Acrobot-v1, Taxi-v3), whose returns cannot be compared"
-    ]
+    assert data["comparison"]["notes"] == wording()
     assert [method["label"] for method in data["profiles"]["methods"]] == ["ppo, lr=0.2", "ppo, lr=0.1"]
 
 

@@ -56,12 +56,12 @@ def test_a_torn_last_row_is_left_out(make_sweep: MakeRun) -> None:
     assert read_run(path).trials[0].final("episode_return_mean") == 2
 
 
-def test_damaged_rows_are_told_by_file_and_line_and_the_others_are_read(make_sweep: MakeRun) -> None:
+def test_damaged_rows_are_told_by_file_and_line_and_the_others_are_read(make_sweep: MakeRun, wording) -> None:
     file = make_sweep({0.1: [[1, 2, 3, 4, 5, 6]]}) / "000-lr=0.1-seed=0" / "result.json"
     rows = file.read_text().splitlines()
     file.write_text("\n".join([rows[0], "damaged", *rows[2:3], "[4]", "", *rows[5:], "\0\0", ""]))
     run = read_run(file.parents[1])
-    assert run.problems == (f"{file}:2, 4 to 5: is damaged",)
+    assert run.problems == wording(file)
     assert run.trials[0].columns.values["episode_return_mean"].tolist() == [1, 3, 6]
 
 
@@ -77,14 +77,14 @@ def test_a_damaged_trial_is_told_and_the_others_are_read(make_sweep: MakeRun) ->
     assert run.problems[1].endswith("002-lr=0.2-seed=0: there is no trial.json")
 
 
-def test_a_trial_whose_folder_is_gone_is_told(make_sweep: MakeRun) -> None:
+def test_a_trial_whose_folder_is_gone_is_told(make_sweep: MakeRun, wording) -> None:
     path = make_sweep({0.1: [[1]]})
     for file in (path / "000-lr=0.1-seed=0").iterdir():
         file.unlink()
     (path / "000-lr=0.1-seed=0").rmdir()
     run = read_run(path)
     assert [trial.status for trial in run.trials] == ["DAMAGED"]
-    assert [problem.rpartition("/")[2] for problem in run.problems] == ["000-lr=0.1-seed=0: there is no trial.json"]
+    assert [problem.rpartition("/")[2] for problem in run.problems] == wording("trial.json", "000", "0.1")
 
 
 def test_a_damaged_spec_is_told(make_sweep: MakeRun) -> None:

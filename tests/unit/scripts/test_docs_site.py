@@ -54,45 +54,44 @@ def test_no_page_has_the_address_of_one_that_sphinx_makes(places: Places) -> Non
     assert not {"search", "genindex"} & set(places.names.values())
 
 
-def test_a_page_that_no_section_leads_to_is_an_error() -> None:
+def test_a_page_that_no_section_leads_to_is_an_error(wording) -> None:
     places = Places()
     places.names[ROOT / "docs" / "lost.md"] = "lost"
     pages = {**{name: Page(name, "# A page") for name in places.names.values()}}
-    with pytest.raises(ValueError, match=r"in no section of docs/README\.md: lost"):
+    with wording.raised(ValueError, "docs/README.md"):
         sections(places, pages)
 
 
-def test_links_lead_to_pages_to_specs_and_to_pages_that_show_files() -> None:
+def test_links_lead_to_pages_to_specs_and_to_pages_that_show_files(wording) -> None:
     places = Places()
     text = (
         "[a](algorithms/ppo.md#settings) [b](../configs/pendulum/tqc.yaml) [c](../rlrun/engine/flow/flow.py) [d](#top)"
     )
     page = ROOT / "docs" / "architecture" / "runs.md"
     assert places.with_links(text, GUIDE) == (
-        "[a](algorithms/ppo.md#settings) [b](specs/pendulum.md#tqcyaml) "
-        "[c](files/rlrun/engine/flow/flow-py.md) [d](#top)"
+        wording("algorithms/ppo.md", "specs/pendulum.md", "files/rlrun/engine/flow/flow-py.md")
     )
     assert places.with_links("[a](../running.md) [b](../../README.md)", page) == "[a](../running.md) [b](../index.md)"
     assert places.shown == {ROOT / "rlrun" / "engine" / "flow" / "flow.py"}
     assert places.with_links("```sh\n[a](nowhere.md)\n```\n", GUIDE) == "```sh\n[a](nowhere.md)\n```\n"
 
 
-def test_a_link_to_nothing_is_an_error_that_names_the_page() -> None:
-    with pytest.raises(ValueError, match=r"docs/running\.md: no file nowhere\.md"):
+def test_a_link_to_nothing_is_an_error_that_names_the_page(wording) -> None:
+    with wording.raised(ValueError, "docs/running.md", "nowhere.md"):
         Places().with_links("[a](nowhere.md)", GUIDE)
 
 
-def test_additions_come_at_the_end_of_their_section_whatever_its_code_holds() -> None:
+def test_additions_come_at_the_end_of_their_section_whatever_its_code_holds(wording) -> None:
     text = "# T\n\n## A\n\n```sh\n## no heading\n```\n\n## B\n\nend\n"
-    assert inserted(text, "A", "new") == "# T\n\n## A\n\n```sh\n## no heading\n```\n\nnew\n\n## B\n\nend\n"
+    assert inserted(text, "A", "new") == wording()
     assert inserted(text, "B", "new").endswith("end\n\nnew\n")
     with pytest.raises(ValueError, match="no section 'C'"):
         inserted(text, "C", "new")
 
 
-def test_a_page_knows_its_title_and_its_first_sentence() -> None:
+def test_a_page_knows_its_title_and_its_first_sentence(wording) -> None:
     page = Page("p", "# The `p` page\n\n![x](y.svg)\n\n## Idea\n\nIt [links](a.md) to\n**all**. And more.\n")
-    assert (page.title, page.summary) == ("The p page", "It links to all.")
+    assert (page.title, page.summary) == ("The p page", wording())
 
 
 def test_keywords_lead_to_pages_that_there_are_and_each_to_one(places: Places) -> None:
@@ -112,9 +111,9 @@ def test_each_command_has_a_page_with_all_its_options(written: dict[str, Page]) 
     assert "rlrun resume cartpole-ppo" in pages["commands/resume"].markdown
 
 
-def test_a_group_has_the_usage_of_each_command_in_it() -> None:
+def test_a_group_has_the_usage_of_each_command_in_it(wording) -> None:
     text = command_page("dataset", command_named("dataset"), {}).markdown
-    assert "## `rlrun dataset split`" in text
+    assert wording("rlrun dataset split") in text.splitlines()
     assert "rlrun dataset split [OPTIONS]" in text
 
 
@@ -203,12 +202,12 @@ def test_docstrings_keep_code_and_lose_no_mark() -> None:
     assert ":param x: A number." in fields("Does it.\n\nArgs:\n    x: A number.", "function")
 
 
-def test_the_reference_documents_the_names_of_plugins_and_aliases_by_their_text() -> None:
+def test_the_reference_documents_the_names_of_plugins_and_aliases_by_their_text(wording) -> None:
     names = plugin_names()
     assert {"Flow", "SampleBatch", "Hook"} <= set(names)
     assert "autoclass:: rlrun.plugin.Hook" in directive(names["Hook"], "Hook", "rlrun.plugin.Hook")
     assert all(docstring_below(module, name) for name, module in names.items() if name in ("PositiveInt", "Schedule"))
-    assert docstring_below("rlrun.engine.settings.config", "Schedule").startswith("Type of a schedule")
+    assert docstring_below("rlrun.engine.settings.config", "Schedule") == wording()
 
 
 def test_the_page_for_coding_agents_is_that_of_the_commands_and_guides() -> None:

@@ -48,17 +48,15 @@ def record(seed: int, value: float, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_a_gate_holds_if_the_lower_end_of_the_interval_reaches_it() -> None:
+def test_a_gate_holds_if_the_lower_end_of_the_interval_reaches_it(wording) -> None:
     all_equal = [record(seed, 100.0) for seed in range(5)]
-    assert results.row("a.yaml", all_equal) == (
-        "| `a.yaml` | 90 in 1,000 env steps | 100.0 [100.0, 100.0] | holds | 100.0 | 5 | 4 | ▁▁▁▂▂▃▃▄▄▅▅▆▆▇▇█ | c1 |"
-    )
+    assert results.row("a.yaml", all_equal) == (wording("a.yaml", "90", "1,000"))
     with_bad_ones = [*all_equal, *(record(seed, 20.0) for seed in range(5, 8))]
-    assert "| **missed** | 20.0 | 8 |" in results.row("a.yaml", with_bad_ones)
+    assert results.row("a.yaml", with_bad_ones) == wording("20.0")
 
 
 def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_experiment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     lines = [record(0, 50.0), record(0, 100.0), record(1, 100.0), record(0, 95.0, spec="b.yaml", commit="c2")]
     (tmp_path / "learning.jsonl").write_text("".join(f"{results.json.dumps(line)}\n" for line in lines))
@@ -80,24 +78,19 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
         "`a.yaml`",
         "`b.yaml`",
     ]
-    assert "| 100.0 [100.0, 100.0] | holds |" in page
-    assert "{episode_return_mean: 90, regression_floor: 95.0}  # why" in (tmp_path / "b.yaml").read_text()
-    assert "{episode_return_mean: 90, regression_floor: 100.0}\n" in (tmp_path / "a.yaml").read_text()
+    assert wording("100.0") in page.splitlines()
+    assert (tmp_path / "b.yaml").read_text() == wording("episode_return_mean", "regression_floor", "90")
+    assert (tmp_path / "a.yaml").read_text() == wording("episode_return_mean", "regression_floor", "90")
     assert results.key_of(tmp_path / "a.yaml") == before  # a published floor asks for no new run
 
 
-def test_pages_show_the_rows_of_the_table_that_they_name_without_its_last_cells() -> None:
+def test_pages_show_the_rows_of_the_table_that_they_name_without_its_last_cells(wording) -> None:
     rows = results.table([record(0, 100.0), record(1, 100.0), record(0, 0.5, spec="b.yaml", metric="info/win_rate")])
     page = "| spec |\n|---|\n| `a.yaml` | old |\n| `b.yaml` `info/win_rate` | old |\n| `c.yaml` | stays |\nText.\n"
-    assert results.with_rows(page, rows) == (
-        "| spec |\n|---|\n"
-        "| `a.yaml` | 90 in 1,000 env steps | 100.0 [100.0, 100.0] | holds | 100.0 | 2 |\n"
-        "| `b.yaml` `info/win_rate` | 90 in 1,000 env steps | 0.500 [0.500, 0.500] | **missed** | 0.500 | 1 |\n"
-        "| `c.yaml` | stays |\nText.\n"
-    )
+    assert results.with_rows(page, rows) == (wording("a.yaml", "b.yaml", "info/win_rate"))
 
 
-def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:
     for name in ("ROOT", "DOCS"):
         monkeypatch.setattr(results, name, tmp_path)
     monkeypatch.setattr(results, "PAGE", tmp_path / "page.md")
@@ -105,13 +98,13 @@ def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch:
     metric = "evaluation/oracle/negative_exploitability"
     (tmp_path / "a.yaml").write_text(f"a:\n  expect: {{{metric}: -0.05}}\n")
     results.write([record(seed, -0.031, metric=metric, expected=-0.05) for seed in range(2)])
-    assert f"expect: {{{metric}: -0.05, regression_floor: -0.031}}" in (tmp_path / "a.yaml").read_text()
-    assert "-0.031 [-0.031, -0.031] | holds | -0.031 |" in (tmp_path / "page.md").read_text()
+    assert (tmp_path / "a.yaml").read_text() == wording(metric, "regression_floor", "-0.05", "-0.031")
+    assert wording("-0.031") in (tmp_path / "page.md").read_text().splitlines()
 
 
-def test_what_is_expected_between_minus_one_and_one_keeps_two_digits() -> None:
+def test_what_is_expected_between_minus_one_and_one_keeps_two_digits(wording) -> None:
     small = [record(seed, 0.412, expected=0.3) for seed in range(2)]
-    assert "| 0.3 in 1,000 env steps | 0.41 [0.41, 0.41] | holds | 0.41 | 2 |" in results.row("a.yaml", small)
+    assert results.row("a.yaml", small) == wording("0.3", "1,000", "0.41")
 
 
 def test_pages_of_algorithms_show_what_the_page_of_results_says() -> None:
@@ -172,10 +165,10 @@ def test_a_seed_is_trained_once_for_the_present_spec_and_code_and_anew_where_the
 
 
 def test_a_pair_is_told_with_both_sides_and_how_often_ours_is_above(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setattr(results_paired, "RECORDS", tmp_path / "paired.jsonl")
-    assert results_paired.table().startswith("No pair has been measured yet")
+    assert results_paired.table() == wording()
     of_side = {"sb3": [10.0, 20.0, 30.0, 40.0], "rlrun": [20.0, 30.0, 40.0, 50.0]}
     lines = [
         {"pair": "cartpole-ppo", "side": side, "seed": seed, "value": value, "seconds": 2.0, "version": "c1"}

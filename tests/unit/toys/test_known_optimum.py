@@ -120,12 +120,12 @@ def test_asymmetric_box_refuses_actions_outside_its_bounds() -> None:
         env.step(np.array([0.0, 0.6], np.float32))
 
 
-def test_crashing_raises_at_its_step_in_its_worker() -> None:
+def test_crashing_raises_at_its_step_in_its_worker(wording) -> None:
     env = Crashing(crash_at=3, crash_worker=2, worker_index=2)
     env.reset(seed=0)
     env.step(0)
     env.step(0)
-    with pytest.raises(RuntimeError, match="crashes at step 3"):
+    with wording.raised(RuntimeError):
         env.step(0)
     assert episode_return(Crashing(crash_at=3, crash_worker=2, worker_index=1), lambda _: 0) == 100.0
 

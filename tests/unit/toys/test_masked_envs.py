@@ -28,12 +28,12 @@ def test_the_shortest_way_through_the_grid_is_the_manhattan_distance_from_anywhe
     assert np.mean(list(returns.values())) == pytest.approx(-(size**2) / (size + 1))
 
 
-def test_the_grid_forbids_what_leads_off_it() -> None:
+def test_the_grid_forbids_what_leads_off_it(wording) -> None:
     world = MaskedGrid(3)
     seeds = (seed for seed in range(200) if not world.reset(seed=seed)[0]["position"].any())
     seen, _ = world.reset(seed=next(seeds))
     np.testing.assert_array_equal(seen["action_mask"], [0, 1, 0, 1])
-    with pytest.raises(ValueError, match=r"action 0 is forbidden at \[0, 0\]"):
+    with wording.raised(ValueError):
         world.step(0)
 
 
@@ -44,7 +44,7 @@ def test_a_grid_s_episode_is_truncated_after_its_last_step() -> None:
     assert truncated == [False, True]
 
 
-def test_repeating_the_number_is_always_allowed_and_paid() -> None:
+def test_repeating_the_number_is_always_allowed_and_paid(wording) -> None:
     world = MaskedMatch(12, 3)
     seen, _ = world.reset(seed=1)
     rewards, ended = [], False
@@ -55,7 +55,7 @@ def test_repeating_the_number_is_always_allowed_and_paid() -> None:
         rewards.append(reward)
     assert rewards == [1.0] * 10
     forbidden = int(np.flatnonzero(~world.action_masks())[0])
-    with pytest.raises(ValueError, match=f"action {forbidden} is forbidden"):
+    with wording.raised(ValueError, forbidden):
         world.step(forbidden)
 
 

@@ -36,7 +36,7 @@ def of_item(item: str, *, pays_chance: bool = False) -> TwentyQuestions:
     return env
 
 
-def test_a_dialogue_of_questions_and_a_right_guess_is_rewarded_by_one_less_the_costs() -> None:
+def test_a_dialogue_of_questions_and_a_right_guess_is_rewarded_by_one_less_the_costs(wording) -> None:
     env = of_item("owl")
     said = [*question("alive"), *question("furry"), IT, IS, VOCABULARY.index("owl"), END]
     steps = [env.step(token) for token in said]
@@ -45,7 +45,7 @@ def test_a_dialogue_of_questions_and_a_right_guess_is_rewarded_by_one_less_the_c
     assert [step[2] for step in steps] == [False] * 11 + [True]
     assert steps[-1][4] == {"questions": 2.0, "right": 1.0}
     assert not steps[-1][0][ACTION_MASK].any()
-    assert env.render() == "is it alive? - yes, is it furry? - no, it is owl? - yes (owl)"
+    assert env.render() == wording()
 
 
 def test_a_guess_pays_the_chance_that_it_is_right_by_the_answers_whether_or_not_it_is() -> None:
@@ -60,7 +60,7 @@ def test_a_guess_pays_the_chance_that_it_is_right_by_the_answers_whether_or_not_
     assert paid("cow", "cow") == 1 / 3
 
 
-def test_the_grammar_allows_a_question_or_a_guess_and_after_the_last_question_a_guess_alone() -> None:
+def test_the_grammar_allows_a_question_or_a_guess_and_after_the_last_question_a_guess_alone(wording) -> None:
     env = TwentyQuestions(max_questions=1)
     observation, _ = env.reset(seed=0)
     assert observation["token"] == START
@@ -68,7 +68,7 @@ def test_the_grammar_allows_a_question_or_a_guess_and_after_the_last_question_a_
     allowed += [np.flatnonzero(env.step(token)[0][ACTION_MASK]).tolist() for token in (*question("big"), IT, IS)]
     attributes, items = list(range(FIRST_ATTRIBUTE, FIRST_ITEM)), list(range(FIRST_ITEM, 32))
     assert allowed == [[IS, IT], [IT], attributes, [END], [IT], [IS], items]
-    with pytest.raises(ValueError, match=r"token 1 \('yes'\) is forbidden after: is it big\? - (yes|no), it is"):
+    with wording.raised(ValueError):
         env.step(YES)
 
 
@@ -99,7 +99,7 @@ def test_a_scripted_questioner_never_repeats_a_question_and_guesses_an_item_that
         assert before - FIRST_ITEM in fitting
 
 
-def test_a_dialogue_reads_as_text_from_any_of_its_tokens() -> None:
+def test_a_dialogue_reads_as_text_from_any_of_its_tokens(wording) -> None:
     assert as_text([START]) == ""
-    assert as_text([START, *question("real"), YES, IT]) == "is it real? - yes, it"
+    assert as_text([START, *question("real"), YES, IT]) == wording()
     assert as_text(question("real")) == "is it real?"

@@ -149,8 +149,8 @@ def test_every_set_of_critics_is_drawn_and_all_count_where_their_number_is_not_s
     assert "drawn_critics" not in batch_of(made(TD3, num_critics=4))[1]
 
 
-def test_more_target_critics_than_critics_are_refused():
-    with pytest.raises(SpecError, match=r"num_target_critics \(3\) must not exceed num_critics \(2\)"):
+def test_more_target_critics_than_critics_are_refused(wording):
+    with wording.raised(SpecError, "num_target_critics", "num_critics"):
         made(SAC, num_target_critics=3)
 
 
@@ -399,10 +399,10 @@ def test_a_restored_run_goes_on_bit_for_bit(algorithm, env, changes, tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])
-def test_choices_are_refused_by_an_actor_of_continuous_actions(algorithm):
+def test_choices_are_refused_by_an_actor_of_continuous_actions(algorithm, wording):
     with (
         made(algorithm, "CartPole-v1") as learning,
-        pytest.raises(UsageError, match="a Box of floats, not in Discrete"),
+        wording.raised(UsageError),
     ):
         learning.step()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from rlrun.algorithms.alphazero.ranked_rewards import RankedGame
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
@@ -64,9 +63,9 @@ def test_a_search_in_a_game_of_one_player_finds_the_way_to_a_return_above_the_ba
     assert search.visits.argmax(1).tolist() == [1, 0]  # 2 + 2, and 1 + 1 + 2
 
 
-def test_a_search_refuses_results_outside_of_minus_one_to_one_and_names_what_ranks_them() -> None:
+def test_a_search_refuses_results_outside_of_minus_one_to_one_and_names_what_ranks_them(wording) -> None:
     game = ObjectGame("count", Counts, 2)
     search = BatchedSearch(game, lambda states, legal: (uniform(legal), np.zeros(len(states))), SearchSettings())
     search.begin(game.first(2))  # from 0 and 1 games end with 3 or 4
-    with pytest.raises(EnvironmentUnusable, match=r"ended with the result [34], .*, or set config\.ranked_returns"):
+    with wording.raised(EnvironmentUnusable, "config.ranked_returns"):
         search.run(40)

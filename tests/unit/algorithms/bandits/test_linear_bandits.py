@@ -138,17 +138,17 @@ def test_what_are_no_arms_and_no_contexts_is_refused() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 7])
-def test_an_env_whose_episodes_are_terminated_after_several_steps_is_warned_of_once(length: int) -> None:
+def test_an_env_whose_episodes_are_terminated_after_several_steps_is_warned_of_once(length: int, wording) -> None:
     training = training_of("linucb", env={"id": "CartPole-v1"}, num_envs_per_worker=2, rollout_fragment_length=length)
-    with pytest.warns(UserWarning, match="terminated after several steps: take q_learning, dqn or ppo"):
+    with wording.warned(UserWarning, "q_learning"):
         training.step()
     training.step()  # a second warning would be an error
     training.close()
 
 
-def test_settings_of_networks_and_gradients_are_refused_with_the_reason() -> None:
+def test_settings_of_networks_and_gradients_are_refused_with_the_reason(wording) -> None:
     config = algorithm_class("lints").Config
-    with pytest.raises(SpecError, match="what is expected of an arm is linear in what is observed"):
+    with wording.raised(SpecError):
         config.parse({"model": {"hiddens": [8]}})
-    with pytest.raises(SpecError, match="a pull's reward is all that follows from it"):
+    with wording.raised(SpecError):
         config.parse({"gamma": 0.9})

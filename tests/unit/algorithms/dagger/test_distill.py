@@ -90,6 +90,6 @@ def test_teachers_without_distributions_are_refused(algorithm: Any, words: str, 
         training.step()
 
 
-def test_minibatches_of_a_recurrent_student_are_whole_sequences() -> None:
-    with pytest.raises(SpecError, match="must be a multiple of seq_len"):
+def test_minibatches_of_a_recurrent_student_are_whole_sequences(wording) -> None:
+    with wording.raised(SpecError, "seq_len"):
         rlrun.Distill(**{**SMALL, "minibatch_size": 24}, model=STUDENT)

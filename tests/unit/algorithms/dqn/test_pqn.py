@@ -91,8 +91,8 @@ def test_the_loss_is_half_the_squared_error_of_the_taken_action():
     assert algorithm.loss(policy.outputs(views, batch), batch, {}).total.item() == pytest.approx((4 + 0.25) / 2 / 2)
 
 
-def test_a_minibatch_beyond_the_batch_is_refused():
-    with pytest.raises(SpecError, match="must not exceed train_batch_size"):
+def test_a_minibatch_beyond_the_batch_is_refused(wording):
+    with wording.raised(SpecError, "train_batch_size"):
         PQNConfig.parse({"train_batch_size": 64, "minibatch_size": 65})
 
 

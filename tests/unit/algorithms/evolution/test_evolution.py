@@ -191,24 +191,24 @@ def test_networks_with_memory_begin_each_episode_without_any() -> None:
     assert found[0] == found[1]
 
 
-def test_more_top_pairs_than_pairs_and_too_few_candidates_are_refused() -> None:
-    with pytest.raises(SpecError, match=r"top_pairs \(9\) must not exceed num_pairs \(8\)"):
+def test_more_top_pairs_than_pairs_and_too_few_candidates_are_refused(wording) -> None:
+    with wording.raised(SpecError, "top_pairs", "num_pairs"):
         ARSConfig.parse({"top_pairs": 9})
-    with pytest.raises(SpecError, match=r"population_size \(3\) must be at least 4"):
+    with wording.raised(SpecError, "population_size"):
         CMAESConfig.parse({"population_size": 3})
 
 
-def test_cmaes_refuses_networks_whose_covariance_would_be_too_large() -> None:
+def test_cmaes_refuses_networks_whose_covariance_would_be_too_large(wording) -> None:
     training = training_of("cmaes", model={"hiddens": [64, 64]})
-    with pytest.raises(UsageError, match=r"at most 1,000 of them; this network has 4,610"):
+    with wording.raised(UsageError, "1,000", "4,610"):
         training.step()
     training.close()
 
 
-def test_settings_of_losses_are_refused_with_the_reason() -> None:
-    with pytest.raises(SpecError, match="no loss is differentiated"):
+def test_settings_of_losses_are_refused_with_the_reason(wording) -> None:
+    with wording.raised(SpecError):
         ESConfig.parse({"max_grad_norm": 1.0})
-    with pytest.raises(SpecError, match="returns of whole episodes are compared"):
+    with wording.raised(SpecError):
         ESConfig.parse({"gamma": 0.9})
 
 

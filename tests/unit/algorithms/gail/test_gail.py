@@ -205,16 +205,16 @@ def test_it_learns_in_a_box_and_leaves_the_actor_critic_to_ppos_loss(tmp_path: P
         assert moved[start : start + size].any() == moves
 
 
-def test_what_gail_lacks_is_said() -> None:
-    with pytest.raises(SpecError, match="gamma: it must be below 1"):
+def test_what_gail_lacks_is_said(wording) -> None:
+    with wording.raised(SpecError):
         GAILConfig.parse({"gamma": 1})
-    with pytest.raises(SpecError, match="'curiosity' cannot be set here: gail learns from its discriminator's rewards"):
+    with wording.raised(SpecError, "curiosity"):
         GAILConfig.parse({"curiosity": {}})
     with (
         Training("CartPole-v1", rlrun.GAIL(**SMALL), seed=0) as training,
-        pytest.raises(UsageError, match=r"config\.expert must name the expert's data set"),
+        wording.raised(UsageError, "config.expert"),
     ):
         training.step()
     parts = gymnasium.spaces.MultiDiscrete([2, 2])
-    with pytest.raises(UsageError, match="gail compares actions of a Discrete or a Box space"):
+    with wording.raised(UsageError):
         GAILPolicy(Spaces(POLE.observation, parts), GAILConfig(), 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from rlrun.algorithms.model_based.branch_rollouts import AddImagined
 from rlrun.algorithms.model_based.model_replay import ModelReplay
@@ -34,10 +33,10 @@ def test_what_was_saved_goes_on() -> None:
     assert len(replay) == 11
 
 
-def test_transitions_of_another_shape_are_refused_as_they_are_put_together_with_others() -> None:
+def test_transitions_of_another_shape_are_refused_as_they_are_put_together_with_others(wording) -> None:
     for put_together in (
         AddImagined(restored(transitions(5, width=3)), 4),
         restored(transitions(5, width=3)).add,
     ):
-        with pytest.raises(CheckpointError, match=r"obs: float32 \[0, 1, 3\], not float32 \[0, 1, 2\]"):
+        with wording.raised(CheckpointError):
             put_together(transitions(3))

@@ -192,8 +192,8 @@ def log_probs_of(outputs: StochasticActorOutputs, batch: SampleBatch) -> torch.T
     return outputs.distribution.log_prob(batch["actions"])
 
 
-def test_marwil_has_no_recurrent_network() -> None:
-    with pytest.raises(SpecError, match="cem and bc have recurrent networks"):
+def test_marwil_has_no_recurrent_network(wording) -> None:
+    with wording.raised(SpecError):
         MARWIL(model={"core": "gru"})
 
 

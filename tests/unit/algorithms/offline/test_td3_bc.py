@@ -55,6 +55,6 @@ def test_rebrac_s_penalty_is_on_the_distance_to_the_next_recorded_action():
     assert loss.total.item() == pytest.approx(valid_mean((errors**2).sum(0)), rel=NEAR)
 
 
-def test_the_penalty_is_refused_where_next_actions_are_not_recorded():
-    with pytest.raises(SpecError, match="these settings read next_actions, which only data has"):
+def test_the_penalty_is_refused_where_next_actions_are_not_recorded(wording):
+    with wording.raised(SpecError, "next_actions"):
         TD3BC(critic_penalty=0.5)

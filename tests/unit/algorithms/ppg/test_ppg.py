@@ -110,8 +110,8 @@ def test_a_resume_within_a_phase_is_exact(settings: Any, tmp_path: Path) -> None
     resumed.close()
 
 
-def test_networks_are_separate_and_streams_of_rewards_are_refused() -> None:
-    with pytest.raises(SpecError, match="'shared_value' cannot be set here: policy and values have separate networks"):
+def test_networks_are_separate_and_streams_of_rewards_are_refused(wording) -> None:
+    with wording.raised(SpecError, "shared_value"):
         rlrun.PPG(model={"shared_value": True})
-    with pytest.raises(SpecError, match="ppo, a2c, impala and appo have values of intrinsic rewards"):
+    with wording.raised(SpecError):
         rlrun.PPG(curiosity={"kind": "rnd"})

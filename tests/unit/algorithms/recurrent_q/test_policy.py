@@ -197,8 +197,8 @@ def test_the_first_bias_has_the_lstm_remember() -> None:
     assert net.lstm_inputs.bias[:4].tolist() == [0.0] * 4
 
 
-def test_continuous_actions_are_refused() -> None:
-    with pytest.raises(UsageError, match="finite number of actions"):
+def test_continuous_actions_are_refused(wording) -> None:
+    with wording.raised(UsageError):
         policy_from(
             RecurrentQPolicy,
             R2D2Config,

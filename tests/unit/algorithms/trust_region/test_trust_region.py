@@ -223,13 +223,13 @@ def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["TRPO", "NPG"])
-def test_several_learners_are_refused_with_the_reason(name: str) -> None:
-    with pytest.raises(SpecError, match="'num_learners' cannot be set here: a step is computed from a whole batch"):
+def test_several_learners_are_refused_with_the_reason(name: str, wording) -> None:
+    with wording.raised(SpecError, "num_learners"):
         getattr(rlrun, name)(num_learners=2)
-    with pytest.raises(SpecError, match="ppo, a2c, impala and appo have values of intrinsic rewards"):
+    with wording.raised(SpecError):
         getattr(rlrun, name)(curiosity={"kind": "rnd"})
 
 
-def test_npg_has_no_line_search_to_set() -> None:
-    with pytest.raises(SpecError, match="'line_search_steps' cannot be set here: the whole step is taken"):
+def test_npg_has_no_line_search_to_set(wording) -> None:
+    with wording.raised(SpecError, "line_search_steps"):
         rlrun.NPG(line_search_steps=3)

@@ -62,12 +62,12 @@ def test_recorded_experience_becomes_data_sets_and_the_lines_that_make_them(writ
     assert said in text
 
 
-def test_training_names_the_line_that_makes_its_data() -> None:
+def test_training_names_the_line_that_makes_its_data(wording) -> None:
     text_of("BC", "{input: /tmp/steps.json}", "CartPole-v1")
     told: list[str] = []
-    with pytest.raises((SpecError, UsageError), match="there is no data set at steps-set"):
+    with wording.raised((SpecError, UsageError)):
         load_experiments([Path("theirs.yaml")], tell=told.append)
-    assert told[1] == "theirs.yaml: input is made by `rlrun dataset convert /tmp/steps.json steps-set`"
+    assert told[1] == wording("theirs.yaml", "/tmp/steps.json")
 
 
 def test_data_alone_counts_sgd_steps_and_needs_no_env() -> None:
@@ -102,19 +102,19 @@ def test_schedules_of_a_decision_transformer_count_windows_there_and_sgd_steps_h
     assert (dt["target_return"], dt["return_scale"], dt["max_steps"]) == (200.0, 1.0, 500)
 
 
-def test_an_env_has_the_range_of_normalized_actions_in_its_data() -> None:
+def test_an_env_has_the_range_of_normalized_actions_in_its_data(wording) -> None:
     normalized = "{input: x, actions_in_input_normalized: true}"
     rescaled = [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}]
     assert spec_of("CQL", normalized, "Pendulum-v0")["env"] == {"id": "Pendulum-v1", "wrappers": rescaled}
     assert "wrappers" not in spec_of("CQL", normalized, "CartPole-v1")["env"]
-    assert "let RescaleAction wrap the env" in text_of("CQL", normalized, "lab.Robot")
+    assert wording("RescaleAction") in text_of("CQL", normalized, "lab.Robot").splitlines()
 
 
-def test_the_regulariser_of_cql_is_next_to_half_the_squared_error_here() -> None:
+def test_the_regulariser_of_cql_is_next_to_half_the_squared_error_here(wording) -> None:
     cql = config_of("CQL", "{input: x, min_q_weight: 3.0, optimization: {critic_learning_rate: 0.5}}")
     assert (cql["conservative_weight"], cql["critic_lr"]) == (1.5, 0.5)
-    assert "cloned for 20,000 SGD steps" in text_of("CQL", "{input: x}")
-    with pytest.raises(SpecError, match="to clone alone, use bc"):
+    assert wording("20,000") in text_of("CQL", "{input: x}").splitlines()
+    with wording.raised(SpecError):
         text_of("CQL", "{input: x, bc_iters: 200000000}")
 
 
@@ -135,7 +135,7 @@ def test_replayed_sequences_of_r2d2_are_counted_by_their_steps_there() -> None:
     assert (r2d2["training_intensity"], r2d2["target_update_interval"]) == (0.15, 150)
 
 
-def test_qmix_replays_whole_episodes_there_and_its_agents_have_a_gru() -> None:
+def test_qmix_replays_whole_episodes_there_and_its_agents_have_a_gru(wording) -> None:
     config = "{horizon: 8, replay_buffer_config: {capacity: 10}, rollout_fragment_length: 6, mixing_embed_dim: 16}"
     spec = spec_of("QMIX", config, "lab.worlds.Chase")
     assert spec["env"]["world"] == "lab.worlds:Chase"
@@ -143,18 +143,18 @@ def test_qmix_replays_whole_episodes_there_and_its_agents_have_a_gru() -> None:
     assert (qmix["replay"]["length"], qmix["minibatch_size"], qmix["replay"]["capacity"]) == (8, 4, 60)
     assert (qmix["model"]["core"], qmix["model"]["hiddens"], qmix["mixer_hidden"]) == ("gru", [64], 16)
     assert spec_of("QMIX", "{mixer: vdn}", "lab.worlds.Chase")["algorithm"] == "vdn"
-    with pytest.raises(SpecError, match="without a mixer each agent learns alone"):
+    with wording.raised(SpecError):
         text_of("QMIX", "{mixer: null}", "lab.worlds.Chase")
 
 
-def test_a_team_of_maddpg_has_one_policy() -> None:
+def test_a_team_of_maddpg_has_one_policy(wording) -> None:
     policies = "multiagent: {policies: {p0: [null, null, null, {agent_id: 0%s}]}, policy_mapping_fn: lab.f}"
     spec = spec_of("contrib/MADDPG", f"{{{policies % ''}, actor_feature_reg: 0.5}}", "lab.worlds.Chase")
     assert "policies" not in spec
     assert "mapping" not in spec
     config = spec["config"]
     assert (config["output_penalty"], config["lr"], config["training_intensity"]) == (0.5, 0.01, 0.01)
-    with pytest.raises(SpecError, match="settings of one policy are not translated"):
+    with wording.raised(SpecError):
         text_of("MADDPG", f"{{{policies % ', use_local_critic: true'}}}", "lab.worlds.Chase")
 
 
@@ -201,10 +201,10 @@ def test_minibatches_follow_each_episode_of_dreamer() -> None:
     )
 
 
-def test_bandits_have_the_posterior_as_it_is() -> None:
+def test_bandits_have_the_posterior_as_it_is(wording) -> None:
     assert config_of("BanditLinTS", "{}", "lab.Bandit")["v"] == 1.0
     assert config_of("BanditLinUCB", "{model: {lambda_: 0.5}}", "lab.Bandit")["ridge"] == 0.5
-    with pytest.raises(SpecError, match="covariances do not shrink"):
+    with wording.raised(SpecError):
         text_of("BanditLinUCB", "{model: {alpha: 0.9}}", "lab.Bandit")
 
 

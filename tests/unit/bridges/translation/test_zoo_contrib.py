@@ -9,7 +9,7 @@ from rlrun.bridges.translation.sb3_settings import CONVERSIONS
 from rlrun.bridges.translation.settings import translate_settings
 
 
-def test_goals_of_hindsight_are_a_share_of_relabelled_rows() -> None:
+def test_goals_of_hindsight_are_a_share_of_relabelled_rows(wording) -> None:
     written = {"replay_buffer_class": "HerReplayBuffer", "replay_buffer_kwargs": "dict(n_sampled_goal=3)"}
     foreign = ForeignSettings(Source("sb3", (2, 8), "sac"), lambda _: True, written, {})
     translate_settings(foreign, CONVERSIONS)
@@ -22,7 +22,7 @@ def test_goals_of_hindsight_are_a_share_of_relabelled_rows() -> None:
     translate_settings(without, CONVERSIONS)
     assert without.remarks[0] == (
         "replay_buffer_class",
-        "this algorithm has no hindsight; those with a replay have it as `replay.hindsight`",
+        wording("replay.hindsight"),
         Impact.LEARNING,
     )
 

@@ -113,16 +113,16 @@ def test_a_card_holds_spec_weights_curve_and_an_onnx_file_that_acts(card: Path) 
     assert session.run(["action"], {"obs": np.zeros((1, 4), np.float32)})[0].shape == (1,)
 
 
-def test_the_result_of_one_seed_is_never_said_without_saying_so(runs: Path, tmp_path: Path) -> None:
+def test_the_result_of_one_seed_is_never_said_without_saying_so(runs: Path, tmp_path: Path, wording) -> None:
     alone = tmp_path / "runs" / "alone"
     package.run({"alone": {**POLES, "seeds": 1}}, runs_dir=alone.parent, executor="local")
     done = written(alone.parent, "alone", tmp_path / "card")
-    assert "(one seed; no interval)" in done.stdout
+    assert done.stdout == wording()
     assert "> **One seed; no interval.**" in (tmp_path / "card" / "README.md").read_text()
     value = front_matter(tmp_path / "card")["model-index"][0]["results"][0]["metrics"][0]["value"]
-    assert value.endswith(" (one seed; no interval)")
+    assert value == wording()
     results = json.loads((tmp_path / "card" / "results.json").read_text())
-    assert (results["interquartile_mean"], results["note"]) == (None, "one seed; no interval")
+    assert (results["interquartile_mean"], results["note"]) == (None, wording())
 
 
 def test_a_run_starts_from_a_card_and_trains_by_its_spec(card: Path, tmp_path: Path) -> None:
@@ -148,16 +148,16 @@ def test_the_training_of_a_card_cannot_go_on(card: Path) -> None:
         Training.restore(card / "checkpoint")
 
 
-def test_a_card_of_a_stranger_runs_no_code(card: Path, tmp_path: Path) -> None:
+def test_a_card_of_a_stranger_runs_no_code(card: Path, tmp_path: Path, wording) -> None:
     strange = Path(shutil.copytree(card, tmp_path / "strange"))
     content = read_checkpoint(strange / "checkpoint")
     write_checkpoint(strange / "checkpoint", replace(content, spec={**content.spec, "algorithm": "my_lab.awr:AWR"}))
     done = rlrun("evaluate", strange)
     assert done.exit_code == 5
-    assert "algorithm my_lab.awr:AWR is code that would be run" in done.stderr
+    assert done.stderr == wording("my_lab.awr:AWR")
 
 
-def test_no_code_of_a_strangers_run_is_imported_for_a_card(tmp_path: Path) -> None:
+def test_no_code_of_a_strangers_run_is_imported_for_a_card(tmp_path: Path, wording) -> None:
     run = tmp_path / "theirs"
     run.mkdir()
     table = RunTable("awr", "2026-01-01", "rlrun train", "local", (str(tmp_path),), {}, ())
@@ -165,7 +165,7 @@ def test_no_code_of_a_strangers_run_is_imported_for_a_card(tmp_path: Path) -> No
     (run / "spec.yaml").write_text(dump_plain_yaml({"awr": {**POLES, "algorithm": "my_lab.awr:AWR"}}))
     refused = written(tmp_path / "mine", str(run), tmp_path / "card")
     assert refused.exit_code == 5
-    assert "algorithm my_lab.awr:AWR is code that would be run" in refused.stderr
+    assert refused.stderr == wording("my_lab.awr:AWR")
     assert not (tmp_path / "card").exists()
 
 
@@ -178,7 +178,7 @@ def test_the_trial_that_is_named_gives_the_weights(runs: Path, card: Path, tmp_p
     assert f"seed {other.name[-1]}: chosen by name." in (tmp_path / "card" / "README.md").read_text()
 
 
-def test_an_earlier_card_is_replaced_and_files_of_others_stay(runs: Path, card: Path, tmp_path: Path) -> None:
+def test_an_earlier_card_is_replaced_and_files_of_others_stay(runs: Path, card: Path, tmp_path: Path, wording) -> None:
     folder = Path(shutil.copytree(card, tmp_path / "again"))
     (folder / ".gitattributes").write_text("*.onnx filter=lfs\n")
     (folder / "replay.gif").write_bytes(b"of the former policy")
@@ -190,16 +190,16 @@ def test_an_earlier_card_is_replaced_and_files_of_others_stay(runs: Path, card: 
     (other / "README.md").write_text("# Mine\n")
     refused = written(runs, "poles", other)
     assert (refused.exit_code, (other / "README.md").read_text()) == (2, "# Mine\n")
-    assert "it holds README.md and is no card" in refused.stderr
+    assert refused.stderr == wording("README.md")
 
 
 def test_a_secret_or_a_path_of_this_machine_is_in_no_card(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", "CartPole-v1")  # which the README names
     refused = written(runs, "poles", tmp_path / "card")
     assert refused.exit_code == 2
-    assert "would hold the value of $MY_TOKEN" in refused.stderr
+    assert wording("MY_TOKEN") in refused.stderr.splitlines()
     assert not list(tmp_path.iterdir())
 
 
@@ -230,11 +230,11 @@ def trial_of(seed: int, configuration: int = 0, status: Any = "TERMINATED") -> T
     return TrialResult(name, Path(name), "poles", status, seed, params, configuration)
 
 
-def test_a_configuration_is_named_where_a_run_has_several() -> None:
+def test_a_configuration_is_named_where_a_run_has_several(wording) -> None:
     trials = (trial_of(0), trial_of(1), trial_of(0, 1))
     table = RunTable("poles", "2026-01-01", "rlrun train", "local", (), {}, tuple(trial.name for trial in trials))
     run = RunView(Path("sweep"), "sweep", table, Labels(), {}, "", trials, (), (), ())
-    with pytest.raises(UsageError, match=r"(?s)sweep has 2 configurations.*sweep/0-0\n.*sweep/1-0"):
+    with wording.raised(UsageError, "sweep/0-0", "sweep/1-0"):
         configuration_named(run, None)
     assert [trial.name for trial in configuration_named(run, "0-1").trials] == ["0-0", "0-1"]
 
@@ -254,17 +254,17 @@ def gathered(means: dict[int, float | None], trial: str | None = None) -> CardEv
     return gather(run, group, trial, checkpoint_of, lambda path: (float(means[int(path.name)] or 0.0),))
 
 
-def test_seeds_without_a_checkpoint_are_told_and_of_an_even_number_the_lower_median_counts() -> None:
+def test_seeds_without_a_checkpoint_are_told_and_of_an_even_number_the_lower_median_counts(wording) -> None:
     found = gathered({0: 9.0, 1: None, 2: 1.0, 3: 5.0, 4: 4.0})
-    assert found.missing == ("0-1 is error and has no checkpoint",)
+    assert found.missing == wording()
     assert found.shared.mean == 4.0
     assert found.worst == SeedResult(trial_of(2), Path("2"), (1.0,))
 
 
-def test_a_named_trial_without_a_checkpoint_gives_no_card() -> None:
-    with pytest.raises(CheckpointError, match="0-1 has no checkpoint"):
+def test_a_named_trial_without_a_checkpoint_gives_no_card(wording) -> None:
+    with wording.raised(CheckpointError):
         gathered({0: 9.0, 1: None}, trial="0-1")
-    with pytest.raises(CheckpointError, match="0-1 has no checkpoint"):
+    with wording.raised(CheckpointError):
         gathered({1: None})
 
 

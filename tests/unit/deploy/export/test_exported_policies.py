@@ -259,22 +259,22 @@ def test_no_text_in_the_comment_of_a_c_file_becomes_code(text: str) -> None:
     assert "stranger" not in re.sub(r"/\*.*?\*/", "", joined, flags=re.DOTALL)
 
 
-def test_operators_that_c_files_do_not_have_are_named() -> None:
+def test_operators_that_c_files_do_not_have_are_named(wording) -> None:
     spaces = Spaces(IMAGE, ACTIONS["discrete"])
     behavior, made = acting(PPO(), spaces)
     policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="c", actions="greedy")
-    with pytest.raises(Untraceable, match=r"C files do not have \(Conv, MaxPool, Transpose\): use --to onnx"):
+    with wording.raised(Untraceable, "MaxPool"):
         c_source(policy, {})
 
 
-def test_a_policy_that_is_changed_after_its_export_is_told_from_it() -> None:
+def test_a_policy_that_is_changed_after_its_export_is_told_from_it(wording) -> None:
     spaces = Spaces(VECTOR, ACTIONS["box"])
     behavior, made = acting(PPO(model=SMALL), spaces)
     policy = recorded_policy(made, behavior, spaces, PrivilegedParts(), to="onnx", actions="greedy")
     runner = onnx_runner(onnx_model(policy.graph, {}), policy.graph.outputs)
     changed = made.parameters.gather(made.module).numpy()[: made.acting_range[1]] + np.float32(1e-3)
     behavior.load(Weights(1, changed))
-    with pytest.raises(ExportDiffers, match=r"outputs differs by .* at step 0, and by at most 1e-05"):
+    with wording.raised(ExportDiffers):
         compare(behavior, policy, runner, stream_of(VECTOR), seed=0)
 
 
@@ -298,10 +298,10 @@ def test_actions_may_differ_where_the_best_two_are_equal_within_the_tolerance() 
         compare(behavior, policy, runner, stream_of(VECTOR, 2), seed=0)
 
 
-def test_policies_that_act_at_random_or_plan_are_refused_by_name() -> None:
+def test_policies_that_act_at_random_or_plan_are_refused_by_name(wording) -> None:
     spaces = Spaces(VECTOR, ACTIONS["discrete"])
     policy = Random().policy(spaces, 0)
-    with pytest.raises(Untraceable, match=r"code of its own that chooses actions \(RandomBehavior\)"):
+    with wording.raised(Untraceable, "RandomBehavior"):
         recorded_policy(policy, policy.behavior(), spaces, PrivilegedParts(), to="onnx", actions="greedy")
 
 

@@ -83,7 +83,7 @@ def test_actions_are_those_of_the_training_and_each_answer_names_its_checkpoint(
     assert re.fullmatch("[0-9a-f]{64}", served.digest)
 
 
-def test_details_are_probabilities_of_actor_critics_and_action_values_of_q_policies(dense, tmp_path):
+def test_details_are_probabilities_of_actor_critics_and_action_values_of_q_policies(dense, tmp_path, wording):
     row = observations(1)[0]
     with serving(loaded(dense)) as server:
         details = ask(server, "/act", {"observation": row, "details": True})[1]["details"]
@@ -103,7 +103,7 @@ def test_details_are_probabilities_of_actor_critics_and_action_values_of_q_polic
         example["action_mask"] = [0] * len(values)
         assert ask(server, "/act", {"observation": example}) == (
             400,
-            {"error": "bad_message", "message": "the action_mask of an observation allows no action"},
+            {"error": "bad_message", "message": wording("action_mask")},
         )
 
 
@@ -147,19 +147,19 @@ def test_an_action_that_was_executed_in_place_of_the_answered_one_is_remembered(
     assert found[0] != found[1]
 
 
-def test_sessions_are_bounded_in_number_and_time():
+def test_sessions_are_bounded_in_number_and_time(wording):
     now = [0.0]
     sessions = Sessions(2, 10.0, clock=lambda: now[0])
     first, second = sessions.begin(), sessions.begin()
-    with pytest.raises(Exception, match="all 2 sessions are taken"):
+    with wording.raised(Exception):
         sessions.begin()
     now[0] = 8.0
     assert sessions.existing(first.id) is first
     now[0] = 12.0
     assert len(sessions) == 1
-    with pytest.raises(Exception, match="404: it ended or expired"):
+    with wording.raised(Exception, "404"):
         sessions.existing(second.id)
-    with pytest.raises(Exception, match="404: it ended or expired"):
+    with wording.raised(Exception, "404"):
         sessions.existing([first.id])
     sessions.end(first.id)
     assert len(sessions) == 0
@@ -289,19 +289,19 @@ def test_a_batch_that_fails_leaves_sessions_as_they_were(recurrent):
     assert [decisions.decide([step])[0] for step in steps] == found
 
 
-def test_an_observation_that_makes_the_network_overflow_is_refused_by_a_message(tmp_path):
+def test_an_observation_that_makes_the_network_overflow_is_refused_by_a_message(tmp_path, wording):
     model = {"hiddens": [64, 64], "activation": "relu"}
     served = loaded(saved(tmp_path / "checkpoint", "CartPole-v1", DQN, model=model))
     with serving(served) as server:
         status, answer = ask(server, "/act", {"observation": [3e38] * 4, "details": True})
         assert (status, answer["message"]) == (
             400,
-            "the policy's network computes infinite numbers or NaN for the observation",
+            wording("NaN"),
         )
         assert ask(server, "/act", {"observation": [3.0] * 4, "details": True})[0] == 200
 
 
-def test_a_newer_checkpoint_is_served_by_one_switch_and_one_that_cannot_be_used_is_not(dense, tmp_path):
+def test_a_newer_checkpoint_is_served_by_one_switch_and_one_that_cannot_be_used_is_not(dense, tmp_path, wording):
     first = saved(tmp_path / "iteration_000001", "CartPole-v1", model={"hiddens": [8]})
     decisions, metrics, said = Decisions(loaded(first), None), ServingMetrics(), []
     newest = [first]
@@ -319,12 +319,12 @@ def test_a_newer_checkpoint_is_served_by_one_switch_and_one_that_cannot_be_used_
     assert not reloader.look()
     assert decisions.served.checkpoint == "iteration_000002"
     assert (metrics.reloads, metrics.failed_reloads) == (1, 2)
-    assert said[0] == "serves iteration_000002, 0 env steps"
+    assert said[0] == wording("iteration_000002")
     assert "its spaces differ" in said[1]
-    assert said[2].startswith("still serves iteration_000002, and tries again: ")
+    assert said[2] == wording("iteration_000002")
 
 
-def test_a_reload_that_fails_for_any_reason_is_counted_and_tried_again(dense, tmp_path):
+def test_a_reload_that_fails_for_any_reason_is_counted_and_tried_again(dense, tmp_path, wording):
     first = saved(tmp_path / "iteration_000001", "CartPole-v1", model={"hiddens": [8]})
     failing, loads, said = [OSError(24, "Too many open files")], [], []
 
@@ -341,19 +341,19 @@ def test_a_reload_that_fails_for_any_reason_is_counted_and_tried_again(dense, tm
         newest[0] = saved(tmp_path / "iteration_000002", "CartPole-v1", seed=1, model={"hiddens": [8]})
         assert [reloader.look() for _ in range(8)] == [False] * 8
         assert metrics.failed_reloads == len(loads) == 4  # after 1, 2 and 4 looks
-        assert said == ["still serves iteration_000001, and tries again: OSError: [Errno 24] Too many open files"]
+        assert said == wording("iteration_000001", "24")
         health = ask(server, "/health")[1]
         assert (health["status"], health["failed_reloads"]) == ("reload_failing", 4)
         failing[0] = ZeroDivisionError("another reason")
         newest[0] = saved(tmp_path / "iteration_000003", "CartPole-v1", seed=2, model={"hiddens": [8]})
         assert not reloader.look()
-        assert said[1:] == ["still serves iteration_000001, and tries again: ZeroDivisionError: another reason"]
+        assert said[1:] == wording("iteration_000001", "ZeroDivisionError")
         failing.clear()
         assert [reloader.look() for _ in range(16)].count(True) == 1
         health = ask(server, "/health")[1]
         assert (health["status"], health["failed_reloads"]) == ("ok", 5)
     assert server.app.decisions.served.checkpoint == "iteration_000003"
-    assert said[2:] == ["serves iteration_000003, 0 env steps"]
+    assert said[2:] == wording("iteration_000003")
 
 
 def test_health_and_page_are_open_and_metrics_count_requests_by_path_and_status(dense):
@@ -376,22 +376,22 @@ def test_health_and_page_are_open_and_metrics_count_requests_by_path_and_status(
     assert token not in text
 
 
-def test_the_page_asks_no_other_host():
+def test_the_page_asks_no_other_host(wording):
     page = PAGE.read_text("utf-8")
-    assert "default-src 'none'; connect-src 'self'" in page
+    assert wording("none", "self") in page.splitlines()
     assert not re.search(r"https?://|//[a-z]+\.[a-z]|@import|url\(", page)
 
 
-def test_a_policy_that_is_missing_or_does_not_search_is_refused(dense):
-    with pytest.raises(UsageError, match="there is no policy 'defalt'; did you mean 'default'"):
+def test_a_policy_that_is_missing_or_does_not_search_is_refused(dense, wording):
+    with wording.raised(UsageError, "defalt", "default"):
         load_policy(dense, dense.parent, False, "defalt", None)
-    with pytest.raises(UsageError, match="it does not search"):
+    with wording.raised(UsageError):
         load_policy(dense, dense.parent, False, "", 10)
 
 
-def test_a_strangers_checkpoint_that_names_code_is_served_only_when_trusted(tmp_path):
+def test_a_strangers_checkpoint_that_names_code_is_served_only_when_trusted(tmp_path, wording):
     checkpoint = saved(tmp_path / "checkpoint", "tests.unit.deploy.serving.an_env:AnEnv", model={"hiddens": [8]})
-    with pytest.raises(CheckpointRefused, match=r"an_env:AnEnv is none of the known envs"):
+    with wording.raised(CheckpointRefused, "an_env:AnEnv"):
         load_policy(checkpoint, tmp_path, False, "", None)
     assert isinstance(loaded(checkpoint, trust=True), ServedPolicy)
 

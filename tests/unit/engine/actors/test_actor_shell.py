@@ -71,21 +71,21 @@ def test_what_an_exception_carries_besides_its_text_arrives_as_well() -> None:
     assert error.__notes__ == ["while the bench was made"]
 
 
-def test_any_other_exception_becomes_a_failed_training_with_its_traceback() -> None:
+def test_any_other_exception_becomes_a_failed_training_with_its_traceback(wording) -> None:
     error = sent(shell().ask("divide", 0)).error("bench 3")
     assert type(error) is TrainingFailed
     assert str(error).startswith("bench 3 failed:\nTraceback (most recent call last):\n")
-    assert "return self.value / by" in str(error)
+    assert wording("self.value") in str(error).splitlines()
     assert str(error).endswith("\nZeroDivisionError: division by zero")
 
 
-def test_an_exception_whose_class_cannot_be_found_by_name_keeps_its_text() -> None:
+def test_an_exception_whose_class_cannot_be_found_by_name_keeps_its_text(wording) -> None:
     class LocalError(UsageError):
         pass
 
     error = sent(Failure.of(LocalError("no such bench"))).error("bench 3")
     assert type(error) is TrainingFailed
-    assert str(error).endswith("LocalError: no such bench")
+    assert str(error) == wording("LocalError")
 
 
 def test_attributes_that_cannot_travel_are_left_behind() -> None:

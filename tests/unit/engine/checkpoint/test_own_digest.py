@@ -47,11 +47,11 @@ def test_a_file_without_a_digest_is_believed_and_one_that_was_changed_on_purpose
     assert json.loads(read_verified(file))["steps"] == 13
 
 
-def test_a_file_of_gigabytes_and_a_folder_are_refused(tmp_path: Path) -> None:
+def test_a_file_of_gigabytes_and_a_folder_are_refused(tmp_path: Path, wording) -> None:
     file = tmp_path / "file"
     with file.open("wb") as sparse:
         sparse.truncate(10**11)
     with pytest.raises(ValueError, match=f"longer than {MAX_BYTES:,} bytes"):
         read_verified(file)
-    with pytest.raises(ValueError, match="it is a directory"):
+    with wording.raised(ValueError):
         read_verified(tmp_path)

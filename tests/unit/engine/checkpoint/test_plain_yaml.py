@@ -29,8 +29,8 @@ def test_a_string_that_some_reader_would_take_for_something_else_is_quoted(text:
     assert f"'{text}'" in dump_plain_yaml({"x": text})
 
 
-def test_a_float_reads_as_a_float_in_both_versions_of_yaml() -> None:
-    assert dump_plain_yaml({"lr": 1e-5, "bound": math.inf}) == "lr: 1.0e-05\nbound: .inf\n"
+def test_a_float_reads_as_a_float_in_both_versions_of_yaml(wording) -> None:
+    assert dump_plain_yaml({"lr": 1e-5, "bound": math.inf}) == wording()
 
 
 def test_a_list_in_two_places_is_written_out_twice() -> None:
@@ -65,13 +65,14 @@ def test_anything_but_plain_data_is_refused(text: str, message: str) -> None:
 
 def test_more_keys_and_values_than_are_read_within_seconds_are_neither_read_nor_written(
     monkeypatch: pytest.MonkeyPatch,
+    wording,
 ) -> None:
     monkeypatch.setattr(plain_yaml, "MAX_SCALARS", 8)
     data = {"a": [1, 2, None], "b": {"c": "", "d": []}}
     assert load_plain_yaml(dump_plain_yaml(data)) == data
-    with pytest.raises(ValueError, match=r"more than 300,000 keys and values"):
+    with wording.raised(ValueError, "300,000"):
         dump_plain_yaml({**data, "e": {}})
-    with pytest.raises(ValueError, match=r"more than 300,000 keys and values"):
+    with wording.raised(ValueError, "300,000"):
         load_plain_yaml(f"{dump_plain_yaml(data)}e: {{}}\n")
 
 

@@ -74,9 +74,9 @@ SMALL = {
 }
 
 
-def test_a_kind_of_observation_space_is_one_entry_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_of_observation_space_is_one_entry_of_the_table(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     algorithm = PPO(PPO.Config.parse({**SMALL, "model": {"hiddens": [8]}}))
-    with pytest.raises(EnvironmentUnusable, match="is of kind Text, and rlrun knows Box, Discrete"):
+    with wording.raised(EnvironmentUnusable):
         Training(SPELLING, algorithm).step()
     monkeypatch.setitem(KINDS, Text, TEXT)
     with Training(SPELLING, algorithm) as training:
@@ -84,20 +84,20 @@ def test_a_kind_of_observation_space_is_one_entry_of_the_table(monkeypatch: pyte
         assert training.act({"word": "ba", "length": np.zeros(1, np.float32)}) in (0, 1)
 
 
-def test_an_element_of_another_kind_is_told_from_one_of_the_entry_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_element_of_another_kind_is_told_from_one_of_the_entry_s(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setitem(KINDS, Text, TEXT)
     space = Tuple([WORDS, Discrete(3)])
     assert mismatch(space, ("ab", 2)) is None
-    assert mismatch(space, ("xy", 2)) == f"the observation at '0' is 'xy', no word, and its space is {WORDS}"
+    assert mismatch(space, ("xy", 2)) == wording(WORDS, "xy")
     words, numbers = batched(space, ("ab", 2), ("b", 0))
     np.testing.assert_array_equal(words, [[1, 2, 0, 0], [2, 0, 0, 0]])
     np.testing.assert_array_equal(numbers, [2, 0])
 
 
-def test_an_entry_says_how_its_numbers_enter_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_says_how_its_numbers_enter_a_network(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setitem(KINDS, Text, TEXT)
     leaf = observation_leaves(WORDS, {}, normalize=False)
-    assert leaf.describe() == "one-hot of 3, 3, 3, 3 values"
+    assert leaf.describe() == wording()
     encoded = leaf.dense(letters(WORDS, "ba")[None]).reshape(4, 3)
     np.testing.assert_array_equal(encoded.argmax(-1), [2, 1, 0, 0])
 
@@ -116,10 +116,12 @@ def test_choices_are_counted_from_their_least_value(
     assert choice_ranges(space) == (sizes, starts)
 
 
-def test_an_encoder_of_one_s_own_is_given_what_the_entry_makes_of_an_element(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoder_of_one_s_own_is_given_what_the_entry_makes_of_an_element(
+    monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.setitem(KINDS, Text, TEXT)
     leaves = observation_leaves(Dict(word=WORDS), {}, normalize=False, encoders={"word": f"{__name__}:Lengths"})
-    assert leaves["word"].describe() == f"4 through {__name__}:Lengths, 1 numbers"
+    assert leaves["word"].describe() == wording(__name__)
     assert encoder(leaves["word"])(torch.as_tensor(batched(WORDS, "ba", "b"))).tolist() == [[2.0], [1.0]]
 
 

@@ -100,7 +100,7 @@ def test_a_set_comes_back_from_a_file_of_demonstrations_with_its_spaces(tmp_path
     assert_equal(DataSet(tmp_path / "again"), own, but=("agent", "logp", "weights_version", "seed"))
 
 
-def test_the_log_of_a_simulator_becomes_a_set(tmp_path: Path) -> None:
+def test_the_log_of_a_simulator_becomes_a_set(tmp_path: Path, wording) -> None:
     names = ["run", "level", "flow", "valve", "cost", "failed", "pump", "operator", "obs/raw"]
     rows = [
         ["a", 1.0, 10, 0.1, -1, False, 7, "ada", 0],
@@ -116,7 +116,7 @@ def test_the_log_of_a_simulator_becomes_a_set(tmp_path: Path) -> None:
     done = convert(log, tmp_path / "set", *words, "--episode", "run")
     assert done.exit_code == 0, done.output
     assert "there are no final observations" in done.output
-    assert "are left out: operator, obs/raw" in done.output
+    assert wording("obs/raw") in done.output.splitlines()
     found = DataSet(tmp_path / "set")
     assert found.observation_space == Box(-np.inf, np.inf, (2,))
     assert found.action_space == Box(-0.4, 0.9, (1,))
@@ -174,15 +174,15 @@ def test_a_column_that_is_missing_is_named(
     assert told in done.output
 
 
-def test_numbers_that_are_not_finite_are_told_at_once(tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_are_told_at_once(tmp_path: Path, wording) -> None:
     rows = [[0.0, 1.0, 1.0, False], ["nan", 1.0, 1.0, False], [1.0, 1.0, 1.0, True]]
     log = written_csv(tmp_path / "log.csv", ["obs", "actions", "rewards", "terminateds"], rows)
     done = convert(log, tmp_path / "set")
     assert done.exit_code == 5
-    assert "episode 0, row 1: 'obs' holds NaN" in done.output
+    assert wording("obs", "NaN") in done.output.splitlines()
 
 
-def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path: Path, wording) -> None:
     own = write(tmp_path / "set")
     assert convert(own.folder, tmp_path / "boat-v0").exit_code == 0
     with h5py.File(tmp_path / "boat-v0" / "data" / "main_data.hdf5", "a") as file:
@@ -190,11 +190,11 @@ def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         file["episode_3"]["rewards"] = np.ones(7)
     done = convert(tmp_path / "boat-v0", tmp_path / "again")
     assert done.exit_code == 2
-    assert "episode 3 does not fit its spaces: the column 'obs/place' has shape (3, 2), not (8, 2)" in done.output
+    assert done.output == wording("obs/place")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["boat-v0", "set"]
     done = convert(tmp_path / "boat-v0", own.folder)
     assert done.exit_code == 2
-    assert "set exists already: name another folder" in done.output
+    assert done.output == wording()
 
 
 def rllib_line(**columns: Any) -> str:
@@ -255,7 +255,7 @@ def test_json_that_is_none_of_rllib_is_refused(tmp_path: Path, line: str, told: 
     assert told in done.output
 
 
-def test_links_in_a_file_of_minari_are_not_followed(tmp_path: Path) -> None:
+def test_links_in_a_file_of_minari_are_not_followed(tmp_path: Path, wording) -> None:
     own = write(tmp_path / "set", nested=False)
     assert convert(own.folder, tmp_path / "boat-v0").exit_code == 0
     with h5py.File(tmp_path / "secret.hdf5", "w") as file:
@@ -265,7 +265,7 @@ def test_links_in_a_file_of_minari_are_not_followed(tmp_path: Path) -> None:
         file["episode_0"]["rewards"] = h5py.ExternalLink(str(tmp_path / "secret.hdf5"), "rewards")
     done = convert(tmp_path / "boat-v0", tmp_path / "again")
     assert done.exit_code == 2
-    assert "rewards is not in the file" in done.output
+    assert done.output == wording()
 
 
 def test_minari_s_arrow_layout_is_read(tmp_path: Path) -> None:
@@ -299,11 +299,11 @@ def test_minari_s_arrow_layout_is_read(tmp_path: Path) -> None:
     assert found.action_space == Box(np.array([-np.inf, 0], np.float32), np.array([np.inf, 1], np.float32))
 
 
-def test_a_format_that_is_not_known_is_refused_with_those_that_are(tmp_path: Path) -> None:
+def test_a_format_that_is_not_known_is_refused_with_those_that_are(tmp_path: Path, wording) -> None:
     own = write(tmp_path / "set", nested=False)
     done = convert(own.folder, tmp_path / "set.xlsx")
     assert done.exit_code == 2
-    assert "known are .csv, .parquet, .npz, and a folder" in done.output
+    assert done.output == wording()
     (tmp_path / "log.txt").touch()
     assert convert(tmp_path / "log.txt", tmp_path / "new").exit_code == 2
     assert "does not exist" in convert(tmp_path / "nowhere.csv", tmp_path / "new").output
@@ -318,9 +318,9 @@ def test_the_folder_that_a_conversion_is_written_to_is_made(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
-def test_a_set_without_steps_is_no_file(tmp_path: Path, suffix: str) -> None:
+def test_a_set_without_steps_is_no_file(tmp_path: Path, suffix: str, wording) -> None:
     SetWriter(tmp_path / "set", Box(0, 1, (1,)), Discrete(2)).close()
     done = convert(tmp_path / "set", tmp_path / f"set{suffix}")
     assert done.exit_code == 2
-    assert "holds no steps to write" in done.output
+    assert done.output == wording()
     assert not (tmp_path / f"set{suffix}").exists()

@@ -163,7 +163,7 @@ def test_a_resume_cuts_what_is_newer_and_writes_it_again_with_equal_bytes(tmp_pa
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == bytes_then
 
 
-def test_a_resume_on_an_altered_set_names_the_file(tmp_path: Path) -> None:
+def test_a_resume_on_an_altered_set_names_the_file(tmp_path: Path, wording) -> None:
     rng = np.random.default_rng(4)
     written = writer(tmp_path / "set", episodes_per_file=1)
     written.add_episode(episode(rng, 3))
@@ -171,19 +171,19 @@ def test_a_resume_on_an_altered_set_names_the_file(tmp_path: Path) -> None:
     other = writer(tmp_path / "other", episodes_per_file=1)
     other.add_episode(episode(rng, 3))
     (tmp_path / "set" / "manifest.json").write_bytes((tmp_path / "other" / "manifest.json").read_bytes())
-    with pytest.raises(DataSetError, match=r"set/000000\.arrow is not the file"):
+    with wording.raised(DataSetError, "set/000000"):
         writer(tmp_path / "set").load_state(state)
 
 
-def test_a_set_is_never_written_over(tmp_path: Path) -> None:
+def test_a_set_is_never_written_over(tmp_path: Path, wording) -> None:
     rng = np.random.default_rng(5)
     with writer(tmp_path / "set") as written:
         written.add_episode(episode(rng, 3))
-    with pytest.raises(UsageError, match="holds a data set already: name another folder"):
+    with wording.raised(UsageError):
         writer(tmp_path / "set", episodes_per_file=1).add_episode(episode(rng, 3))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    with pytest.raises(UsageError, match="holds something else already"):
+    with wording.raised(UsageError):
         writer(tmp_path / "mine").close()
 
 
@@ -249,7 +249,7 @@ def test_opening_a_file_does_not_read_it_from_disk(tmp_path: Path) -> None:
     assert columns["rewards"][rows // 2] == 0
 
 
-def test_lengths_of_episodes_are_in_the_manifest_and_wrong_ones_are_refused(tmp_path: Path) -> None:
+def test_lengths_of_episodes_are_in_the_manifest_and_wrong_ones_are_refused(tmp_path: Path, wording) -> None:
     rng = np.random.default_rng(6)
     with writer(tmp_path / "set", episodes_per_file=2) as written:
         for steps in (3, 1, 5):
@@ -260,7 +260,7 @@ def test_lengths_of_episodes_are_in_the_manifest_and_wrong_ones_are_refused(tmp_
     for wrong in ([3, 2], [4], [3, 1, 0], [5, -1], [2.0, 2.0]):
         raw["files"][0]["lengths"] = wrong
         path.write_text(json.dumps(raw))
-        with pytest.raises(DataSetError, match=r"no manifest of a data set: .*(lengths are not of these|is no count)"):
+        with wording.raised(DataSetError):
             DataSet(tmp_path / "set")
 
 
@@ -310,7 +310,7 @@ def test_an_empty_set_has_no_rows(tmp_path: Path) -> None:
     assert found.rows(np.zeros(0, np.int64))["obs"]["place"].shape == (0, 3)
 
 
-def test_sizes_are_checked_at_the_opening(tmp_path: Path) -> None:
+def test_sizes_are_checked_at_the_opening(tmp_path: Path, wording) -> None:
     with writer(tmp_path / "set") as written:
         written.add_episode(episode(np.random.default_rng(9), 3))
     path = tmp_path / "set" / "000000.arrow"
@@ -319,21 +319,21 @@ def test_sizes_are_checked_at_the_opening(tmp_path: Path) -> None:
     with pytest.raises(DataSetError, match=r"000000\.arrow has .* bytes, and by the manifest it has"):
         DataSet(tmp_path / "set")
     path.write_bytes(bytes(len(data)))
-    with pytest.raises(DataSetError, match=r"000000\.arrow cannot be read"):
+    with wording.raised(DataSetError):
         DataSet(tmp_path / "set").file(0)
     path.unlink()
     with pytest.raises(DataSetError, match=r"000000\.arrow is missing"):
         DataSet(tmp_path / "set")
 
 
-def test_a_file_with_other_columns_than_the_manifest_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_other_columns_than_the_manifest_is_refused(tmp_path: Path, wording) -> None:
     for name, kind in (("set", np.float64), ("other", np.int64)):
         with SetWriter(tmp_path / name, Discrete(2), Box(0, 9, (2,), kind)) as written:
             own = {"obs": np.zeros(2, np.int64), "actions": np.zeros((1, 2), kind), "rewards": np.zeros(1)}
             written.add_episode({**own, "terminateds": np.ones(1, bool), "truncateds": np.zeros(1, bool)})
     opened = DataSet(tmp_path / "set")
     (tmp_path / "set" / "000000.arrow").write_bytes((tmp_path / "other" / "000000.arrow").read_bytes())
-    with pytest.raises(DataSetError, match=r"its column 'actions' is fixed_size_list<item: int64"):
+    with wording.raised(DataSetError, "actions", "fixed_size_list"):
         opened.file(0)
 
 
@@ -349,22 +349,22 @@ def test_a_file_with_other_columns_than_the_manifest_is_refused(tmp_path: Path) 
         ({"files": [{"name": "000000.arrow", "sha256": 64 * "0", "rows": 2, "steps": 2, "bytes": 9}]}, "2 steps in 2"),
     ],
 )
-def test_a_manifest_that_is_none_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_a_manifest_that_is_none_is_refused(tmp_path: Path, change: dict[str, Any], message: str, wording) -> None:
     with writer(tmp_path / "set"):
         pass
     path = tmp_path / "set" / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(DataSetError, match=message):
         read_manifest(tmp_path / "set")
-    with pytest.raises(DataSetError, match="is no data set"):
+    with wording.raised(DataSetError):
         read_manifest(tmp_path / "nowhere")
 
 
-def test_rows_that_do_not_fit_are_refused_with_the_column(tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_are_refused_with_the_column(tmp_path: Path, wording) -> None:
     own = episode(np.random.default_rng(10), 3)
-    with pytest.raises(ValueError, match="the column 'rewards' has shape"):
+    with wording.raised(ValueError, "rewards"):
         writer(tmp_path / "set").add_episode({**own, "rewards": np.zeros((3, 1))})
-    with pytest.raises(ValueError, match="and the data set"):
+    with wording.raised(ValueError):
         writer(tmp_path / "set").add_episode({name: column for name, column in own.items() if name != "logp"})
     with pytest.raises(TypeError, match="Cannot cast"):
         writer(tmp_path / "set").add_episode({**own, "actions": (np.zeros(3), own["actions"][1])})

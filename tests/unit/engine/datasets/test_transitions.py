@@ -58,10 +58,10 @@ def test_next_actions_are_those_of_the_next_observations_and_none_follows_an_epi
 
 @pytest.mark.parametrize("ending", ["truncated", "cut"])
 def test_returns_of_negative_rewards_that_went_on_are_warned_of_with_the_name_of_the_set(
-    tmp_path: Path, ending: Ending
+    tmp_path: Path, ending: Ending, wording
 ) -> None:
     data = written(tmp_path / "costly", [(3, "terminated"), (2, ending)], sign=-1)
-    with pytest.warns(UserWarning, match=r"costly: episodes with negative returns do not terminate, .*calibrated"):
+    with wording.warned(UserWarning):
         Transitions(data, gamma=0.5, further=("returns",)).gather(np.arange(5))
 
 

@@ -94,23 +94,21 @@ def test_envs_that_show_a_mask_or_offer_none_stay_as_they_are() -> None:
     assert isinstance(make_vector_env(GRID, 2, EpisodeSeeds(0, 0)), MaskedVectorEnv)
 
 
-def test_masks_of_actions_without_choices_are_refused() -> None:
-    with pytest.raises(
-        UsageError, match=r"an action mask is for Discrete and MultiDiscrete actions, alone .*, not for Box"
-    ):
+def test_masks_of_actions_without_choices_are_refused(wording) -> None:
+    with wording.raised(UsageError, "MultiDiscrete"):
         make_env(EnvConfig(id=f"{__name__}:TakesNumbers"))
 
 
-def test_a_mask_that_allows_nothing_is_an_error_that_says_where() -> None:
+def test_a_mask_that_allows_nothing_is_an_error_that_says_where(wording) -> None:
     world = forgetful(from_step=2)
     world.reset()
     world.step(np.zeros(3, np.int64))
     with pytest.raises(EnvError) as failure:
         world.step(np.zeros(3, np.int64))
     seed = EpisodeSeeds(7, 2).seed(1, 0)
-    assert f"env {__name__}:Forgetful: its action_mask allows no action" in str(failure.value)
-    assert f"(worker 2, env 1, episode 0 with seed {seed}, step 2)" in str(failure.value)
-    assert "Have it allow at least one action of each choice, or end the episode there" in str(failure.value)
+    assert str(failure.value) == wording(__name__, "action_mask")
+    assert str(failure.value) == wording(seed)
+    assert str(failure.value) == wording()
 
 
 def test_a_first_observation_must_allow_something_and_so_must_every_choice() -> None:

@@ -120,9 +120,9 @@ def test_the_single_env_draws_the_game_that_the_small_observation_shows() -> Non
     plain.close()
 
 
-def test_actions_outside_the_games_are_refused() -> None:
+def test_actions_outside_the_games_are_refused(wording) -> None:
     env = SeededAtari("pong", 1, FAST, SEEDS)
     env.reset()
-    with pytest.raises(EnvError, match=r"pong cannot be given these actions: actions \[6\] are outside Discrete\(6\)"):
+    with wording.raised(EnvError):
         env.step(np.array([6]))
     env.close()

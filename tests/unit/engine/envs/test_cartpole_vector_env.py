@@ -87,10 +87,10 @@ def test_the_time_limit_is_the_ids_own_unless_the_config_has_another(env_id: str
             assert (bool(truncateds[0]), bool(terminateds[0])) == (step == expected, False)
 
 
-def test_actions_other_than_left_and_right_are_refused() -> None:
+def test_actions_other_than_left_and_right_are_refused(wording) -> None:
     env = SeededCartPole(2, 500, SEEDS)
     env.reset()
-    with pytest.raises(EnvError, match=r"actions \[1, 2\] are outside Discrete\(2\)"):
+    with wording.raised(EnvError):
         env.step(np.array([1, 2]))
 
 

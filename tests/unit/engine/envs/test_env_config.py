@@ -43,15 +43,15 @@ def test_mistakes_are_named(data: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize(("typo", "meant"), [("externl", "external"), ("wrld", "world"), ("idd", "id")])
-def test_a_typo_in_the_key_that_says_which_env_it_is_gets_one_message(typo: str, meant: str) -> None:
+def test_a_typo_in_the_key_that_says_which_env_it_is_gets_one_message(typo: str, meant: str, wording) -> None:
     with pytest.raises(SpecError) as raised:
         EnvConfig.parse({typo: "CartPole-v1", "kwargs": {}}, path="env")
-    assert str(raised.value) == f"env.{typo}: unknown key '{typo}'; did you mean '{meant}'?"
+    assert str(raised.value) == wording(typo, meant)
 
 
 @pytest.mark.parametrize("data", [{"world": None}, {"world": "a:b", "pettingzoo": "c"}])
-def test_a_world_is_named_by_exactly_one_of_three_settings(data: dict[str, str]) -> None:
-    with pytest.raises(SpecError, match="say which world, by one of the three"):
+def test_a_world_is_named_by_exactly_one_of_three_settings(data: dict[str, str], wording) -> None:
+    with wording.raised(SpecError):
         EnvConfig.parse(data)
 
 
@@ -83,8 +83,8 @@ def test_a_setting_of_the_other_kind_of_env_is_refused_next_to_what_else_is_wron
     assert f" {foreign}," not in key.message
 
 
-def test_a_tasks_reset_options_are_for_envs_with_one_agent() -> None:
-    with pytest.raises(SpecError, match="a world's reset takes no options"):
+def test_a_tasks_reset_options_are_for_envs_with_one_agent(wording) -> None:
+    with wording.raised(SpecError):
         EnvConfig.parse({"world": "a:b", "tasks": [{"reset_options": {"low": 1}}]})
 
 

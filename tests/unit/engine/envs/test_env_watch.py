@@ -44,12 +44,12 @@ def _looks_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     interrupt_wanted.clear()
 
 
-def test_steps_that_hang_are_told_with_their_place_and_fail(capfd: pytest.CaptureFixture[str]) -> None:
+def test_steps_that_hang_are_told_with_their_place_and_fail(capfd: pytest.CaptureFixture[str], wording) -> None:
     told = r"^env x: worker 0: took no step within 0.1 s \(worker_timeout_s\)$"
     with hangs_fail_after(0.1), pytest.raises(StepTimeout, match=told), Watched("env x: worker 0", still):
         time.sleep(600)
     err = capfd.readouterr().err
-    assert "env x: worker 0: has taken no step for 0 s (episode 2 with seed 33, step 4); it is in" in err
+    assert wording("33") in err.splitlines()
     assert "time.sleep(600)" in err
 
 
@@ -59,12 +59,12 @@ def test_steps_that_come_may_take_as_long_as_they_like_together() -> None:
         time.sleep(1)
 
 
-def test_the_innermost_is_watched_and_what_is_around_it_has_its_time_anew() -> None:
+def test_the_innermost_is_watched_and_what_is_around_it_has_its_time_anew(wording) -> None:
     with hangs_fail_after(0.5), Watched("outer", still):
-        with pytest.raises(StepTimeout, match=r"^inner took more than 0.5 s \(worker_timeout_s\)$"), Watched("inner"):
+        with wording.raised(StepTimeout, "worker_timeout_s", "0.5"), Watched("inner"):
             time.sleep(600)
         began = time.monotonic()
-        with pytest.raises(StepTimeout, match=r"^outer: took no step within"):
+        with wording.raised(StepTimeout):
             time.sleep(600)
         assert time.monotonic() - began >= 0.4  # counted from a little before
 
@@ -124,7 +124,7 @@ def test_nothing_keeps_an_env_alive_that_was_watched() -> None:
     assert kept() is None
 
 
-def test_what_hears_no_signal_ends_with_its_process() -> None:
+def test_what_hears_no_signal_ends_with_its_process(wording) -> None:
     code = """
 from rlrun.engine.envs import env_watch
 env_watch.POLL_S = env_watch.GRACE_S = 0.1
@@ -137,7 +137,7 @@ with env_watch.hangs_fail_after(0.1), env_watch.Watched("env x: closing it"):
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
     assert done.returncode == 4, done.stderr
-    assert "env x: closing it: it hangs and cannot be ended, so the process ends; `rlrun resume`" in done.stderr
+    assert wording("rlrun resume") in done.stderr.splitlines()
 
 
 def test_an_env_that_cannot_be_made_is_given_up() -> None:

@@ -127,9 +127,9 @@ def test_the_rule_is_held_and_only_last_infos_are_given(registered: VectorEnv) -
 
 
 @pytest.mark.parametrize("made", [SameStep, Undeclared])
-def test_another_autoreset_rule_is_refused(made: type[Native]) -> None:
+def test_another_autoreset_rule_is_refused(made: type[Native], wording) -> None:
     gymnasium.register(ENV_ID, vector_entry_point=made)
-    with pytest.raises(EnvironmentUnusable, match="does not declare that it autoresets on the next step; use backend"):
+    with wording.raised(EnvironmentUnusable):
         make_vector_env(EnvConfig(id=ENV_ID), 2, SEEDS)
     del gymnasium.registry[ENV_ID]
 
@@ -145,8 +145,8 @@ def test_masks_of_the_method_action_masks_stand_beside_its_observations(register
 
 
 @pytest.mark.parametrize("registered", [WrongShape], indirect=True)
-def test_observations_of_another_shape_are_refused(registered: VectorEnv) -> None:
-    with pytest.raises(EnvError, match=r"observations at 'a' have shape \(2, 3\), but their space has \(2, 2\)"):
+def test_observations_of_another_shape_are_refused(registered: VectorEnv, wording) -> None:
+    with wording.raised(EnvError):
         registered.reset()
 
 
@@ -190,9 +190,9 @@ def test_its_errors_show_their_traceback(registered: VectorEnv) -> None:
 
 
 @pytest.mark.parametrize("registered", [Native], indirect=True)
-def test_actions_outside_the_space_are_refused(registered: VectorEnv) -> None:
+def test_actions_outside_the_space_are_refused(registered: VectorEnv, wording) -> None:
     registered.reset()
-    with pytest.raises(EnvError, match=r"actions \[0, 2\] are outside Discrete\(2\)"):
+    with wording.raised(EnvError):
         registered.step(np.array([0, 2]))
 
 
@@ -230,8 +230,8 @@ def other(part: int, value: Any) -> VectorEnv:
         (3, np.array([np.nan, 0.0]), "truncateds must be True or False, not of dtype float64"),
     ],
 )
-def test_rewards_and_ends_of_another_kind_are_refused(part: int, value: Any, said: str) -> None:
-    with pytest.raises(EnvError, match=rf"returned from step\(\) what it may not \(worker 1, .*\): {said}"):
+def test_rewards_and_ends_of_another_kind_are_refused(part: int, value: Any, said: str, wording) -> None:
+    with wording.raised(EnvError, said):
         other(part, value).step(np.array([0, 1]))
 
 

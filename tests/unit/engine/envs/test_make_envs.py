@@ -89,10 +89,10 @@ def test_an_unknown_id_is_answered_with_the_nearest(env_id: str, said: str) -> N
     ],
 )
 def test_a_missing_package_is_answered_with_the_pip_command(
-    env_id: str, module: str, command: str, monkeypatch: pytest.MonkeyPatch
+    env_id: str, module: str, command: str, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    assert refused(env_id, EnvironmentUnusable) == f"env {env_id} needs {module}, which is not installed: {command}"
+    assert refused(env_id, EnvironmentUnusable) == wording(env_id, module, command)
     listed = {listing.id: listing for listing in env_names()}
     if env_id in listed:
         assert (listed[env_id].usable, listed[env_id].install) == (False, command)
@@ -131,10 +131,10 @@ def test_an_env_that_fails_inside_its_package_with_this_mujoco_is_named_beforeha
     assert listed.usable
 
 
-def test_a_space_of_minigrid_is_answered_with_its_wrapper() -> None:
+def test_a_space_of_minigrid_is_answered_with_its_wrapper(wording) -> None:
     with pytest.raises(EnvironmentUnusable) as caught:
         spaces_of(EnvConfig(id="minigrid:MiniGrid-Empty-5x5-v0"))
-    assert str(caught.value).endswith('; env.wrappers: ["minigrid.wrappers:ImgObsWrapper"] keeps the image alone')
+    assert str(caught.value) == wording("env.wrappers", "minigrid.wrappers:ImgObsWrapper")
 
 
 def test_an_atari_id_names_its_extra_also_where_ale_was_never_registered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,17 +143,15 @@ def test_an_atari_id_names_its_extra_also_where_ale_was_never_registered(monkeyp
     assert "pip install 'rlrun[atari]'" in refused("ALE/Pong-v5", EnvironmentUnusable)
 
 
-def test_envpool_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_envpool_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setitem(sys.modules, "envpool", None)
     config = {"id": "CartPole-v1", "backend": "envpool"}
-    assert "backend envpool needs EnvPool, which is not installed: pip install envpool" in refused(
-        config, EnvironmentUnusable
-    )
+    assert refused(config, EnvironmentUnusable) == wording("EnvPool")
 
 
-def test_an_env_that_left_gymnasium_is_answered_with_its_heir() -> None:
+def test_an_env_that_left_gymnasium_is_answered_with_its_heir(wording) -> None:
     said = refused("HalfCheetah-v3", EnvironmentUnusable)
-    assert said == "env HalfCheetah-v3 is no longer part of Gymnasium; did you mean 'HalfCheetah-v5'?"
+    assert said == wording("HalfCheetah-v3", "HalfCheetah-v5")
 
 
 @pytest.mark.parametrize(
@@ -183,8 +181,8 @@ def test_wrong_names_and_arguments_are_named(config: Any, said: str) -> None:
     assert said in refused(config, UsageError)
 
 
-def test_wrappers_and_a_native_backend_are_refused_by_the_config() -> None:
-    with pytest.raises(SpecError, match="wrappers go around single environments"):
+def test_wrappers_and_a_native_backend_are_refused_by_the_config(wording) -> None:
+    with wording.raised(SpecError):
         EnvConfig.parse({"id": "CartPole-v1", "wrappers": ["TimeAwareObservation"], "backend": "vector"})
 
 
@@ -235,12 +233,12 @@ def test_a_factory_is_told_worker_slot_and_first_seed_where_it_asks(lab: Any) ->
     assert made == [(4, 3, 0, SEEDS.seed(0, 0)), (4, 3, 1, SEEDS.seed(1, 6)), {"size": 4}]
 
 
-def test_slots_with_different_spaces_are_refused(lab: Any) -> None:
+def test_slots_with_different_spaces_are_refused(lab: Any, wording) -> None:
     lab(
         "lab_uneven",
         "def make(env_index): return gymnasium.make('CartPole-v1' if env_index < 2 else 'Pendulum-v1')\n",
     )
-    with pytest.raises(EnvironmentUnusable, match="env slot 2 has other spaces than env slot 0"):
+    with wording.raised(EnvironmentUnusable):
         make_vector_env(EnvConfig(id="lab_uneven:make"), 3, SEEDS)
 
 
@@ -292,12 +290,12 @@ def test_what_is_no_env_with_known_spaces_is_unusable(text: str, said: str, lab:
         ("def make(): return gymnasium.make('CartPole-v1', foo=1)", "its factory", "TypeError: "),
     ],
 )
-def test_an_error_in_a_factory_shows_its_traceback(text: str, doing: str, last: str, lab: Any) -> None:
+def test_an_error_in_a_factory_shows_its_traceback(text: str, doing: str, last: str, lab: Any, wording) -> None:
     lab("lab_raising", text)
     with pytest.raises(EnvError) as raised:
         make_vector_env(EnvConfig(id="lab_raising:make"), 2, SEEDS)
     first, *_ = str(raised.value).splitlines()
-    assert first == f"env lab_raising:make raised in {doing} (worker 3, env 0):"
+    assert first == wording(doing, "lab_raising:make")
     assert "lab_raising.py" in str(raised.value)
     assert last in str(raised.value)
     assert "single_env" not in str(raised.value)
@@ -313,7 +311,7 @@ def test_an_error_while_a_users_module_is_imported_is_the_users(lab: Any) -> Non
     del gymnasium.registry["lab/Broken-v0"]
 
 
-def test_an_env_registered_by_a_package_is_found_through_its_module(lab: Any) -> None:
+def test_an_env_registered_by_a_package_is_found_through_its_module(lab: Any, wording) -> None:
     lab(
         "lab_registering",
         "class World(gymnasium.Env):\n"
@@ -321,7 +319,7 @@ def test_an_env_registered_by_a_package_is_found_through_its_module(lab: Any) ->
         "gymnasium.register('lab/World-v3', entry_point='lab_registering:World', max_episode_steps=3)\n",
     )
     assert spaces_of(EnvConfig(id="lab_registering:lab/World-v3")) == (Discrete(2), Discrete(2))
-    assert "did you mean 'lab/World-v3'?" in refused("lab_registering:lab/World-v2", UsageError)
+    assert refused("lab_registering:lab/World-v2", UsageError) == wording("lab/World-v3")
     del gymnasium.registry["lab/World-v3"]
 
 
@@ -334,9 +332,9 @@ def test_a_single_env_is_what_a_slot_is() -> None:
     assert np.asarray(single.render()).shape == (400, 600, 3)
 
 
-def test_an_env_that_draws_nothing_says_so(lab: Any) -> None:
+def test_an_env_that_draws_nothing_says_so(lab: Any, wording) -> None:
     lab("lab_blind", "def make(**options): return gymnasium.make('CartPole-v1', **options)")
-    with pytest.raises(EnvironmentUnusable, match="cannot be drawn: it has no parameter render_mode"):
+    with wording.raised(EnvironmentUnusable, "render_mode"):
         make_env(EnvConfig(id="rlrun.toys:ConstantReward"), render_mode="rgb_array")
     assert make_env(EnvConfig(id="lab_blind:make"), render_mode="rgb_array").render_mode == "rgb_array"
 

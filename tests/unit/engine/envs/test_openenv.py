@@ -159,21 +159,21 @@ def test_a_server_that_is_silent_or_away_is_told_of_and_a_reset_opens_another_se
         env.step({"move": 1})
 
 
-def test_mistakes_of_the_spec_are_told_before_a_connection_is_made():
+def test_mistakes_of_the_spec_are_told_before_a_connection_is_made(wording):
     with pytest.raises(SpecError, match="leave out id"):
         EnvConfig.parse({"openenv": {"url": "ws://a"}, "id": "CartPole-v1"})
-    with pytest.raises(SpecError, match=r"^openenv: must be a mapping \(key: value\), not 'ws://a'"):
+    with wording.raised(SpecError, "ws://a"):
         EnvConfig.parse({"openenv": "ws://a"})
     with pytest.raises(SpecError) as told:
         EnvConfig.parse({"openenv": {"url": 3, "timeout": 1}})
     assert {problem.path: problem.message for problem in told.value.problems} == {
-        "openenv.url": "must be text that is not empty, not 3",
+        "openenv.url": wording(),
         "openenv.spaces": "is missing",
-        "openenv.timeout": "unknown key 'timeout'; did you mean 'timeout_s'?",
+        "openenv.timeout": wording("timeout_s"),
     }
-    with pytest.raises(UsageError, match="is no address such as ws://localhost:8000"):
+    with wording.raised(UsageError, "/localhost:8000"):
         OpenEnv("localhost:8000", SPACES)
-    with pytest.raises(UsageError, match="the action space is a Dict of the fields"):
+    with wording.raised(UsageError):
         OpenEnv("ws://a", {**SPACES, "action": SPACES["action"]["spaces"]["move"]})
     with pytest.raises(UsageError, match="`observation` and `action`"):
         OpenEnv("ws://a", {})

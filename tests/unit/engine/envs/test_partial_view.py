@@ -44,18 +44,18 @@ def test_velocities_are_hidden_by_what_is_known_of_the_env(env_id: str, shown: l
     np.testing.assert_array_equal(env.step(action)[0], whole.step(action)[0][shown])
 
 
-def test_numbers_are_shown_by_name() -> None:
+def test_numbers_are_shown_by_name(wording) -> None:
     whole = gymnasium.make("CartPole-v1").reset(seed=3)[0]
     by_name = PartialView(gymnasium.make("CartPole-v1"), ["angle", "position", 3])
     np.testing.assert_array_equal(by_name.reset(seed=3)[0], whole[[2, 0, 3]])
     cheetah = PartialView(make_env(EnvConfig(id="HalfCheetah-v5")), ["qpos"])
     assert cheetah.observation_space.shape == (8,)
-    with pytest.raises(ValueError, match=r"no number 'angel'; those with a name are position, velocity, angle"):
+    with wording.raised(ValueError, "angel"):
         PartialView(gymnasium.make("CartPole-v1"), ["angel"])
 
 
-def test_velocities_that_nobody_knows_of_are_refused() -> None:
-    with pytest.raises(ValueError, match="are velocities is not known; say with PartialView"):
+def test_velocities_that_nobody_knows_of_are_refused(wording) -> None:
+    with wording.raised(ValueError, "PartialView"):
         HideVelocities(gymnasium.make("FrozenLake-v1"))
 
 
@@ -96,24 +96,24 @@ def test_a_flickering_env_hides_about_so_many_observations_and_the_same_ones_in_
     assert len({tuple(each) for each in hidden}) == 20
 
 
-def test_zeros_are_among_the_observations_of_a_flickering_env() -> None:
+def test_zeros_are_among_the_observations_of_a_flickering_env(wording) -> None:
     class Far(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(3.0, 5.0, (2,))
         action_space = gymnasium.spaces.Discrete(2)
 
     assert Flicker(Far()).observation_space == gymnasium.spaces.Box(0.0, 5.0, (2,))
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with wording.raised(ValueError):
         Flicker(Far(), 1.5)
     with pytest.raises(ValueError, match="none"):
         Flicker(gymnasium.make("FrozenLake-v1"))
 
 
-def test_parts_are_the_numbers_that_their_names_say() -> None:
+def test_parts_are_the_numbers_that_their_names_say(wording) -> None:
     env = Parts(gymnasium.make("CartPole-v1"), position=["position", "angle"], velocity=[1, 3])
     shown, _ = env.reset(seed=0)
     whole, _ = gymnasium.make("CartPole-v1").reset(seed=0)
     np.testing.assert_array_equal(shown["position"], whole[[0, 2]])
     np.testing.assert_array_equal(shown["velocity"], whole[[1, 3]])
     assert shown in env.observation_space
-    with pytest.raises(ValueError, match="Parts: there is no number 'angel'; those with a name are position"):
+    with wording.raised(ValueError, "angel"):
         Parts(gymnasium.make("CartPole-v1"), position=["angel"])

@@ -80,36 +80,36 @@ def test_the_env_slot_and_its_episode_are_noted_while_it_is_reset_or_stepped_and
     assert stepped_env(tmp_path) is None
 
 
-def test_an_episode_of_an_evaluation_is_told_as_one_and_leaves_what_training_noted(tmp_path: Path) -> None:
+def test_an_episode_of_an_evaluation_is_told_as_one_and_leaves_what_training_noted(tmp_path: Path, wording) -> None:
     enable_step_marks(tmp_path)
     training = StepMarks("lab:Reads", SEEDS, 1)
     StepMarks("lab:Reads", EpisodeSeeds(run_seed=7, worker_index=0, stream=1), 8).begin(5, 2, 33)
     found = stepped_env(tmp_path)
-    assert str(found) == "an evaluation in env lab:Reads (env 5, episode 2 with seed 33)"
+    assert str(found) == wording("lab:Reads", "33")
     StepMarks("lab:Reads", EpisodeSeeds(run_seed=7, worker_index=0, stream=1), 8)
     training.begin(0, 4, 44)
-    assert str(stepped_env(tmp_path)) == "env lab:Reads (env 0, episode 4 with seed 44)"
+    assert str(stepped_env(tmp_path)) == wording("lab:Reads", "44")
 
 
-def test_env_slots_that_are_stepped_at_once_are_told_together(tmp_path: Path) -> None:
+def test_env_slots_that_are_stepped_at_once_are_told_together(tmp_path: Path, wording) -> None:
     enable_step_marks(tmp_path)
     marks = StepMarks("lab:Many", SEEDS, 10, each="world")
     marks.begin_together({world: EpisodePosition(0, 10 + world, 0) for world in range(10)})
     marks.begin_together({1: EpisodePosition(1, 21, 0)})
     told = "; ".join(f"world {world}, episode 0 with seed {10 + world}" for world in range(2, 8))
     first = "world 0, episode 0 with seed 10; world 1, episode 1 with seed 21"
-    assert str(stepped_env(tmp_path)) == f"env lab:Many ({first}; {told}; and 2 more)"
+    assert str(stepped_env(tmp_path)) == wording(first, told, "lab:Many")
     marks.rest()
     assert stepped_env(tmp_path) is None
 
 
-def test_a_worker_on_the_machine_of_its_trial_notes_beside_it_what_it_steps(tmp_path: Path) -> None:
+def test_a_worker_on_the_machine_of_its_trial_notes_beside_it_what_it_steps(tmp_path: Path, wording) -> None:
     enable_step_marks(tmp_path)
     place = step_mark_location()
     assert place is not None
     keep_marks_at(place)  # as the worker's process does
     StepMarks("lab:Reads", EpisodeSeeds(run_seed=7, worker_index=2), 1).begin(0, 4, 44)
-    assert str(stepped_env(tmp_path, worker=2)) == "env lab:Reads (env 0, episode 4 with seed 44)"
+    assert str(stepped_env(tmp_path, worker=2)) == wording("lab:Reads", "44")
     assert stepped_env(tmp_path) is None
     end_marks()
     assert list(tmp_path.iterdir()) == []

@@ -281,11 +281,11 @@ def test_a_task_without_an_exact_probability_says_why(change: dict[str, Any], to
         task_model(EnvConfig.parse({**TASK, **change}))
 
 
-def test_labels_of_states_are_of_states_that_there_are() -> None:
+def test_labels_of_states_are_of_states_that_there_are(wording) -> None:
     env = StateLabels(SlipperyGrid(), {"a": [0], "b": [0, 1]})
     env.reset(seed=0)
     assert env.step(1)[-1] == {"labels": ["a", "b"]}
-    with pytest.raises(UsageError, match="there is no state 6"):
+    with wording.raised(UsageError):
         StateLabels(SlipperyGrid(), {"a": [6]})
     box = SlipperyGrid()
     box.observation_space = Box(-1.0, 1.0, (1,))

@@ -21,13 +21,13 @@ def worker_set(num_workers: int) -> WorkerSet:
 
 
 @pytest.mark.parametrize("algorithm", [Impala, APPO])
-def test_a_plan_begins_with_the_aggregators_that_the_config_asks_for(algorithm: type[Impala] | type[APPO]) -> None:
+def test_a_plan_begins_with_the_aggregators_that_the_config_asks_for(
+    algorithm: type[Impala] | type[APPO], wording
+) -> None:
     described = Training("CartPole-v1", algorithm(num_workers=4, num_aggregators=2)).description
     plan = plan_text(described.plan().describe())
     size = algorithm.Config().train_batch_size
-    assert plan.splitlines()[0] == (
-        f"aggregated_rollouts(workers=4, mode=async, in_flight=2, aggregators=2, batch_size={size})"
-    )
+    assert plan.splitlines()[0] == (wording(size, "aggregated_rollouts", "in_flight", "batch_size"))
     plan = plan_text(Training("CartPole-v1", algorithm(num_workers=4)).description.plan().describe())
     assert plan.splitlines()[0] == "parallel_rollouts(workers=4, mode=async, in_flight=2)"
 
@@ -50,8 +50,8 @@ def test_a_negative_number_of_aggregators_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("workers", "aggregators"), [(0, 1), (2, 3), (2, 0)])
-def test_workers_are_gathered_behind_one_to_as_many_aggregators(workers: int, aggregators: int) -> None:
-    with pytest.raises(ValueError, match=f"{workers} remote workers cannot have {aggregators} aggreg"):
+def test_workers_are_gathered_behind_one_to_as_many_aggregators(workers: int, aggregators: int, wording) -> None:
+    with wording.raised(ValueError, workers, aggregators):
         worker_set(workers).gather(aggregators, 100, 2, "default")
 
 

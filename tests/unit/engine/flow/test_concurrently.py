@@ -106,9 +106,9 @@ def test_a_replay_below_learning_starts_does_not_hold_up_the_branch_that_fills_i
         assert learned == ["replayed of 3", "replayed of 4"]
 
 
-def test_a_replay_that_nobody_fills_is_an_error_and_no_endless_wait() -> None:
+def test_a_replay_that_nobody_fills_is_an_error_and_no_endless_wait(wording) -> None:
     learning: Flow[str] = Flow(Replay([], learning_starts=3))
-    with pytest.raises(FlowStalled, match="the flow cannot continue: the replay holds 0 of 3"):
+    with wording.raised(FlowStalled):
         concurrently(learning, learning.for_each(str)).take(1)
 
 
@@ -197,14 +197,14 @@ def test_copies_in_branches_are_saved_once_and_continue_alike(letters: Letters, 
 
 
 @pytest.mark.parametrize("weights", [(1,), (1, 0), (1, -2), (1.5, 1), (True, 1)])
-def test_weights_that_do_not_fit_are_refused(letters: Letters, weights: Any) -> None:
-    with pytest.raises(UsageError, match="a whole weight above 0 for each of its 2 flows"):
+def test_weights_that_do_not_fit_are_refused(letters: Letters, weights: Any, wording) -> None:
+    with wording.raised(UsageError):
         concurrently(*letters("ab"), weights=weights)
 
 
-def test_one_flow_alone_and_an_output_from_elsewhere_are_refused(letters: Letters) -> None:
+def test_one_flow_alone_and_an_output_from_elsewhere_are_refused(letters: Letters, wording) -> None:
     first, second, third = letters("abc")
-    with pytest.raises(UsageError, match="at least two flows, not 1"):
+    with wording.raised(UsageError):
         concurrently(first)
-    with pytest.raises(UsageError, match="one or several of its flows"):
+    with wording.raised(UsageError):
         concurrently(first, second, output=third)

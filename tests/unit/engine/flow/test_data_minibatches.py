@@ -102,7 +102,7 @@ def test_observation_statistics_are_those_of_all_rows_and_stay_as_they_are(data:
 
 
 def test_a_moved_set_is_found_by_its_content_and_an_altered_one_is_refused_by_name(
-    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with training("data") as started:
@@ -115,19 +115,19 @@ def test_a_moved_set_is_found_by_its_content_and_an_altered_one_is_refused_by_na
         resumed.step()
     shutil.rmtree("data")
     write(Path("data"), 6)
-    with pytest.raises(DataSetError, match=r"data/000000\.arrow is not as in the data set"):
+    with wording.raised(DataSetError, "data/000000"):
         Training.restore(saved, trust=True)
 
 
-def test_a_checkpoint_from_elsewhere_that_names_data_needs_trust(data: str, tmp_path: Path) -> None:
+def test_a_checkpoint_from_elsewhere_that_names_data_needs_trust(data: str, tmp_path: Path, wording) -> None:
     with training(data) as started:
         saved = started.save(tmp_path / "saved")
-    with pytest.raises(CheckpointRefused, match=r"config\.input is a place to read from"):
+    with wording.raised(CheckpointRefused, "config.input"):
         Training.restore(saved)
 
 
 def test_a_resume_goes_on_within_the_window_of_a_remote_set_bit_for_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     uri = f"file://{write(tmp_path / 'data', 5, steps=10, episodes=6)}"
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))
@@ -138,7 +138,7 @@ def test_a_resume_goes_on_within_the_window_of_a_remote_set_bit_for_bit(
         started.step()
         expected = started.running.trainee.learner.flat()
     assert len(list(tmp_path.glob("cache/datasets/*/*.arrow"))) <= 2
-    with pytest.raises(CheckpointRefused, match=r"config\.input is a place to read from"):
+    with wording.raised(CheckpointRefused, "config.input"):
         Training.restore(saved)
     monkeypatch.setenv("RLRUN_CACHE_GB", "1")  # the whole set would fit now
     with Training.restore(saved, trust=True) as resumed:
@@ -146,19 +146,19 @@ def test_a_resume_goes_on_within_the_window_of_a_remote_set_bit_for_bit(
         np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), expected)
     shutil.rmtree(tmp_path / "data")
     write(tmp_path / "data", 6, steps=10, episodes=6)
-    with pytest.raises(DataSetError, match=r"file:///.*data/000000\.arrow is not as in the data set") as refused:
+    with wording.raised(DataSetError, "data/000000") as refused:
         Training.restore(saved, trust=True)
     assert refused.value.exit_code == 5
 
 
-def test_a_policy_acts_without_the_data_that_it_has_learned_from(data: str, tmp_path: Path) -> None:
+def test_a_policy_acts_without_the_data_that_it_has_learned_from(data: str, tmp_path: Path, wording) -> None:
     with training(data) as started:
         started.step()
         saved = started.save(tmp_path / "saved")
     shutil.rmtree(data)
     with Training.restore(saved, trust=True, for_training=False) as restored:
         assert restored.act(np.zeros(2, np.float32)) in (1, 2)
-        with pytest.raises(UsageError, match="trained on data, without an env: name one"):
+        with wording.raised(UsageError):
             restored.evaluate(1)
 
 
@@ -195,8 +195,8 @@ def test_shares_that_make_no_minibatch_are_refused(named: Any, message: str) -> 
         BC(input=named)
 
 
-def test_without_data_there_is_nothing_to_learn_from() -> None:
-    with pytest.raises(UsageError, match="name an env, or set input"):
+def test_without_data_there_is_nothing_to_learn_from(wording) -> None:
+    with wording.raised(UsageError):
         Training(None, BC())
-    with pytest.raises(UsageError, match="there is no data set at nowhere"):
+    with wording.raised(UsageError):
         Training(None, BC(input="nowhere"))

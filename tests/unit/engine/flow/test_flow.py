@@ -183,9 +183,9 @@ def test_copies_deliver_every_item_to_each() -> None:
     assert second.take(4) == [1, 2, 3, 4]
 
 
-def test_a_copy_that_nobody_pulls_is_an_error_and_no_endless_wait() -> None:
+def test_a_copy_that_nobody_pulls_is_an_error_and_no_endless_wait(wording) -> None:
     first, _ = Flow(Numbers()).duplicate(2)
-    with pytest.raises(FlowStalled, match="a copy made by duplicate is 8 items ahead of one that is not pulled"):
+    with wording.raised(FlowStalled):
         first.take(9)
 
 
@@ -280,12 +280,10 @@ def test_the_position_in_a_plain_iterable_is_not_saved() -> None:
     assert flow.state()["operators"] == {}
 
 
-def test_a_state_of_another_plan_is_refused_with_both_plans() -> None:
+def test_a_state_of_another_plan_is_refused_with_both_plans(wording) -> None:
     state = Flow(Numbers()).combine(Pairs("+")).state()
     other = Flow(Numbers()).for_each(plus_one)
-    with pytest.raises(
-        CheckpointError, match="saved by another plan: numbers -> Pairs; this one is numbers -> plus_one"
-    ):
+    with wording.raised(CheckpointError, "plus_one"):
         other.load_state(state)
 
 
@@ -323,22 +321,22 @@ def test_timings_count_items_and_leave_out_what_is_upstream() -> None:
     assert sum(timing.seconds for timing in flow.timings()) + flow.waited_s <= wall
 
 
-def test_an_error_in_an_operator_keeps_its_traceback_and_names_the_operator() -> None:
+def test_an_error_in_an_operator_keeps_its_traceback_and_names_the_operator(wording) -> None:
     def broken(item: int) -> int:
         return [][item]
 
     flow = from_items([1]).for_each(plus_one).for_each(broken)
     with pytest.raises(IndexError) as caught:
         flow.take(1)
-    assert caught.value.__notes__ == ["raised by the operator broken"]
+    assert caught.value.__notes__ == wording()
     assert "return [][item]" in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_stop_iteration_in_an_operator_is_an_error_and_not_the_end_of_the_stream() -> None:
+def test_a_stop_iteration_in_an_operator_is_an_error_and_not_the_end_of_the_stream(wording) -> None:
     def exhausted(_: int) -> int:
         return next(iter([]))
 
-    with pytest.raises(RuntimeError, match="the operator exhausted raised StopIteration"):
+    with wording.raised(RuntimeError, "StopIteration"):
         from_items([1]).for_each(exhausted).take(1)
 
 
@@ -422,11 +420,11 @@ class WaitsForRoom(Operator):
         self.is_closed = True
 
 
-def test_nothing_is_pulled_for_an_operator_that_does_not_keep_up() -> None:
+def test_nothing_is_pulled_for_an_operator_that_does_not_keep_up(wording) -> None:
     store, source = WaitsForRoom(), Numbers()
     flow = Flow(source).for_each(store)
     assert flow.take(3) == [0, 1, 2]
-    with pytest.raises(FlowStalled, match="there is no room"):
+    with wording.raised(FlowStalled):
         next(flow)
     assert source.next == 3
     store.stored.clear()
@@ -449,12 +447,12 @@ class Stored(WaitsForRoom):
 
 
 @pytest.mark.parametrize("kind", ["combine", "filter"])
-def test_nothing_is_pulled_for_an_operator_of_another_kind_that_does_not_keep_up(kind: str) -> None:
+def test_nothing_is_pulled_for_an_operator_of_another_kind_that_does_not_keep_up(kind: str, wording) -> None:
     source = Numbers()
     store: Parts | Stored = Parts() if kind == "combine" else Stored()
     flow = Flow(source).combine(store) if isinstance(store, Parts) else Flow(source).filter(store)
     assert flow.take(3) == [0, 1, 2]
-    with pytest.raises(FlowStalled, match="there is no room"):
+    with wording.raised(FlowStalled):
         next(flow)
     assert source.next == 3
     store.stored.clear()
@@ -524,7 +522,7 @@ def test_an_operator_that_waits_within_a_chain_keeps_the_source_from_being_pulle
     assert (gate.pulls, numbers.next) == (4, 2)
 
 
-def test_each_operator_of_a_chain_is_timed_alone_and_named_where_it_raises() -> None:
+def test_each_operator_of_a_chain_is_timed_alone_and_named_where_it_raises(wording) -> None:
     def fails(item: int) -> None:
         raise ValueError(item)
 
@@ -532,7 +530,7 @@ def test_each_operator_of_a_chain_is_timed_alone_and_named_where_it_raises() -> 
     flow.keep_spans()
     with pytest.raises(ValueError, match="1") as raised:
         next(flow)
-    assert raised.value.__notes__ == ["raised by the operator fails"]
+    assert raised.value.__notes__ == wording()
     assert [len(timing.spans) for timing in flow.timings()] == [1, 1, 1, 0]
     *_, first, second, _ = flow.timings()
     assert first.spans[0][1] <= second.spans[0][0]

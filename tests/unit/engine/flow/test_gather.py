@@ -36,6 +36,6 @@ def test_what_waits_is_kept_in_checkpoints(trainee) -> None:
     assert resumed((1, "a")) == [["a", "b", "c"]]
 
 
-def test_an_item_of_no_worker_is_refused(trainee) -> None:
-    with pytest.raises(RuntimeError, match="has to come from a worker"):
+def test_an_item_of_no_worker_is_refused(trainee, wording) -> None:
+    with wording.raised(RuntimeError):
         GatherWorkers(trainee)((None, "x"))

@@ -64,11 +64,11 @@ def test_a_gradient_that_travels_moves_the_parameters_as_one_step_of_sgd_does(ma
     assert own == pytest.approx(expected, rel=rounding_error(12))
 
 
-def test_gradients_are_those_at_the_weights_that_acted(make_trainee):
+def test_gradients_are_those_at_the_weights_that_acted(make_trainee, wording):
     trainee, workers = learning(make_trainee)
     compute = ComputeGradients(trainee.learner_factory)
     batch = fragment(workers)
-    with pytest.raises(RuntimeError, match="computed at weights, and none have arrived"):
+    with wording.raised(RuntimeError):
         compute(batch)
     compute.set_weights(trainee.weights())
     first = compute(batch)["sums"]

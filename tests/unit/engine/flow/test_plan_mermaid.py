@@ -51,36 +51,8 @@ def two_branches() -> Flow[Any]:
     return concurrently(stored.for_each(store), update, weights=(1, 4), output=update).zip_with_worker()
 
 
-def test_mermaid_has_a_shape_for_each_kind_of_step() -> None:
-    assert (
-        plan_mermaid(two_branches().describe())
-        == """\
-flowchart TD
-    subgraph workers_n2["on each worker"]
-        n0["ComputeAdvantages(gamma=0.99)"]
-        n1["Compress"]
-        n0 --> n1
-    end
-    n2(["parallel_rollouts(workers=2)"])
-    n1 --> n2
-    n3[/"duplicate(copies=2)"\\]
-    n2 --> n3
-    n4("copy 0")
-    n3 --> n4
-    n5["store"]
-    n4 --> n5
-    n6("copy 1")
-    n3 --> n6
-    n7["filter(bool)"]
-    n6 --> n7
-    n8["train"]
-    n7 --> n8
-    n9{{"concurrently(weights=[1, 4])"}}
-    n5 -. goes no further .-> n9
-    n8 --> n9
-    n10["zip_with_worker"]
-    n9 --> n10"""
-    )
+def test_mermaid_has_a_shape_for_each_kind_of_step(wording) -> None:
+    assert plan_mermaid(two_branches().describe()) == wording("workers_n2", "ComputeAdvantages", "parallel_rollouts")
 
 
 def test_mermaid_texts_are_quoted_and_escaped() -> None:
@@ -130,16 +102,16 @@ def test_an_experiment_of_a_file_is_drawn_with_its_own_settings(tmp_path: Path) 
     assert "a drawing shows one plan, and the files hold 2 experiments" in refused.stderr
 
 
-def test_a_folder_that_does_not_exist_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
+def test_a_folder_that_does_not_exist_is_told_before_anything_is_drawn(tmp_path: Path, wording) -> None:
     done = plan("ppo", "-o", tmp_path / "nowhere" / "a.mmd")
     assert done.exit_code == 2
-    assert f"the folder {tmp_path / 'nowhere'} does not exist" in done.stderr
+    assert wording(tmp_path / "nowhere") in done.stderr.splitlines()
 
 
-def test_a_plan_as_svg_is_answered_with_the_forms_that_there_are(tmp_path: Path) -> None:
+def test_a_plan_as_svg_is_answered_with_the_forms_that_there_are(tmp_path: Path, wording) -> None:
     done = plan("ppo", "-o", tmp_path / "a.svg")
     assert done.exit_code == 2
-    assert f"a plan is drawn as text or Mermaid: -o {tmp_path / 'a.mmd'}" in done.stderr
+    assert wording(tmp_path / "a.mmd") in done.stderr.splitlines()
     done = plan("ppo", "--format", "svg")
     assert done.exit_code == 2
-    assert "'svg' is not one of 'text', 'mermaid'" in done.stderr
+    assert wording("svg", "text", "mermaid") in done.stderr.splitlines()

@@ -14,13 +14,13 @@ def collecting(make_trainee):
     return make_trainee(A2C(A2CConfig(**SMALL)))
 
 
-def test_a_second_stream_of_one_policys_fragments_is_refused_and_says_what_to_do(collecting):
+def test_a_second_stream_of_one_policys_fragments_is_refused_and_says_what_to_do(collecting, wording):
     workers = collecting[0].workers
     first = workers.rollouts()
-    with pytest.raises(UsageError, match=r"'default' go to one stream already.* Call duplicate\(\) on the first"):
+    with wording.raised(UsageError, "default"):
         workers.rollouts(mode="async")
     left, right = first.duplicate(2)
-    assert plan_text(left.describe()) == "parallel_rollouts(workers=local, mode=sync)\n-> duplicate(copies=2) #1"
+    assert plan_text(left.describe()) == wording("parallel_rollouts")
     assert right.describe()[-1].settings == {"index": 1}
 
 

@@ -72,7 +72,7 @@ def test_a_replay_and_its_draws_are_the_state_of_the_operator_that_fills_it():
     assert store.pending() is None
 
 
-def test_minibatches_are_counted_by_the_stored_steps_and_none_come_before_learning_starts(trainee):
+def test_minibatches_are_counted_by_the_stored_steps_and_none_come_before_learning_starts(trainee, wording):
     replay = replay_of((0,))
     store = StoreToReplay(replay)
     minibatches = replay_minibatches(replay, trainee, minibatch_size=5, training_intensity=0.5, learning_starts=4)
@@ -83,7 +83,7 @@ def test_minibatches_are_counted_by_the_stored_steps_and_none_come_before_learni
         while isinstance(polled := minibatches.node.poll(), Delivered):
             assert polled.value["rewards"].shape == (5, 1)
             counts[-1] += 1
-    with pytest.raises(FlowStalled, match="the replay waits for more steps"):
+    with wording.raised(FlowStalled):
         next(minibatches)
     assert np.cumsum(counts).tolist() == [0, 1, 2, 4]  # half of the steps after the first 4, rounded down
 

@@ -94,7 +94,7 @@ def test_a_set_of_workers_without_a_fragment_has_lost_something() -> None:
     assert not workers.lost_nothing
 
 
-def test_workers_that_learn_leave_out_nobody() -> None:
+def test_workers_that_learn_leave_out_nobody(wording) -> None:
     algorithm = DDPPO(num_workers=2, min_share_of_fragments=0.5)
-    with pytest.raises(UsageError, match="min_share_of_fragments: workers that learn wait for each other"):
+    with wording.raised(UsageError, "min_share_of_fragments"):
         Description(EnvConfig(id="CartPole-v1"), Policies.alone(algorithm)).plan()

@@ -34,8 +34,8 @@ def test_without_discount_values_are_returns_within_the_time_limit() -> None:
     np.testing.assert_allclose(q, [[1 + 10, 1 + 10], [2 + 10, 10]])
 
 
-def test_without_discount_and_time_limit_there_are_none() -> None:
-    with pytest.raises(ValueError, match="finite only where episodes have a time limit"):
+def test_without_discount_and_time_limit_there_are_none(wording) -> None:
+    with wording.raised(ValueError):
         chain().optimal_q(1.0)
 
 

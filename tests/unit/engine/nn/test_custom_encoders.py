@@ -83,13 +83,13 @@ def custom_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_an_encoder_of_one_s_own_is_given_its_part_as_the_env_shows_it() -> None:
+def test_an_encoder_of_one_s_own_is_given_its_part_as_the_env_shows_it(wording) -> None:
     encoders = {"camera": "custom_encoders:Camera", "radar": "custom_encoders:Lazy"}
     tree = observation_leaves(SPACE, {}, normalize=True, encoders=encoders)
     assert described_leaves(tree) == [
-        ("camera", "4x6x3 through custom_encoders:Camera, 5 numbers"),
-        ("radar", "2x2 through custom_encoders:Lazy, 7 numbers"),
-        ("speed", "vector of 2, normalised by running moments"),
+        wording("custom_encoders:Camera"),
+        wording("custom_encoders:Lazy"),
+        wording(),
     ]
     assert tree["camera"].own == pickle.loads(pickle.dumps(tree["camera"].own))
     encode = ObservationEncoder(tree)

@@ -138,18 +138,18 @@ def rich_observations(*dimensions: int, space: Dict = RICH) -> Any:
     return map_tree(lambda *parts: np.stack(parts).reshape(*dimensions, *np.shape(parts[0])), *drawn)
 
 
-def test_every_part_of_a_dict_has_an_encoder_of_its_own() -> None:
+def test_every_part_of_a_dict_has_an_encoder_of_its_own(wording) -> None:
     assert dict(described_leaves(rich_leaves())) == {
-        "camera": "image 36x40 through nature, scaled by 1/255",
-        "far/is_there": "mask of 2 entities",
-        "far/others": "entities 2x5, scaled by 1/255, max over those in is_there, 64 numbers",
-        "grid": "3x3, one-hot of 4 values (0 to 3)",
-        "kinds": "2x2, a learned vector of 8 numbers for each of 5 values (-1 to 3)",
-        "map": "image 24x20x3 through impala, scaled by 1/255",
-        "near/is_there": "mask of 4 entities",
-        "near/others": "entities 4x3, as it is, attention over those in is_there, 64 numbers",
-        "one": "one-hot of 4 values",
-        "speed": "vector of 2, normalised by running moments",
+        "camera": wording("255"),
+        "far/is_there": wording(),
+        "far/others": wording("is_there", "255", "64"),
+        "grid": wording(),
+        "kinds": wording("-1"),
+        "map": wording("255"),
+        "near/is_there": wording(),
+        "near/others": wording("is_there", "64"),
+        "one": wording(),
+        "speed": wording(),
     }
     encode = ObservationEncoder(rich_leaves())
     widths = [part.width for part in encode.parts]

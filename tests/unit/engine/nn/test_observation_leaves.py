@@ -118,14 +118,14 @@ def test_bounds_come_to_0_and_1_on_both_sides(space, setting):
     assert both_sides(tree, observations)[:, 0].tolist() == pytest.approx([0.0, 1.0])
 
 
-def test_nested_parts_are_set_by_their_paths():
+def test_nested_parts_are_set_by_their_paths(wording):
     space = Dict(inner=Tuple([Box(0, 255, (3,), np.uint8), Discrete(2)]), other=Box(0, 255, (3,), np.uint8))
     settings = {"inner/0": ObservationConfig(encode_as="one_hot", bounds=(0, 2))}
     tree = observation_leaves(space, settings, normalize=False)
     assert described_leaves(tree) == [
-        ("inner/0", "3, one-hot of 3 values (0 to 2)"),
-        ("inner/1", "one-hot of 2 values"),
-        ("other", "vector of 3, scaled by 1/255"),
+        wording("inner/0"),
+        wording("inner/1"),
+        wording("255"),
     ]
     three = np.array([[0, 1, 2]], np.uint8)
     found = both_sides(tree, {"inner": (three, np.array([1])), "other": three})
@@ -173,14 +173,14 @@ def test_settings_that_make_no_sense_are_refused(space, settings, message):
         observation_leaves(space, settings, normalize=False)
 
 
-def test_bounds_that_do_not_ascend_and_settings_for_a_network_of_one_s_own_are_refused():
-    with pytest.raises(SpecError, match=r"bounds must ascend, not \[1.0, 1.0\]"):
+def test_bounds_that_do_not_ascend_and_settings_for_a_network_of_one_s_own_are_refused(wording):
+    with wording.raised(SpecError, "1.0"):
         ModelConfig(observations={"": {"bounds": [1, 1]}})
-    with pytest.raises(SpecError, match="leave out observations, or module"):
+    with wording.raised(SpecError):
         ModelConfig(observations={"": {"encode_as": "vector"}}, module="my_lab.nets:Net")
 
 
-def test_integers_are_normalised_where_they_are_a_vector_and_no_bounds_are_set():
+def test_integers_are_normalised_where_they_are_a_vector_and_no_bounds_are_set(wording):
     space = Dict(
         counts=Box(0, 1000, (2,), np.int64),
         grid=Box(0, 10, (3, 3), np.uint8),
@@ -189,10 +189,10 @@ def test_integers_are_normalised_where_they_are_a_vector_and_no_bounds_are_set()
     )
     tree = observation_leaves(space, {"memory": ObservationConfig(bounds=(0, 255))}, normalize=True)
     assert dict(described_leaves(tree)) == {
-        "counts": "vector of 2, normalised by running moments",
-        "grid": "3x3, one-hot of 11 values (0 to 10)",
-        "memory": "vector of 4, scaled by 1/255",
-        "speed": "vector of 2, normalised by running moments",
+        "counts": wording(),
+        "grid": wording("11", "10"),
+        "memory": wording("255"),
+        "speed": wording(),
     }
     found = ObservationFilter(tree)
     assert found.names == {"counts": "observations/counts", "grid": "", "memory": "", "speed": "observations/speed"}

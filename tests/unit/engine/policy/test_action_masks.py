@@ -385,7 +385,7 @@ def test_a_mask_that_is_none_of_the_actions_is_refused(mask, actions, reason):
         actor_critic(Dict({"action_mask": mask, "seen": BOX}), actions)
 
 
-def test_continuous_policies_refuse_masks_and_no_policy_sees_a_mask_alone():
+def test_continuous_policies_refuse_masks_and_no_policy_sees_a_mask_alone(wording):
     with pytest.raises(UsageError, match="not for Box"):
         policy_from(
             DeterministicPolicy,
@@ -398,5 +398,5 @@ def test_continuous_policies_refuse_masks_and_no_policy_sees_a_mask_alone():
             exploration="gaussian",
             ou_theta=0.0,
         )
-    with pytest.raises(UsageError, match="nothing but its action_mask"):
+    with wording.raised(UsageError, "action_mask"):
         actor_critic(Dict({"action_mask": MultiBinary(5)}))

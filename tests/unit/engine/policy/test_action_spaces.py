@@ -131,10 +131,8 @@ def test_bounds_as_far_apart_as_the_type_allows_give_finite_actions():
 @pytest.mark.parametrize(
     "space", [Text(5), Box(0, 255, (2,), np.uint8), gymnasium.spaces.Dict({"a": Text(5)})], ids=str
 )
-def test_other_action_spaces_are_refused_with_what_would_do(space):
-    with pytest.raises(
-        UsageError, match="action spaces are Discrete, MultiDiscrete, MultiBinary, float Box, and Tuple"
-    ):
+def test_other_action_spaces_are_refused_with_what_would_do(space, wording):
+    with wording.raised(UsageError, "MultiDiscrete", "MultiBinary"):
         make_action_space(space)
 
 

@@ -229,17 +229,17 @@ def test_without_a_generator_the_likeliest_action_is_taken():
     assert (drawn != outputs.argmax(-1) + 1).any()
 
 
-def test_parameters_go_to_names_and_back_and_another_net_s_are_refused():
+def test_parameters_go_to_names_and_back_and_another_net_s_are_refused(wording):
     policy, other = policy_for(Box(-1, 1, (4,))), policy_for(Box(-1, 1, (5,)))
     flat = randomized(policy)
     named = policy.parameters.named(flat)
     np.testing.assert_array_equal(policy.parameters.from_named(named), flat)
-    with pytest.raises(ValueError, match=r"policy_trunk\.0\.weight has shape \(64, 5\) here, and shape \(64, 4\)"):
+    with wording.raised(ValueError, "policy_trunk.0", "64"):
         other.parameters.from_named(named)
 
 
-def test_observations_that_no_network_takes_are_refused():
-    with pytest.raises(UsageError, match="no network takes observations of Text"):
+def test_observations_that_no_network_takes_are_refused(wording):
+    with wording.raised(UsageError):
         policy_for(Dict({"note": Text(3)}))
 
 

@@ -216,13 +216,13 @@ def test_a_transformer_sees_the_last_steps_of_its_episode_and_no_others() -> Non
             assert np.flatnonzero(moved).tolist() == reached
 
 
-def test_the_width_of_a_transformer_is_divided_by_its_heads() -> None:
-    with pytest.raises(SpecError, match=r"gtrxl.heads \(4\) must divide core_width \(6\)"):
+def test_the_width_of_a_transformer_is_divided_by_its_heads(wording) -> None:
+    with wording.raised(SpecError, "gtrxl.heads", "core_width"):
         ModelConfig.parse({"core": "gtrxl", "core_width": 6})
 
 
-def test_noise_as_a_function_of_attention_is_refused() -> None:
-    with pytest.raises(UsageError, match="noise as a function of encoders with parameters"):
+def test_noise_as_a_function_of_attention_is_refused(wording) -> None:
+    with wording.raised(UsageError):
         policy_of("gtrxl", True, Box(-1, 1, (2,)), use_sde=True)
 
 

@@ -191,11 +191,9 @@ def test_a_column_that_is_not_named_is_not_kept() -> None:
         ring.read(np.zeros(1, np.int64), ("tags",))
 
 
-def test_a_capacity_below_a_fragment_is_refused_with_the_least_that_does() -> None:
+def test_a_capacity_below_a_fragment_is_refused_with_the_least_that_does(wording) -> None:
     ring = ReplayRing(20, 1, 3, GAMMA)
-    with pytest.raises(
-        UsageError, match=r"has 10 rows for each env and is too small for fragments of 8: .* at least 26"
-    ):
+    with wording.raised(UsageError, "10", "26"):
         ring.insert(0, Stream(2, np.random.default_rng(0)).fragment(8))
     ReplayRing(26, 1, 3, GAMMA).insert(0, Stream(2, np.random.default_rng(0)).fragment(8))
 
@@ -245,12 +243,12 @@ def test_a_saved_ring_goes_on_as_if_nothing_had_been() -> None:
 
 
 @pytest.mark.parametrize("obs", [np.zeros((7, 2, 4)), {"a": np.zeros((7, 2, 1))}], ids=["wider", "a tree"])
-def test_a_saved_ring_of_other_observations_is_refused_once_a_fragment_comes(obs: Any) -> None:
+def test_a_saved_ring_of_other_observations_is_refused_once_a_fragment_comes(obs: Any, wording) -> None:
     fragment = Stream(2, np.random.default_rng(0)).fragment(6)
     saved, restored = ReplayRing(40, 1, 2, GAMMA), ReplayRing(40, 1, 2, GAMMA)
     saved.insert(0, SampleBatch(fragment, obs=obs))
     restored.load_state(saved.state())
-    with pytest.raises(CheckpointError, match="the checkpoint's rows do not fit the rows that follow: obs"):
+    with wording.raised(CheckpointError):
         restored.insert(0, fragment)
 
 

@@ -100,13 +100,11 @@ def rows(flow: Flow[SampleBatch], number: int) -> list[list[int]]:
     return [batch["row"].tolist() for batch in flow.take(number)]
 
 
-def test_making_and_printing_a_set_starts_no_worker() -> None:
+def test_making_and_printing_a_set_starts_no_worker(wording) -> None:
     StubWorker.made = 0
     workers = local_set()
     flow = policy_workers(workers).rollouts(CountItems(), mode="async", in_flight=3)
-    assert plan_text(flow.describe()) == (
-        "parallel_rollouts(workers=local, mode=async, in_flight=3)\n   on each worker: CountItems"
-    )
+    assert plan_text(flow.describe()) == (wording("parallel_rollouts", "in_flight", "CountItems"))
     assert StubWorker.made == 0
     workers.start()
     workers.start()
@@ -166,28 +164,28 @@ def test_the_state_brings_back_the_worker_and_what_was_counted() -> None:
     assert again.counts.take_filter_deltas("default")["returns"].mean == 2.5
 
 
-def test_a_state_of_another_number_of_workers_is_refused_before_any_starts() -> None:
+def test_a_state_of_another_number_of_workers_is_refused_before_any_starts(wording) -> None:
     StubWorker.made = 0
     state = {**local_set().state(), "workers": [{}, {}]}
-    with pytest.raises(CheckpointError, match="saved with 2 rollout workers and cannot be continued with 1"):
+    with wording.raised(CheckpointError):
         local_set().load_state(state)
     assert StubWorker.made == 1
 
 
-def test_operators_on_workers_are_named_before_the_workers_start() -> None:
+def test_operators_on_workers_are_named_before_the_workers_start(wording) -> None:
     workers = local_set()
     workers.start()
-    with pytest.raises(RuntimeError, match="have to be named before"):
+    with wording.raised(RuntimeError):
         policy_workers(workers).rollouts(CountItems())
 
 
-def test_an_error_on_the_local_worker_names_the_operator_at_fault() -> None:
+def test_an_error_on_the_local_worker_names_the_operator_at_fault(wording) -> None:
     def broken(item: SampleBatch) -> SampleBatch:
         raise KeyError("advantages")
 
     with pytest.raises(KeyError) as caught:
         policy_workers(local_set()).rollouts(broken).take(1)
-    assert caught.value.__notes__ == ["raised by the operator broken on the worker"]
+    assert caught.value.__notes__ == wording()
 
 
 def test_a_local_set_imports_neither_ray_nor_torch() -> None:

@@ -52,19 +52,19 @@ def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bi
         assert [numbers(training.step()) for _ in range(6)] == expected
 
 
-def test_what_is_no_curriculum_is_refused() -> None:
+def test_what_is_no_curriculum_is_refused(wording) -> None:
     game = {"world": "rlrun.toys:TicTacToe", "curriculum": f"{HERE}:goes_up"}
     with (
-        pytest.raises(UsageError, match="in one game; leave out env"),
+        wording.raised(UsageError),
         rlrun.Training(game, rlrun.AlphaZero()) as training,
     ):
         training.step()
     with (
-        pytest.raises(UsageError, match="begin the episodes that it chooses"),
+        wording.raised(UsageError),
         rlrun.Training(ENV, rlrun.ES()) as training,
     ):
         training.step()
-    with pytest.raises(UsageError, match="did you mean 'goes_up'"):
+    with wording.raised(UsageError, "goes_up"):
         Curriculum(f"{HERE}:goes_upp")
-    with pytest.raises(TrainingFailed, match="must return keyword arguments, a dict, not None"):
+    with wording.raised(TrainingFailed):
         Curriculum(f"{HERE}:returns_nothing").advance({})

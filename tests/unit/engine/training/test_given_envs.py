@@ -134,35 +134,39 @@ def test_kwargs_are_merged_over_those_of_a_mapping() -> None:
     assert training.description.env.max_episode_steps == 5
 
 
-def test_a_checkpoint_holds_the_import_path_of_a_class_that_has_one(tmp_path: Path) -> None:
+def test_a_checkpoint_holds_the_import_path_of_a_class_that_has_one(tmp_path: Path, wording) -> None:
     with Training(Walk, PPO(**SMALL)) as training:
         saved = training.save(tmp_path / "saved")
     assert read_checkpoint(saved).spec["env"]["id"] == IN_HERE
-    with pytest.raises(CheckpointRefused, match=f"env {IN_HERE} is none of the known envs"):
+    with wording.raised(CheckpointRefused, IN_HERE):
         Training.restore(saved)
     for way in ({"trust": True}, {"env": Walk}):
         with Training.restore(saved, **way) as again:
             assert again.description.env.id == IN_HERE
 
 
-def test_an_env_without_an_import_path_is_asked_for_at_a_restore_and_then_goes_on_exactly(tmp_path: Path) -> None:
+def test_an_env_without_an_import_path_is_asked_for_at_a_restore_and_then_goes_on_exactly(
+    tmp_path: Path, wording
+) -> None:
     env = nameless()
     with Training(env, PPO(**SMALL)) as training:
         training.step()
         saved = training.save(tmp_path / "saved")
         straight_on = all_numbers([training.step()])
     assert read_checkpoint(saved).spec["env"]["id"] == "<Nameless>"
-    with pytest.raises(CheckpointError, match=r"its env <Nameless> .* pass it again, Training\.restore\(path, env="):
+    with wording.raised(CheckpointError, "Training.restore"):
         Training.restore(saved, trust=True)
     with Training.restore(saved, env=env) as again:
         assert all_numbers([again.step()]) == straight_on
 
 
-def test_an_env_that_is_passed_at_a_restore_trusts_none_of_the_wrappers_of_the_checkpoint(tmp_path: Path) -> None:
+def test_an_env_that_is_passed_at_a_restore_trusts_none_of_the_wrappers_of_the_checkpoint(
+    tmp_path: Path, wording
+) -> None:
     written = {"id": Walk, "wrappers": [{"id": f"{__name__}:Harmless"}]}
     with Training(written, PPO(**SMALL)) as training:
         saved = training.save(tmp_path / "saved")
-    with pytest.raises(CheckpointRefused, match=r"env\.wrappers has .*:Harmless, which may run code"):
+    with wording.raised(CheckpointRefused, "env.wrappers"):
         Training.restore(saved, env=Walk)
     with Training.restore(saved, env={"id": Walk}):
         pass
@@ -172,13 +176,13 @@ class Harmless(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # 
     """A wrapper that does nothing."""
 
 
-def test_an_evaluation_within_an_episode_of_an_instance_asks_for_another_env() -> None:
+def test_an_evaluation_within_an_episode_of_an_instance_asks_for_another_env(wording) -> None:
     env = Walk()
     with Training(env, PPO(**SMALL)) as training:
         assert training.evaluate(episodes=3).lengths == [10, 10, 10]  # no training episode has begun
         training.step()
         for again in (None, env):
-            with pytest.raises(UsageError, match=r"<Walk> is an instance, and an evaluation would .* eval_env="):
+            with wording.raised(UsageError, "eval_env"):
                 training.evaluate(episodes=3, env=again)
         assert training.evaluate(episodes=3, env=Walk).lengths == [10, 10, 10]
         training.step()
@@ -207,15 +211,15 @@ def test_an_instance_is_one_env_in_one_process(env: Any, settings: dict[str, Any
         Training(env, PPO(**SMALL, **settings)).step()
 
 
-def test_an_instance_takes_no_keyword_arguments() -> None:
-    with pytest.raises(UsageError, match="env <Walk> is an instance, which exists already"):
+def test_an_instance_takes_no_keyword_arguments(wording) -> None:
+    with wording.raised(UsageError):
         Training(Walk(), PPO(), kwargs={"size": 2.0})
 
 
-def test_a_function_that_returns_the_same_env_twice_is_refused() -> None:
+def test_a_function_that_returns_the_same_env_twice_is_refused(wording) -> None:
     env, world = Walk(), Foraging()
     for make in (lambda: env, lambda: world):
-        with pytest.raises(EnvironmentUnusable, match="<lambda>: its factory returned the same object twice"):
+        with wording.raised(EnvironmentUnusable):
             Training(make, PPO(**SMALL)).step()
 
 
@@ -237,8 +241,8 @@ def test_what_is_no_env_gets_one_message(env: Any, error: type[Exception], messa
         Training(env, PPO())
 
 
-def test_an_algorithm_without_parentheses_is_named() -> None:
-    with pytest.raises(UsageError, match=r"^PPO is a class: write PPO\(\), with its settings$"):
+def test_an_algorithm_without_parentheses_is_named(wording) -> None:
+    with wording.raised(UsageError):
         Training(Walk, PPO)
 
 
@@ -252,9 +256,9 @@ def test_a_vector_env_trains_with_as_many_env_slots_as_it_has(make: Any) -> None
         assert own.running.workers.counts.env_steps == 18
 
 
-def test_a_vector_env_that_resets_within_the_same_step_is_refused() -> None:
+def test_a_vector_env_that_resets_within_the_same_step_is_refused(wording) -> None:
     env = SyncVectorEnv([Walk] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
-    with pytest.raises(EnvironmentUnusable, match=r"autoresets on the next step; declare AutoresetMode\.NEXT_STEP"):
+    with wording.raised(EnvironmentUnusable, "AutoresetMode.NEXT_STEP"):
         Training(env, PPO(**SMALL)).step()
 
 
@@ -287,14 +291,14 @@ def test_an_env_of_pettingzoo_trains_without_a_file(kind: str) -> None:
             assert training.evaluate(episodes=1).lengths == [25]
 
 
-def test_a_training_says_what_it_trains_and_how_far_it_is() -> None:
+def test_a_training_says_what_it_trains_and_how_far_it_is(wording) -> None:
     with Training(Walk, PPO(**SMALL, lr=1e-3), seed=3) as training:
         settings = "lr=0.001, model=ModelConfig(hiddens=(4,)), compile=False, min_env_steps_per_iteration=0, "
         own = "train_batch_size=16, num_epochs=1, minibatch_size=16"
         start = f"<Training of PPO({settings}{own}) in {IN_HERE}, seed 3: "
-        assert repr(training) == f"{start}0 iterations, 0 env steps>"
+        assert repr(training) == wording(start)
         training.step()
-        assert repr(training) == f"{start}1 iterations, 16 env steps>"
+        assert repr(training) == wording(start, "16")
 
 
 def test_results_are_a_data_frame_of_pandas() -> None:

@@ -49,16 +49,17 @@ def test_updates_in_float32_run_by_kernels_in_c_in_runs_of_any_length(model: dic
     assert [*made, chosen(1, model=model, compile=True)] == ["c"] * 4
 
 
-def test_where_a_machine_of_the_run_has_no_kernels_all_take_numpy_and_a_demand_is_refused() -> None:
+def test_where_a_machine_of_the_run_has_no_kernels_all_take_numpy_and_a_demand_is_refused(wording) -> None:
     algorithms = [PPO(PPO.Config.parse(ONE_UPDATE_A_STEP))]
     assert common_update_executor(algorithms, 100, "on node b there is no C compiler") == "numpy"
     demanding = [PPO(PPO.Config.parse({**ONE_UPDATE_A_STEP, "compile": True}))]
-    with pytest.raises(CompilerMissing, match="and on node b there is no C compiler: mend that, or set it to auto"):
+    with wording.raised(CompilerMissing):
         common_update_executor(demanding, 100, "on node b there is no C compiler")
 
 
 def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
     monkeypatch: pytest.MonkeyPatch,
+    wording,
 ) -> None:
     monkeypatch.delitem(KERNELS, torch.ops.aten.mm.default)  # as if another torch had another name for it
     told: list[str] = []
@@ -73,7 +74,7 @@ def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
             training.step()
         language = {"c": "C", "numpy": "NumPy"}[str(training.update_executor)]
     (text,) = told
-    assert text == f"updates run by torch's operations, not by {language}, which has no kernel for aten.mm.default"
+    assert text == wording(language, "aten.mm.default")
 
 
 @needs_cpp
@@ -103,15 +104,15 @@ def no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 @pytest.mark.usefixtures("no_compiler")
-def test_without_a_compiler_dense_updates_run_by_numpy_and_demanded_kernels_are_refused() -> None:
+def test_without_a_compiler_dense_updates_run_by_numpy_and_demanded_kernels_are_refused(wording) -> None:
     assert chosen(1_000_000) == "numpy"
-    with pytest.raises(CompilerMissing, match="there is no C compiler: mend that, or set it to auto"):
+    with wording.raised(CompilerMissing):
         chosen(1_000_000, compile=True)
 
 
 @pytest.mark.usefixtures("no_compiler")
-def test_a_run_that_began_with_kernels_is_not_continued_without_them_unasked() -> None:
-    with pytest.raises(CompilerMissing, match=r"by kernels in C, and there is no C compiler: .*--eager"):
+def test_a_run_that_began_with_kernels_is_not_continued_without_them_unasked(wording) -> None:
+    with wording.raised(CompilerMissing):
         continued_executor("c")
     assert continued_executor("numpy") == continued_executor("c", eager=True) == "numpy"
 

@@ -61,10 +61,10 @@ def announced(algorithm: Algorithm[Any], iterations: int, env: EnvConfig = CARTP
     return told
 
 
-def test_a_dataflow_that_sends_no_weights_is_told_of_once() -> None:
+def test_a_dataflow_that_sends_no_weights_is_told_of_once(wording) -> None:
     told = announced(Deaf(Deaf.Config.parse(SMALL)), 3)
     assert len(told) == 1
-    assert told[0].startswith("the learner learns, but its dataflow sends no weights")
+    assert told[0] == wording()
 
 
 @pytest.mark.parametrize("algorithm", [A2C, A3C, Apex, DQN, Impala, PPO])
@@ -89,17 +89,18 @@ def test_a_resumed_run_that_sends_weights_rarely_is_not_told_that_it_sends_none(
     assert told == []
 
 
-def test_episodes_that_never_end_are_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_episodes_that_never_end_are_told_of_once(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 1500)
     told = announced(A2C(A2C.Config.parse(SMALL)), 3, ENDLESS)
     assert len(told) == 1
-    assert told[0].startswith("no episode has ended in 3,000 env steps")
+    assert told[0] == wording("3,000")
     assert "env.max_episode_steps" in told[0]
     assert announced(A2C(A2C.Config.parse(SMALL)), 3) == []
 
 
 def test_episodes_that_never_end_are_told_of_in_an_iteration_that_waits_for_one(
     monkeypatch: pytest.MonkeyPatch,
+    wording,
 ) -> None:
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 150)
     monkeypatch.setattr(complete_episodes, "LONGEST_EPISODE", 400)
@@ -107,10 +108,10 @@ def test_episodes_that_never_end_are_told_of_in_an_iteration_that_waits_for_one(
     settings = {"num_envs_per_worker": 2, "model": {"hiddens": [4]}, "compile": False}
     with (
         Training(ENDLESS, PG(PG.Config.parse(settings)), announce=told.append) as training,
-        pytest.raises(TrainingFailed, match="not ended after 400 steps"),
+        wording.raised(TrainingFailed, "400"),
     ):
         training.step()
-    assert [text.partition(" env steps")[0] for text in told] == ["no episode has ended in 320"]
+    assert [text.partition(" env steps")[0] for text in told] == wording("320")
 
 
 class Relay(World):
@@ -135,7 +136,7 @@ class Relay(World):
 
 
 def test_agents_stand_in_for_a_world_whose_own_episodes_never_end(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wording
 ) -> None:
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 50)
     told: list[str] = []
@@ -161,7 +162,7 @@ def test_agents_stand_in_for_a_world_whose_own_episodes_never_end(
         (256, 0, 5.0, 5.0, 5.0),
     ]
     assert len(told) == 1
-    assert told[0].startswith("no episode of the world has ended in 128 env steps: until one does, the returns")
+    assert told[0] == wording("128")
     with Training.restore(checkpoint, trust=True) as training:
         restored = training.step()
     assert [restored[name] for name in names] == [results[-1][name] for name in names]
@@ -208,14 +209,12 @@ def test_where_there_is_nothing_to_normalise_it_is_said(env: Any, parts: int) ->
     assert described.count("normalize_observations: there is nothing") == parts
 
 
-def test_a_statistic_of_a_loss_that_is_not_declared_is_refused_with_the_place_to_declare_it() -> None:
+def test_a_statistic_of_a_loss_that_is_not_declared_is_refused_with_the_place_to_declare_it(wording) -> None:
     with (
         Training(
             CARTPOLE,
             Secretive(Secretive.Config.parse({**SMALL, "train_batch_size": 64, "min_env_steps_per_iteration": 0})),
         ) as training,
-        pytest.raises(
-            UsageError, match=r"learner/surprise, which no part declares.*Metric\('surprise', .* learner_metrics"
-        ),
+        wording.raised(UsageError, "learner/surprise", "learner_metrics"),
     ):
         training.step()

@@ -127,7 +127,7 @@ def test_requests_without_the_token_are_refused_except_at_open_paths():
         assert ask(server, "/health") == (200, {"status": "ok"})
 
 
-def test_without_a_token_pages_of_other_sites_cannot_ask_through_the_users_browser():
+def test_without_a_token_pages_of_other_sites_cannot_ask_through_the_users_browser(wording):
     with serving() as server:
         own = f"localhost:{server.port}"
         assert ask(server, "/echo", "{}", Host=own, Origin=f"http://{own}") == (200, {})
@@ -135,7 +135,7 @@ def test_without_a_token_pages_of_other_sites_cannot_ask_through_the_users_brows
         assert ask(server, "/echo", "{}", Origin="null")[0] == 403
         status, answer = ask(server, "/echo", "{}", Host=f"rebound.example:{server.port}")
         assert (status, answer["error"]) == (403, "host_refused")
-        assert "`Host` and `Origin` must name this machine" in answer["message"]
+        assert answer["message"] == wording("Host", "Origin")
 
 
 def test_bodies_above_the_limit_are_refused_with_and_without_a_stated_length():
@@ -192,7 +192,7 @@ def test_clients_with_the_token_are_answered_while_silent_connections_stay_open(
         assert 1 <= sum(map(is_open, attack)) <= 80
 
 
-def test_admitted_clients_leave_a_place_to_the_health_check():
+def test_admitted_clients_leave_a_place_to_the_health_check(wording):
     bearer = {"Authorization": f"Bearer {TOKEN}"}
     with serving(token=TOKEN, most_connections=4) as server, ExitStack() as opened:
         for _ in range(3):
@@ -201,7 +201,7 @@ def test_admitted_clients_leave_a_place_to_the_health_check():
             client.request("POST", "/echo", "{}", bearer)
             assert client.getresponse().read() == b"{}"
         status, answer = ask(server, "/echo", "{}", **bearer)
-        assert (status, answer) == (503, {"error": "busy", "message": "all 4 connections are taken: ask again later"})
+        assert (status, answer) == (503, {"error": "busy", "message": wording()})
         assert ask(server, "/health") == (200, {"status": "ok"})
         client.close()
         while ask(server, "/echo", "{}", **bearer)[0] == 503:  # until the server has seen that it left
@@ -278,8 +278,8 @@ def test_silent_connections_keep_nobody_out_of_a_server_with_a_certificate(tmp_p
     assert caplog.text == ""
 
 
-def test_a_server_for_other_machines_demands_a_token_and_warns_without_tls():
-    with pytest.raises(UsageError, match=r"other machines reach a server on 0\.0\.0\.0, so it takes a token"):
+def test_a_server_for_other_machines_demands_a_token_and_warns_without_tls(wording):
+    with wording.raised(UsageError, "0.0.0.0"):
         Listening(host="0.0.0.0")
     assert "unencrypted" in Listening(host="0.0.0.0", token=TOKEN).warning
     assert Listening(host="0.0.0.0", token=TOKEN, cert="cert.pem").warning == ""
@@ -287,7 +287,7 @@ def test_a_server_for_other_machines_demands_a_token_and_warns_without_tls():
     assert TOKEN not in repr(Listening(token=TOKEN))
 
 
-def test_a_token_comes_from_a_file_or_from_the_environment(tmp_path, monkeypatch):
+def test_a_token_comes_from_a_file_or_from_the_environment(tmp_path, monkeypatch, wording):
     monkeypatch.delenv("RLRUN_TOKEN", raising=False)
     assert read_token() is None
     monkeypatch.setenv("RLRUN_TOKEN", TOKEN)
@@ -296,19 +296,19 @@ def test_a_token_comes_from_a_file_or_from_the_environment(tmp_path, monkeypatch
     file.write_text(f"{TOKEN[::-1]}\n")
     assert read_token(file) == TOKEN[::-1]
     file.write_text("short")
-    with pytest.raises(UsageError, match="holds no token of at least 16 ASCII characters") as refused:
+    with wording.raised(UsageError, "16") as refused:
         read_token(file)
     assert "short" not in str(refused.value).replace(str(file), "")
     with pytest.raises(UsageError, match="cannot be read"):
         read_token(tmp_path / "none")
 
 
-def test_taken_ports_and_unusable_certificates_are_told(tmp_path):
+def test_taken_ports_and_unusable_certificates_are_told(tmp_path, wording):
     with serving() as server, pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1, port {server.port}"):
         WebServer(guarded_app([], Listening()), Listening(port=server.port))
     (tmp_path / "cert.pem").write_text("no certificate")
     unusable = Listening(cert=str(tmp_path / "cert.pem"))
-    with pytest.raises(UsageError, match=r"TLS with certificate .*cert\.pem and key None"):
+    with wording.raised(UsageError, "cert.pem"):
         WebServer(guarded_app([], unusable), unusable)
 
 

@@ -121,34 +121,36 @@ def test_what_is_wrong_with_an_env_is_found(
     assert all(one.found and one.reason for one in found.values())
 
 
-def test_what_no_env_may_return_costs_no_finding_about_the_steps_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_env_may_return_costs_no_finding_about_the_steps_before(
+    monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.setitem(gymnasium.registry, "Line-v0", EnvSpec("Line-v0", Line))
     found = {one.topic: one for one in stepped(EnvConfig(id="Line-v0", kwargs={"fault": "late shape"}))}
-    assert found["returns"].found.endswith("step 3): the observation has shape (2,), but its space has (1,)")
+    assert found["returns"].found == wording()
     assert {"observation space", "observations", "rewards", "seeds", "speed"} <= found.keys()
-    assert found["seeds"].found == "the same seeds repeat episodes, others differ"
+    assert found["seeds"].found == wording()
 
 
-def test_an_observation_of_another_type_is_told_though_it_is_cast(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert findings(monkeypatch, "double")["observations"].found == "one is float64, and its space has float32"
+def test_an_observation_of_another_type_is_told_though_it_is_cast(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+    assert findings(monkeypatch, "double")["observations"].found == wording()
 
 
-def test_a_slow_env_is_told_with_what_that_comes_to() -> None:
+def test_a_slow_env_is_told_with_what_that_comes_to(wording) -> None:
     slow = speed_finding(510, 10.0, "in one process")
-    assert (slow.verdict, slow.found) == ("note", "51 steps/s in one process")
-    assert slow.reason == "a million steps take 5.4 hours, whatever learns from them"
+    assert (slow.verdict, slow.found) == ("note", wording("steps/s", "51"))
+    assert slow.reason == wording("5.4")
     assert speed_finding(2000, 10.0, "in one process").verdict == "ok"
     assert speed_finding(10, 0.9, "in one process").verdict == "ok"  # too few to judge by
 
 
-def test_noise_in_mid_episode_is_told_with_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_in_mid_episode_is_told_with_its_step(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     found = findings(monkeypatch, "late noise")
-    assert found["seeds"].found == "the same seeds and actions came to something else after 5 steps"
+    assert found["seeds"].found == wording()
 
 
-def test_an_observation_that_cannot_be_learned_from_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_observation_that_cannot_be_learned_from_is_wrong(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     found = findings(monkeypatch, "NaN")["observations"]
-    assert (found.verdict, found.found) == ("wrong", "the observation contains NaN (env 0, after 3 steps)")
+    assert (found.verdict, found.found) == ("wrong", wording("NaN"))
 
 
 def test_an_env_that_hangs_is_given_up_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

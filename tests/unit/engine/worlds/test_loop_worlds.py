@@ -116,11 +116,11 @@ def test_possible_agents_act_in_slots_of_their_own_of_their_own_world() -> None:
         ({"cost": "dear"}, "'dear'"),
     ],
 )
-def test_who_acts_tells_the_numbers_that_become_columns(info: dict[str, Any], found: str) -> None:
+def test_who_acts_tells_the_numbers_that_become_columns(info: dict[str, Any], found: str, wording) -> None:
     world = Scripted(seen(a=1, b=2), gives(seen(a=3, b=4), infos={"a": {"cost": 1.5}, "b": info}))
     worlds = looped(world, columns=["cost"])
     worlds.reset()
-    with pytest.raises(EnvError, match=f"agent 'b'.*columns names 'cost', which must be a finite number.*{found}"):
+    with wording.raised(EnvError, "cost"):
         acted(worlds, 0, 0)
 
 
@@ -179,17 +179,17 @@ def test_a_slot_shows_the_final_observation_and_is_free_one_step_later() -> None
     assert rows.infos == {}
 
 
-def test_more_agents_than_slots_name_the_setting() -> None:
+def test_more_agents_than_slots_name_the_setting(wording) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=2, b=3, c=4))))
     worlds.reset()
-    with pytest.raises(EnvError, match=r"step 1, agent 'c'\): policy p has 2 slots in each world.*policies.p.slots"):
+    with wording.raised(EnvError, "policies.p.slots"):
         acted(worlds, 0, 0)
 
 
-def test_a_slot_of_an_agent_that_has_just_ended_is_not_free() -> None:
+def test_a_slot_of_an_agent_that_has_just_ended_is_not_free(wording) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=2, b=3), terminated=["a"])), slots=1)
     worlds.reset()
-    with pytest.raises(EnvError, match=r"agent 'b'\): policy p has 1 slots"):
+    with wording.raised(EnvError):
         acted(worlds, 0)
 
 
@@ -298,18 +298,18 @@ def test_a_limit_truncates_all_living_agents() -> None:
     assert (shown(rows), rows.missing_finals) == ([3, 4], 1)
 
 
-def test_a_silent_agent_in_a_parallel_world_is_an_error_that_names_the_clock() -> None:
+def test_a_silent_agent_in_a_parallel_world_is_an_error_that_names_the_clock(wording) -> None:
     worlds = looped(Scripted(seen(a=1, b=2), gives(seen(a=3)), clock="parallel"))
     worlds.reset()
-    with pytest.raises(EnvError, match=r"agent 'b'\): it lives and has no observation.*say clock: per_agent"):
+    with wording.raised(EnvError, "per_agent"):
         acted(worlds, 0, 0)
 
 
-def test_an_agent_with_other_spaces_than_its_policy_is_named_with_both() -> None:
+def test_an_agent_with_other_spaces_than_its_policy_is_named_with_both(wording) -> None:
     other = Spaces(Box(-1, 1, (2,)), Discrete(10))
     worlds = looped(Scripted(seen(a=1), gives(seen(z=3)), spaces={"z": other}))
     worlds.reset()
-    with pytest.raises(EnvironmentUnusable, match=r"policy p differ: agent 'a' has Box.*; agent 'z' has Box.*\(2,\)"):
+    with wording.raised(EnvironmentUnusable):
         acted(worlds, 0, 0)
 
 
@@ -332,15 +332,13 @@ def test_an_agent_with_other_spaces_than_its_policy_is_named_with_both() -> None
         (gives(seen(a=1))._replace(ended=1), "ended must be True or False, not 1"),
     ],
 )
-def test_the_first_step_refuses_what_no_world_may_return(returned: Any, said: str) -> None:
+def test_the_first_step_refuses_what_no_world_may_return(returned: Any, said: str, wording) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=1))), Scripted(seen(a=1), returned))
     worlds.reset()
     with pytest.raises(EnvError) as raised:
         acted(worlds, 0, 0, 0, 0)
     assert said in str(raised.value)
-    assert "env my_lab:make returned from step() what it may not (worker 4, world 1, episode 0 with seed " in str(
-        raised.value
-    )
+    assert str(raised.value) == wording("my_lab:make")
 
 
 @pytest.mark.parametrize(
@@ -372,12 +370,12 @@ def test_what_a_world_raises_is_told_with_its_own_traceback() -> None:
     assert "running_world" not in str(raised.value)
 
 
-def test_a_reset_is_looked_at_closely() -> None:
-    with pytest.raises(EnvError, match=r"returned from reset\(\) what it may not \(.*agent 'b'\): the observation"):
+def test_a_reset_is_looked_at_closely(wording) -> None:
+    with wording.raised(EnvError):
         looped(Scripted({**seen(a=1), "b": np.zeros(3)})).reset()
 
 
-def test_an_agent_that_acts_and_is_allowed_nothing_is_an_error() -> None:
+def test_an_agent_that_acts_and_is_allowed_nothing_is_an_error(wording) -> None:
     spaces = Spaces(Dict(action_mask=MultiBinary(2), observation=Box(-1, 1, (1,))), Discrete(2))
 
     def masked(*mask: int) -> dict[str, Any]:
@@ -388,15 +386,15 @@ def test_an_agent_that_acts_and_is_allowed_nothing_is_an_error() -> None:
         worlds.reset()
         return acted(worlds, 0, 0)
 
-    with pytest.raises(EnvError, match=r"step 1, agent 'a'\): its action_mask allows no action"):
+    with wording.raised(EnvError, "action_mask"):
         stepped(gives(masked(0, 0)))
     assert flags(stepped(gives(masked(0, 0), terminated=["a"])), "terminateds") == [0]
 
 
-def test_actions_that_fit_no_space_are_refused_where_somebody_acts() -> None:
+def test_actions_that_fit_no_space_are_refused_where_somebody_acts(wording) -> None:
     worlds = looped(Scripted(seen(a=1), gives(seen(a=1))))
     worlds.reset()
-    with pytest.raises(EnvError, match=r"these actions of policy p: actions \[11\] are outside"):
+    with wording.raised(EnvError, "11"):
         acted(worlds, 11, 0)
     acted(worlds, 0, 11)
 

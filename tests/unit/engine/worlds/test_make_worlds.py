@@ -81,17 +81,17 @@ def test_spaces_and_slots_follow_from_the_possible_agents() -> None:
     assert worlds.reset().policies["prey"].acts.all()
 
 
-def test_agents_of_one_policy_with_other_spaces_are_named_with_them() -> None:
+def test_agents_of_one_policy_with_other_spaces_are_named_with_them(wording) -> None:
     config = EnvConfig(world="meadows:Meadow", kwargs={"odd": True, "hunters": 0})
     with pytest.raises(EnvironmentUnusable) as raised:
         spaces_of_policies(config, PolicyMapping(["default"]))
-    assert "policy default differ: agent 'prey_0' has Box(-1.0, 1.0, (1,), float32), Discrete(3); " in str(raised.value)
-    assert "agent 'prey_1' has Box(-1.0, 1.0, (2,), float32), Discrete(3)" in str(raised.value)
+    assert str(raised.value) == wording("prey_0", "-1.0")
+    assert str(raised.value) == wording("prey_1", "-1.0")
 
 
-def test_a_policy_without_agents_is_an_error() -> None:
+def test_a_policy_without_agents_is_an_error(wording) -> None:
     mapping = PolicyMapping(["prey", "birds"], {"*": "prey"})
-    with pytest.raises(UsageError, match=r"no agent is policy birds's: map one of prey_0, prey_1 to it"):
+    with wording.raised(UsageError, "prey_0", "prey_1"):
         spaces_of_policies(EnvConfig(world="meadows:Meadow", kwargs={"hunters": 0}), mapping)
 
 
@@ -164,12 +164,12 @@ def test_a_factory_that_raises_is_told_with_its_traceback() -> None:
         make_world(EnvConfig(world="meadows:broken"))
 
 
-def test_a_wrapper_must_be_a_world() -> None:
-    with pytest.raises(EnvironmentUnusable, match=r"wrapper meadows:no_world must return a World, .* a int"):
+def test_a_wrapper_must_be_a_world(wording) -> None:
+    with wording.raised(EnvironmentUnusable, "meadows:no_world"):
         make_world(EnvConfig.parse({"world": "meadows:Meadow", "wrappers": ["meadows:no_world"]}))
 
 
 @pytest.mark.parametrize("factory", ["meadows:Meadow", "meadows:parallel"])
-def test_a_world_where_an_env_is_asked_for_is_answered_with_how_to_write_it(factory: str) -> None:
-    with pytest.raises(EnvironmentUnusable, match=rf"a world of many agents, .*: write env: {{world: {factory}}}"):
+def test_a_world_where_an_env_is_asked_for_is_answered_with_how_to_write_it(factory: str, wording) -> None:
+    with wording.raised(EnvironmentUnusable, factory):
         make_vector_env(EnvConfig(id=factory), 1, SEEDS)

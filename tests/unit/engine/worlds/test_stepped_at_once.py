@@ -53,7 +53,7 @@ class TellsWorlds(CartPoleArrays):
         return super().step(actions)
 
 
-def test_array_worlds_are_told_with_their_episodes() -> None:
+def test_array_worlds_are_told_with_their_episodes(wording) -> None:
     arrays = TellsWorlds(2)
     worlds = ArrayVectorWorld(arrays, "poles", {GROUP: "balancer"}, SEEDS)
     assert list(TRIAL[0].iterdir()) == []  # worlds that are asked for nothing but spaces note nothing
@@ -72,9 +72,9 @@ def test_array_worlds_are_told_with_their_episodes() -> None:
     places = "worker 0, " + "; ".join(
         f"world {world}, episode 0 with seed {seeds[0][world]}, step 1" for world in range(2)
     )
-    assert arrays.told[0] == (f"worker 0, worlds [0, 1] with seeds {seeds[0]}", first)
+    assert arrays.told[0] == (wording(seeds[0]), first)
     assert arrays.told[2] == (places, first)
-    assert arrays.told[-1] == (f"worker 0, worlds [0, 1] with seeds {seeds[1]}", second)
+    assert arrays.told[-1] == (wording(seeds[1]), second)
 
 
 class TellsEnvs(gymnasium.vector.VectorEnv[Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked

@@ -244,10 +244,10 @@ def test_what_names_no_tasks_is_told_before_a_world_is_built(world: str, more: d
         check_world(config_of(world, **more))
 
 
-def test_tasks_that_a_world_cannot_have_are_refused() -> None:
-    with pytest.raises(UsageError, match="a world's reset takes no options"):
+def test_tasks_that_a_world_cannot_have_are_refused(wording) -> None:
+    with wording.raised(UsageError):
         make_world(config_of(tasks=f"{HERE}:with_options"))
-    with pytest.raises(UsageError, match="observations have a part 'task' already"):
+    with wording.raised(UsageError, "task"):
         spaces_of_policies(config_of("ShowsTask", tasks=LISTED, task_in_observation=True), ALL)
 
 

@@ -148,12 +148,12 @@ def test_actions_in_boxes_are_padded_and_the_world_is_given_what_an_agent_has() 
     }
 
 
-def test_actions_of_several_kinds_or_bounds_are_not_padded() -> None:
-    with pytest.raises(EnvironmentUnusable, match="same bounds for all agents"):
+def test_actions_of_several_kinds_or_bounds_are_not_padded(wording) -> None:
+    with wording.raised(EnvironmentUnusable):
         PadSpaces(Pushes(top=3.0))
     mixed = Pushes()
     mixed.own_spaces["small"] = Spaces(Box(0.0, 9.0, (2,)), Discrete(2))
-    with pytest.raises(EnvironmentUnusable, match="all Discrete from 0 on, or all Boxes"):
+    with wording.raised(EnvironmentUnusable):
         PadSpaces(mixed)
 
 
@@ -223,10 +223,10 @@ def test_the_rewards_of_a_team_are_summed() -> None:
     assert world.step({"team": (0, 1)}).rewards == {"team": -3.0}
 
 
-def test_a_reward_that_counts_once_must_be_the_same_for_all() -> None:
+def test_a_reward_that_counts_once_must_be_the_same_for_all(wording) -> None:
     world = Team(MatrixGame("prisoners_dilemma"), "team", ("agent_0", "agent_1"), reward="once")
     world.reset(0)
-    with pytest.raises(ValueError, match=r"were given \[-3.0, 0.0\]"):
+    with wording.raised(ValueError, "-3.0", "0.0"):
         world.step({"team": (0, 1)})
 
 
@@ -257,10 +257,10 @@ def test_agents_that_are_in_no_team_stay_as_they_are() -> None:
     assert one.rewards == {"pole_1": 1.0, "team": 2.0}
 
 
-def test_black_death_and_teams_are_for_worlds_in_which_all_act_at_once() -> None:
-    with pytest.raises(EnvironmentUnusable, match="all agents act at once"):
+def test_black_death_and_teams_are_for_worlds_in_which_all_act_at_once(wording) -> None:
+    with wording.raised(EnvironmentUnusable):
         BlackDeath(TicTacToe())
-    with pytest.raises(EnvironmentUnusable, match="all agents act at once"):
+    with wording.raised(EnvironmentUnusable):
         Team(TicTacToe(), "team", ("x", "o"))
-    with pytest.raises(EnvironmentUnusable, match="pole_9 are not among"):
+    with wording.raised(EnvironmentUnusable, "pole_9"):
         Team(CartPoles(), "team", ("pole_0", "pole_9"))

@@ -40,8 +40,8 @@ def test_importing_rlrun_alone_imports_next_to_nothing() -> None:
     assert done.stdout == "['rlrun']\n"
 
 
-def test_an_unknown_public_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'rlrun' has no attribute 'Trainer'"):
+def test_an_unknown_public_name_is_an_attribute_error(wording) -> None:
+    with wording.raised(AttributeError, "rlrun", "Trainer"):
         _ = rlrun.Trainer
 
 
@@ -68,18 +68,18 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path, arguments: dic
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_start_that_fails_leaves_no_run_behind(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="dqn acts in Discrete, not in Box"):
+def test_a_start_that_fails_leaves_no_run_behind(tmp_path: Path, wording) -> None:
+    with wording.raised(UsageError):
         run({"swing": {**SPEC, "algorithm": "dqn", "env": "Pendulum-v1"}}, runs_dir=tmp_path, executor="local")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_learn_in_its_env_is_told_before_a_run() -> None:
+def test_what_cannot_learn_in_its_env_is_told_before_a_run(wording) -> None:
     swing = parse_experiments({"swing": {**SPEC, "algorithm": "dqn", "env": "Pendulum-v1"}})
     sound = parse_experiments({"sound": SPEC, "grid": {**SPEC, "env": {"grid_search": ["CartPole-v1", "Acrobot-v1"]}}})
     judged = {**SPEC, "evaluation": {"every": 1, "episodes": 1, "env": "Acrobot-v1"}}
     check_envs(sound)
-    with pytest.raises(UsageError, match=r"^swing: a Q policy chooses among a finite number of actions"):
+    with wording.raised(UsageError):
         check_envs([*sound, *swing])
     with pytest.raises(UsageError, match=r"(?s)^swing: a Q policy .*\njudged: env Acrobot-v1: its observations are"):
         check_envs([*swing, *parse_experiments({"judged": judged})])
@@ -91,8 +91,8 @@ def test_the_only_experiment_that_cannot_run_is_named_and_keeps_its_exit_code() 
     assert failed.value.exit_code == ExitCode.TRAINING_FAILED
 
 
-def test_a_wrong_spec_or_seed_is_a_spec_error(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="did you mean 'algorithm'"):
+def test_a_wrong_spec_or_seed_is_a_spec_error(tmp_path: Path, wording) -> None:
+    with wording.raised(SpecError, "algorithm"):
         run({"a": {**SPEC, "algoritm": "ppo"}}, runs_dir=tmp_path)
     with pytest.raises(SpecError, match="seeds"):
         run({"a": SPEC}, seed=-1, runs_dir=tmp_path)
@@ -136,14 +136,14 @@ def test_a_cluster_is_joined_from_one_of_its_nodes_and_with_its_token_only(
     assert not (tmp_path / "runs").exists()
 
 
-def test_overrides_are_not_for_experiments_that_are_checked_already(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'a' is an experiment: use its replace"):
+def test_overrides_are_not_for_experiments_that_are_checked_already(tmp_path: Path, wording) -> None:
+    with wording.raised(UsageError):
         run(parse_experiments({"a": SPEC}), overrides=["stop.iteration=2"], runs_dir=tmp_path)
 
 
-def test_without_a_token_everyone_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_token_everyone_is_warned(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with pytest.warns(UserWarning, match="RAY_AUTH_MODE=disabled: anyone who can reach"):
+    with wording.warned(UserWarning, "RAY_AUTH_MODE"):
         warn_if_open_to_everyone()
 
 

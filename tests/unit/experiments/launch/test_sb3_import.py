@@ -338,13 +338,13 @@ def test_a_bad_file_gets_one_message_and_leaves_no_run(kind: str, monkeypatch: p
     assert not list(Path("runs").glob("*"))
 
 
-def test_the_command_tells_the_run_and_what_to_do_with_it() -> None:
+def test_the_command_tells_the_run_and_what_to_do_with_it(wording) -> None:
     saved(Path("ppo.zip"), actor_critic(4, 2, 8), {"n_epochs": 3})
     Path("vecnormalize.pkl").touch()
     result = CliRunner().invoke(cli, ["import-sb3", "ppo.zip", "--env", "CartPole-v1", "--name", "theirs"])
     assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines()[0] == "runs/theirs: ppo in CartPole-v1"
-    assert "vecnormalize.pkl is next to it" in result.stderr
+    assert result.stdout.splitlines()[0] == wording("runs/theirs", "CartPole-v1")
+    assert result.stderr == wording("vecnormalize.pkl")
     asked = CliRunner().invoke(cli, ["import-sb3", "ppo.zip", "--env", "CartPole-v1", "--algorithm", "sac"])
     assert asked.exit_code == 2
-    assert "a policy of ppo or a2c" in asked.stderr
+    assert asked.stderr == wording()

@@ -40,29 +40,26 @@ def test_a_run_of_complete_trials_has_not_failed() -> None:
     assert failure_of([trial("000", "TERMINATED")]) is None
 
 
-def test_a_run_fails_with_what_its_trials_say_and_how_to_go_on_with_those_that_are_left() -> None:
+def test_a_run_fails_with_what_its_trials_say_and_how_to_go_on_with_those_that_are_left(wording) -> None:
     trials = [trial("000", "TERMINATED"), trial("001", "ERROR", "it burns"), trial("002", "KILLED")]
     failure = failure_of([*trials, trial("003", "RUNNING")], {RUN / "003": TrainingFailed("another process runs it")})
-    assert str(failure) == (
-        "001: it burns\n\n003: another process runs it\n\n"
-        "not complete: 002 (killed), 003 (running); go on with: rlrun resume /runs/pole"
-    )
+    assert str(failure) == (wording("/runs/pole", "001", "003"))
 
 
 def test_a_call_that_leaves_nothing_raises_nothing_even_where_trials_have_failed() -> None:
     assert call_failure([trial("000", "ERROR", "it burns")], [], signal="SIGINT", fault=None, errors={}) is None
 
 
-def test_a_call_that_leaves_trials_without_a_signal_has_failed() -> None:
+def test_a_call_that_leaves_trials_without_a_signal_has_failed(wording) -> None:
     found = call_failure([trial("000", "KILLED")], [RUN], signal="", fault=None, errors={})
     assert isinstance(found, TrainingFailed)
-    assert str(found) == f"not complete: 000 (killed); {LEFT}"
+    assert str(found) == wording(LEFT, "000")
 
 
-def test_a_search_that_has_trials_to_make_has_failed_although_all_that_were_made_are_complete() -> None:
+def test_a_search_that_has_trials_to_make_has_failed_although_all_that_were_made_are_complete(wording) -> None:
     found = call_failure([trial("000", "TERMINATED")], [RUN], signal="", fault=None, errors={})
     assert isinstance(found, TrainingFailed)
-    assert str(found) == f"the search is not complete; {LEFT}"
+    assert str(found) == wording(LEFT)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +78,10 @@ def test_what_stopped_all_trials_is_told_before_the_trials(
     assert (found.exit_code, str(found)) == (exit_code, text)
 
 
-def test_a_command_names_a_run_as_the_user_would_type_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_names_a_run_as_the_user_would_type_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert resume_command(tmp_path / "a run") == "rlrun resume 'a run'"
-    assert resume_command(tmp_path / "runs/pole", retry_failed=True) == "rlrun resume runs/pole --retry-failed"
+    assert resume_command(tmp_path / "a run") == wording()
+    assert resume_command(tmp_path / "runs/pole", retry_failed=True) == wording("runs/pole")
     assert shown_path(Path("/elsewhere")) == "/elsewhere"

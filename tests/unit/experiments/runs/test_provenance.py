@@ -35,8 +35,8 @@ def test_values_that_a_setting_calls_secret_are_left_out_of_the_command(setting:
     ]
 
 
-def test_other_options_are_kept_as_they_were_typed() -> None:
-    assert typed_command(["rlrun", "train", "--name", "key=5"]) == "rlrun train --name key=5"
+def test_other_options_are_kept_as_they_were_typed(wording) -> None:
+    assert typed_command(["rlrun", "train", "--name", "key=5"]) == wording()
 
 
 FIRST, SECOND = "1" * 40, "2" * 40

@@ -126,13 +126,13 @@ def test_members_of_populations_are_told_with_the_settings_they_have_now(run: Ru
     assert (trial.population, trial.params) == (3, {"lr": 0.5})
 
 
-def test_what_is_damaged_is_told_and_the_rest_is_read(run: RunDirectory) -> None:
+def test_what_is_damaged_is_told_and_the_rest_is_read(run: RunDirectory, wording) -> None:
     write(run, SECOND, "TERMINATED", 4.0)
     (run.path / FIRST / "trial.json").write_text('{"name": "x", "status": "RUNNING", "seed": "one"}')
     (run.path / FIRST / "spec.yaml").write_bytes(b"\xff\xfe")
     (run.path / "run.json").write_text("{")
     state = read_run_state(run.path)
-    assert state.problem.startswith(f"{run.path}/run.json: cannot be understood: ")
+    assert state.problem == wording(run.path, "/run.json")
     assert state.experiment == ""
     assert [trial.status for trial in state.trials] == ["DAMAGED", "TERMINATED", "PENDING", "PENDING"]
     found = "cannot be understood: seed: Input should be a valid integer, unable to parse string as an integer"
@@ -141,14 +141,14 @@ def test_what_is_damaged_is_told_and_the_rest_is_read(run: RunDirectory) -> None
     assert state.trials[1].best_return == 4.0
 
 
-def test_a_trial_whose_directory_is_gone_is_damaged(run: RunDirectory) -> None:
+def test_a_trial_whose_directory_is_gone_is_damaged(run: RunDirectory, wording) -> None:
     (run.path / FIRST / "trial.json").unlink()
     assert first(read_run_state(run.path)) == TrialResult(
         FIRST,
         run.path / FIRST,
         "sweep",
         "DAMAGED",
-        error=f"{run.path}/{FIRST}: there is no trial.json",
+        error=wording(run.path, FIRST, "trial.json"),
         configuration=0,
     )
 

@@ -152,7 +152,7 @@ def test_a_kill_at_any_moment_leaves_a_run_that_can_go_on(tmp_path: Path, is_obj
 
 
 def test_what_cannot_be_copied_meanwhile_is_tried_again_and_missed_at_the_end_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wording
 ) -> None:
     monkeypatch.setattr(run_upload, "COPY_EVERY_S", 0.01)
     run = new_run(tmp_path)
@@ -171,7 +171,7 @@ def test_what_cannot_be_copied_meanwhile_is_tried_again_and_missed_at_the_end_on
     shutil.rmtree(tmp_path / "storage")
     (tmp_path / "storage").write_text("in the way")
     step(run, TRIAL, 2)
-    with pytest.raises(RlrunError, match=f"is whole in {run}, but its copy {uri} is not in step: .*rlrun resume {run}"):
+    with wording.raised(RlrunError, run, uri):
         copy.__exit__(None, None, None)
 
 
@@ -181,23 +181,23 @@ def test_a_storage_that_is_none_is_refused(tmp_path: Path, uri: str) -> None:
         RunUpload(new_run(tmp_path), copy_location(uri, "steady"))
 
 
-def test_a_storage_that_takes_nothing_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_a_storage_that_takes_nothing_is_refused_before_anything_runs(tmp_path: Path, wording) -> None:
     (tmp_path / "file").touch()
     with (
-        pytest.raises(UsageError, match=f"storage {tmp_path}/file/steady: cannot be"),
+        wording.raised(UsageError, "/file/steady"),
         RunUpload(new_run(tmp_path), str(tmp_path / "file/steady")),
     ):
         pass
 
 
-def test_a_run_does_not_come_back_over_another(tmp_path: Path) -> None:
+def test_a_run_does_not_come_back_over_another(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     uri = copy_location(str(tmp_path / "storage"), run.name)
     with RunUpload(run, uri):
         pass
-    with pytest.raises(UsageError, match=f"{run} is there already; to go on with it: rlrun resume {run}"):
+    with wording.raised(UsageError, run):
         fetch_run(uri, tmp_path)
-    with pytest.raises(UsageError, match=r"storage/other: there is no copy of a run: no run.json"):
+    with wording.raised(UsageError, "storage/other", "run.json"):
         fetch_run(str(tmp_path / "storage/other"), tmp_path)
 
 

@@ -63,11 +63,11 @@ def test_auto_is_written_back_until_it_is_measured() -> None:
     assert parse_experiments({"a": measured.to_data()}) == [measured]
 
 
-def test_a_machine_may_have_measured_settings() -> None:
+def test_a_machine_may_have_measured_settings(wording) -> None:
     machines = {"here": {"num_workers": "auto"}}
     (experiment,) = parse_experiments({"a": {**ENTRY, "machines": machines}}, ["machine=here"])
     assert experiment.auto == ("num_workers",)
-    with pytest.raises(SpecError, match=r"a.machines.here.num_workers: cannot be auto: es has no train_batch_size"):
+    with wording.raised(SpecError, "a.machines.here.num_workers", "train_batch_size"):
         parse_experiments({"a": {**ENTRY, "algorithm": "es", "machines": machines}}, ["machine=here"])
 
 
@@ -97,22 +97,22 @@ def test_auto_is_refused_where_numbers_change_what_is_learned(part: dict[str, An
         parse_experiments({"a": {**ENTRY, "config": BOTH, **part}})
 
 
-def test_auto_is_refused_for_several_policies() -> None:
+def test_auto_is_refused_for_several_policies(wording) -> None:
     entry = {
         "env": {"world": "rlrun.toys:TicTacToe"},
         "policies": {"all": {"algorithm": "ppo"}},
         "stop": {"env_steps": 1000},
         "config": {"num_workers": "auto"},
     }
-    with pytest.raises(SpecError, match=r"a.config.num_workers: cannot be auto: several policies share the workers"):
+    with wording.raised(SpecError, "a.config.num_workers"):
         parse_experiments({"a": entry})
 
 
-def test_validate_says_beforehand_that_numbers_depend_on_the_machine(tmp_path: Path) -> None:
+def test_validate_says_beforehand_that_numbers_depend_on_the_machine(tmp_path: Path, wording) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text("a: {algorithm: ppo, env: CartPole-v1, stop: {env_steps: 9}, config: {num_workers: auto}}\n")
     result = CliRunner().invoke(cli, ["validate", str(spec)])
     assert result.exit_code == 0
     plan = CliRunner().invoke(cli, ["train", str(spec), "--dry-run"])
-    assert "num_workers: measured before the run" in plan.stdout
-    assert "a: num_workers will be measured before the run, so that the numbers of its spec depend" in result.stdout
+    assert wording("num_workers") in plan.stdout.splitlines()
+    assert result.stdout == wording("num_workers")

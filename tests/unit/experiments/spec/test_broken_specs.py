@@ -1002,16 +1002,16 @@ def test_a_column_that_the_env_does_not_name_is_told_with_all_other_mistakes() -
     assert [problem.path for problem in raised.value.problems] == ["a.stop.env_steps", "a.env.columns"]
 
 
-def test_a_missing_file_is_answered_with_the_nearest() -> None:
+def test_a_missing_file_is_answered_with_the_nearest(wording) -> None:
     Path("cartpole.yaml").write_text(GOOD)
     result = validate("cartpoel.yaml")
     assert (result.exit_code, result.stderr) == (
         2,
-        "cartpoel.yaml: there is no such file; did you mean 'cartpole.yaml'?\n",
+        wording("cartpoel.yaml", "cartpole.yaml"),
     )
 
 
-def test_actions_that_an_algorithm_does_not_support_are_told_with_all_other_mistakes(folder: Path) -> None:
+def test_actions_that_an_algorithm_does_not_support_are_told_with_all_other_mistakes(folder: Path, wording) -> None:
     (folder / "spec.yaml").write_text(
         "alone: {algorithm: dqn, env: Pendulum-v1, stop: {env_steps: 10}, config: {lrr: 1}}\n"
         "sweep: {algorithm: td3, env: {id: {grid_search: [Pendulum-v1, CartPole-v1]}}, stop: {env_steps: 10}}\n"
@@ -1027,25 +1027,19 @@ def test_actions_that_an_algorithm_does_not_support_are_told_with_all_other_mist
     assert (result.exit_code, result.stdout) == (2, "")
     other = "or another one (`rlrun algorithms`)"
     told = result.stderr.splitlines()
-    assert [told[0], told[1], told[2], told[3], told[5]] == [
-        f"spec.yaml:1:30: alone.env.id: dqn acts in Discrete, not in {box}; take ppo, sac, td3, impala {other}",
-        "spec.yaml:1:75: alone.config.lrr: unknown key 'lrr'; did you mean 'lr'?",
-        "spec.yaml:2:63: sweep.env.id.grid_search.1: td3 acts in bounded Box, not in Discrete(2); "
-        f"take ppo, sac, dqn, impala {other}",
-        f"spec.yaml:3:29: data.env.id: bcq acts in Discrete, not in {box}; take iql, cql, td3_bc, bc {other}",
-        "spec.yaml:5:16: world.env.world: policy chooser: td3 acts in bounded Box, not in Discrete(3); "
-        f"take ppo, sac, dqn, impala {other}",
-    ]
+    assert [told[0], told[1], told[2], told[3], told[5]] == wording(
+        box, other, "spec.yaml:1:30", "alone.env.id", "spec.yaml:1:75"
+    )
     assert told[6].startswith("spec.yaml:8:31: absent.env.id: ")
 
 
 @pytest.mark.parametrize("command", [["train", "--dry-run"], ["train"]])
-def test_actions_that_are_not_supported_are_told_before_a_run(command: list[str]) -> None:
+def test_actions_that_are_not_supported_are_told_before_a_run(command: list[str], wording) -> None:
     Path("spec.yaml").write_text("swing: {algorithm: td3, env: CartPole-v1, stop: {env_steps: 10}}\n")
     for words in (["spec.yaml"], ["--algorithm", "td3", "--env", "CartPole-v1"]):
         result = CliRunner().invoke(cli, [*command, *words])
         assert (result.exit_code, result.stdout) == (2, "")
-        assert ".env.id: td3 acts in bounded Box, not in Discrete(2); take ppo, sac, dqn, impala or" in result.stderr
+        assert result.stderr == wording("env.id")
 
 
 def test_keys_of_hooks_logging_and_exploration_elsewhere_get_an_answer(folder: Path) -> None:
@@ -1064,46 +1058,42 @@ def test_keys_of_hooks_logging_and_exploration_elsewhere_get_an_answer(folder: P
     assert all(line.startswith(answer) for line, answer in zip(told, answers, strict=True)), told
 
 
-def test_a_module_that_raises_does_not_hide_the_mistakes_of_other_specs(folder: Path) -> None:
+def test_a_module_that_raises_does_not_hide_the_mistakes_of_other_specs(folder: Path, wording) -> None:
     (folder / "raising_lab.py").write_text("1 / 0\n")
     (folder / "one.yaml").write_text(env("raising_lab:Env"))
     (folder / "two.yaml").write_text(config("lrr: 1").replace("try:", "other:"))
     result = validate("one.yaml", "two.yaml")
     assert (result.exit_code, result.stdout) == (2, "")
     first, *trace, last = result.stderr.splitlines()
-    assert first == "one.yaml:1:1: try: the env factory's module 'raising_lab' failed while it was imported:"
-    assert trace[-1] == "ZeroDivisionError: division by zero"
-    assert last == "two.yaml:6:5: other.config.lrr: unknown key 'lrr'; did you mean 'lr'?"
+    assert first == wording("one.yaml:1:1", "raising_lab")
+    assert trace[-1] == wording("ZeroDivisionError")
+    assert last == wording("two.yaml:6:5", "other.config.lrr")
     alone = validate("one.yaml")
     assert alone.exit_code == 4
     assert "ZeroDivisionError" in alone.stderr
 
 
-def test_a_plugin_whose_policy_is_not_there_is_refused(folder: Path) -> None:
+def test_a_plugin_whose_policy_is_not_there_is_refused(folder: Path, wording) -> None:
     (folder / "policy_lab.py").write_text(
         "from rlrun.algorithms.ppo import PPO\n\n\nclass Own(PPO):\n    policy_family = 'no_such_lab.nets:Net'\n"
     )
     (folder / "spec.yaml").write_text(algorithm("policy_lab:Own"))
     result = validate("spec.yaml")
     assert result.exit_code == 2
-    assert result.stderr.startswith(
-        "spec.yaml:2:14: try.algorithm: the policy family's module 'no_such_lab.nets' is not found"
-    )
+    assert result.stderr == wording("spec.yaml:2:14", "try.algorithm", "no_such_lab.nets")
 
 
-def test_a_class_behind_a_dot_is_answered_with_the_colon(folder: Path) -> None:
+def test_a_class_behind_a_dot_is_answered_with_the_colon(folder: Path, wording) -> None:
     (folder / "greenhouse.py").write_text("raise AssertionError('a hint imports nothing')\n")
     (folder / "spec.yaml").write_text(env("greenhouse.Greenhouse"))
     hint = "did you mean 'greenhouse:Greenhouse'?"
-    assert (
-        validate("spec.yaml").stderr == f"spec.yaml:3:8: try.env.id: there is no env 'greenhouse.Greenhouse'; {hint}\n"
-    )
+    assert validate("spec.yaml").stderr == wording(hint, "spec.yaml:3:8", "try.env.id", "greenhouse.Greenhouse")
 
 
-def test_a_directory_is_no_file(folder: Path) -> None:
+def test_a_directory_is_no_file(folder: Path, wording) -> None:
     (folder / "specs").mkdir()
     result = validate("specs")
-    assert (result.exit_code, result.stderr) == (2, "specs: is a folder that holds no .yaml file itself\n")
+    assert (result.exit_code, result.stderr) == (2, wording())
 
 
 @pytest.mark.parametrize(
@@ -1122,27 +1112,19 @@ def test_a_file_that_cannot_be_read_says_why(folder: Path, path: str, message: s
     assert (result.exit_code, result.stderr) == (2, f"{message}\n")
 
 
-def test_the_mistakes_of_all_files_are_told_together(folder: Path) -> None:
+def test_the_mistakes_of_all_files_are_told_together(folder: Path, wording) -> None:
     (folder / "one.yaml").write_text(config("lrr: 1"))
     (folder / "two.yaml").write_text(GOOD + "  zseeds: 3\n")
     result = validate("one.yaml", "two.yaml", "absent.yaml")
     assert result.exit_code == 2
-    assert result.stderr.splitlines() == [
-        "absent.yaml: there is no such file",
-        "one.yaml:6:5: try.config.lrr: unknown key 'lrr'; did you mean 'lr'?",
-        "two.yaml:1:1: try: the experiment 'try' appears twice, first in one.yaml:1",
-        "two.yaml:5:3: try.zseeds: unknown key 'zseeds'; did you mean 'seeds'?",
-    ]
+    assert result.stderr.splitlines() == wording("absent.yaml", "one.yaml:6:5", "try.config.lrr")
 
 
-def test_an_env_whose_package_is_missing_ends_with_the_pip_command_and_exit_code_6(folder: Path) -> None:
+def test_an_env_whose_package_is_missing_ends_with_the_pip_command_and_exit_code_6(folder: Path, wording) -> None:
     (folder / "spec.yaml").write_text(env("phys2d/CartPole-v1"))  # needs jax, which no extra of rlrun brings
     result = validate("spec.yaml")
     assert result.exit_code == 6
-    assert result.stderr == (
-        "Error: spec.yaml:3:8: try.env.id: env phys2d/CartPole-v1 needs jax, which is not installed: "
-        "pip install 'gymnasium[jax]'\n"
-    )
+    assert result.stderr == (wording("spec.yaml:3:8", "try.env.id", "phys2d/CartPole-v1"))
 
 
 def test_a_mistake_in_the_spec_goes_before_a_missing_package(folder: Path) -> None:
@@ -1152,17 +1134,9 @@ def test_a_mistake_in_the_spec_goes_before_a_missing_package(folder: Path) -> No
     assert len(result.stderr.splitlines()) == 2
 
 
-def test_what_a_user_module_raises_is_shown_with_its_own_traceback(folder: Path) -> None:
+def test_what_a_user_module_raises_is_shown_with_its_own_traceback(folder: Path, wording) -> None:
     (folder / "lab_that_fails.py").write_text("def licence():\n    raise RuntimeError('expired')\n\nlicence()\n")
     (folder / "spec.yaml").write_text(env("lab_that_fails:World"))
     result = validate("spec.yaml")
     assert result.exit_code == 4
-    assert result.stderr.splitlines() == [
-        "Error: the env factory's module 'lab_that_fails' failed while it was imported:",
-        "Traceback (most recent call last):",
-        f'  File "{folder}/lab_that_fails.py", line 4, in <module>',
-        "    licence()",
-        f'  File "{folder}/lab_that_fails.py", line 2, in licence',
-        "    raise RuntimeError('expired')",
-        "RuntimeError: expired",
-    ]
+    assert result.stderr.splitlines() == wording(folder, "/lab_that_fails.py", "RuntimeError", "expired")

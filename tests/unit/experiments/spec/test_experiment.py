@@ -202,15 +202,15 @@ def test_reported_metrics_can_be_stopped_by(metric: str) -> None:
     assert experiment(stop={metric: 1}).stop.bounds == {metric: 1.0}
 
 
-def test_evaluation_metrics_can_be_stopped_by_where_there_is_an_evaluation() -> None:
+def test_evaluation_metrics_can_be_stopped_by_where_there_is_an_evaluation(wording) -> None:
     assert experiment(stop={"evaluation/episode_return_mean": 475}, evaluation={"every": 5})
-    with pytest.raises(SpecError, match="is reported only with an evaluation"):
+    with wording.raised(SpecError):
         experiment(stop={"evaluation/episode_return_mean": 475})
 
 
-def test_a_rule_across_fields_sees_every_combination_of_a_sweep() -> None:
+def test_a_rule_across_fields_sees_every_combination_of_a_sweep(wording) -> None:
     choices = {"minibatch_size": {"grid_search": [64, 512]}, "train_batch_size": {"grid_search": [2048, 256]}}
-    with pytest.raises(SpecError, match=r"try.config: in trial 003: minibatch_size \(512\) must not exceed"):
+    with wording.raised(SpecError, "try.config", "minibatch_size", "003"):
         experiment(config=choices)
 
 

@@ -229,12 +229,12 @@ def test_what_is_wrong_with_policies_is_told_at_its_line(lines: str, messages: l
     assert told(lines, tmp_path) == messages
 
 
-def test_policies_are_for_worlds_and_a_mapping_is_for_policies() -> None:
+def test_policies_are_for_worlds_and_a_mapping_is_for_policies(wording) -> None:
     in_env = check_learning({**ENTRY, "env": "CartPole-v1"}).mistakes
     assert [mistake.location for mistake in in_env] == [("env",)]
-    assert in_env[0].message.endswith("and this env has one agent")
+    assert in_env[0].message == wording()
     alone = check_learning({"algorithm": "ppo", "env": POLES, "mapping": {"*": "a"}}).mistakes
-    assert alone == [Mistake(("mapping",), "'mapping' is for several policies: add policies, or leave it out", True)]
+    assert alone == [Mistake(("mapping",), wording("mapping"), True)]
 
 
 def test_the_world_of_an_evaluation_is_checked_where_it_stands(tmp_path: Path) -> None:

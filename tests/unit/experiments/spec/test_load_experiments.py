@@ -47,7 +47,7 @@ def with_replay() -> list[str]:
 
 
 @pytest.mark.parametrize("algorithm", with_replay())
-def test_a_run_that_stops_before_it_learns_is_warned_of(file: Path, algorithm: str) -> None:
+def test_a_run_that_stops_before_it_learns_is_warned_of(file: Path, algorithm: str, wording) -> None:
     def told(*overrides: str) -> list[str]:
         lines: list[str] = []
         load_experiments([file], overrides, tell=lines.append)
@@ -55,14 +55,11 @@ def test_a_run_that_stops_before_it_learns_is_warned_of(file: Path, algorithm: s
 
     starts = algorithm_class(algorithm).Config().to_data()["learning_starts"]
     file.write_text(f"short: {{algorithm: {algorithm}, env: CartPole-v1, stop: {{env_steps: {starts}}}}}\n")
-    assert told() == [
-        f"warning: short: nothing is learned, since the run stops at {starts:,} env steps, and learning starts after "
-        f"{starts:,}: set stop.env_steps above config.learning_starts"
-    ]
+    assert told() == wording(f"{starts:,}", "stop.env_steps", "config.learning_starts")
     assert told(f"stop.env_steps={starts + 1}") == told("config.learning_starts=1000000", "stop={iteration: 3}") == []
 
 
-def test_a_scheduler_that_stops_trials_before_their_first_evaluation_is_warned_of(file: Path) -> None:
+def test_a_scheduler_that_stops_trials_before_their_first_evaluation_is_warned_of(file: Path, wording) -> None:
     def told(*overrides: str) -> list[str]:
         lines: list[str] = []
         load_experiments([file], overrides, tell=lines.append)
@@ -75,13 +72,13 @@ def test_a_scheduler_that_stops_trials_before_their_first_evaluation_is_warned_o
     )
     first = "before their first evaluation at"
     advice = "lower evaluation.every, or raise grace_period"
-    assert told() == [f"warning: sweep: the scheduler may stop trials at 10,000 env_steps, {first} 10,240: {advice}"]
+    assert told() == wording(first, advice, "env_steps", "10,000", "10,240")
     assert told("evaluation.every=9") == told("scheduler.asha.grace_period=10_240") == told("evaluation=null") == []
     by_iteration = "scheduler.asha={time_attr: iteration, max_t: 40, grace_period: 5}"
-    assert told(by_iteration) == [f"warning: sweep: the scheduler may stop trials at 5 iteration, {first} 10: {advice}"]
-    assert told("scheduler={median: {grace_period: 9_000}}", "num_samples=1", "seeds=4") == [
-        f"warning: sweep: the scheduler may stop trials at 9,000 env_steps, {first} 10,240: {advice}"
-    ]
+    assert told(by_iteration) == wording(first, advice, "10")
+    assert told("scheduler={median: {grace_period: 9_000}}", "num_samples=1", "seeds=4") == wording(
+        first, advice, "env_steps", "9,000", "10,240"
+    )
 
 
 def test_a_file_holds_several_experiments(file: Path) -> None:
@@ -188,13 +185,10 @@ def test_data_from_python_may_hold_tuples_and_configs(file: Path) -> None:
     assert (experiment.env, experiment.config.model.hiddens, experiment.config.gamma) == (given.env, (8, 8), 0.5)
 
 
-def test_mistakes_in_data_from_python_have_paths_and_no_lines() -> None:
+def test_mistakes_in_data_from_python_have_paths_and_no_lines(wording) -> None:
     with pytest.raises(SpecError) as caught:
         parse_experiments({"mine": {"algorithm": "ppo", "env": "CartPole-v1", "stop": {}, "config": {"lr": "fast"}}})
-    assert [str(problem) for problem in caught.value.problems] == [
-        "mine.stop: needs at least one metric; add for instance env_steps: 100_000",
-        "mine.config.lr: must be a number >= 0 or a list of [a whole number >= 0, a number >= 0], not 'fast'",
-    ]
+    assert [str(problem) for problem in caught.value.problems] == wording("mine.stop", "env_steps", "mine.config.lr")
 
 
 def test_every_shipped_config_is_valid() -> None:
@@ -215,31 +209,28 @@ def test_the_shipped_config_of_an_algorithm_is_found_in_any_case(algorithm: str,
     assert shipped_experiment(algorithm, env).origin.endswith(".yaml")
 
 
-def test_without_a_shipped_config_there_are_the_defaults_and_it_is_said() -> None:
+def test_without_a_shipped_config_there_are_the_defaults_and_it_is_said(wording) -> None:
     experiment = shipped_experiment("ppo", "MountainCar-v0")
     assert experiment.name == "mountaincar-v0-ppo"
     assert experiment.stop.bounds == {"env_steps": 100_000}
     assert experiment.evaluation is not None
     assert (experiment.evaluation.every, experiment.evaluation.episodes) == (10, 20)
-    assert experiment.origin == (
-        "no config for ppo on MountainCar-v0 comes with rlrun: taking the algorithm's defaults, with evaluations, "
-        "and 100,000 env steps unless `stop` is set"
-    )
+    assert experiment.origin == (wording("MountainCar-v0", "stop", "100,000"))
 
 
 def test_evaluations_of_the_defaults_can_be_left_out() -> None:
     assert shipped_experiment("ppo", "MountainCar-v0", ["evaluation=null"]).evaluation is None
 
 
-def test_a_short_spec_for_regression_runs_does_not_stand_for_its_env() -> None:
+def test_a_short_spec_for_regression_runs_does_not_stand_for_its_env(wording) -> None:
     assert any(path.parent.name == "regression" for path in shipped_configs())
-    assert shipped_experiment("ppo", "rlrun.toys:NestedTuple").origin.startswith("no config for ppo on ")
+    assert shipped_experiment("ppo", "rlrun.toys:NestedTuple").origin == wording()
 
 
-def test_a_wrong_algorithm_or_env_on_the_command_line_gets_the_nearest() -> None:
-    with pytest.raises(SpecError, match=r"unknown algorithm 'pppo'; did you mean 'ppo'\?"):
+def test_a_wrong_algorithm_or_env_on_the_command_line_gets_the_nearest(wording) -> None:
+    with wording.raised(SpecError, "pppo"):
         shipped_experiment("pppo", "CartPole-v1")
-    with pytest.raises(SpecError, match=r"there is no env 'CartPole'; did you mean 'CartPole-v1'\?"):
+    with wording.raised(SpecError, "CartPole-v1"):
         shipped_experiment("ppo", "CartPole")
     with pytest.raises(EnvironmentUnusable, match=r"pip install 'gymnasium\[jax\]'"):
         shipped_experiment("ppo", "phys2d/CartPole-v1")
@@ -269,9 +260,9 @@ def test_a_class_with_an_import_path_may_stand_in_data() -> None:
     assert experiment.env.id == "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
 
 
-def test_a_class_without_an_import_path_cannot_be_in_the_files_of_a_run() -> None:
+def test_a_class_without_an_import_path_cannot_be_in_the_files_of_a_run(wording) -> None:
     class Own(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
         pass
 
-    with pytest.raises(SpecError, match=r"^mine\.env\.id: .*Own has no import path, which the files of a run need"):
+    with wording.raised(SpecError, "mine.env.id"):
         parse_experiments({"mine": {"algorithm": "ppo", "env": {"id": Own}, "stop": {"env_steps": 1_000}}})

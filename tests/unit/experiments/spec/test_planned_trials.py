@@ -123,7 +123,7 @@ def test_a_searcher_leaves_no_table_but_a_count() -> None:
     assert (made.num_configurations, made.num_trials) == (20, 60)
 
 
-def test_a_suggestion_becomes_a_trial() -> None:
+def test_a_suggestion_becomes_a_trial(wording) -> None:
     made = experiment(**SEARCH, seeds=[5, 6])
     values = {("config", "lr"): 1e-3, ("config", "gamma"): 0.95}
     trial = made.trial(values, index=7, configuration=3, seed=6)
@@ -131,7 +131,7 @@ def test_a_suggestion_becomes_a_trial() -> None:
     assert (trial.configuration, trial.population) == (3, None)
     assert trial.params == {"lr": 1e-3, "gamma": 0.95}
     assert (trial.config.lr, trial.config.gamma) == (1e-3, 0.95)
-    with pytest.raises(SpecError, match=r"try\.config\.gamma: must be a number >= 0 and <= 1, not 2"):
+    with wording.raised(SpecError, "try.config.gamma"):
         made.trial({**values, ("config", "gamma"): 2}, index=8, configuration=4, seed=5)
 
 
@@ -157,10 +157,10 @@ def test_random_search_is_what_there_is_without_a_searcher() -> None:
     assert experiment(**plain, searcher="random").trials() == experiment(**plain).trials()
 
 
-def test_more_trials_than_are_sensible_must_be_asked_for() -> None:
+def test_more_trials_than_are_sensible_must_be_asked_for(wording) -> None:
     entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 1e5}, "num_samples": 30, "seeds": 2}
     data = {"try": {**entry, "config": {"lr": LR}}}
     with pytest.raises(SpecError) as caught:
         parse_experiments(data, max_trials=59)
-    assert str(caught.value) == "try: has 60 trials, more than 59; --max-trials 60 allows them"
+    assert str(caught.value) == wording("60", "59")
     assert len(parse_experiments(data, max_trials=60)[0].trials()) == 60

@@ -22,7 +22,7 @@ def test_end_may_stand_in_a_search_space() -> None:
     assert [trial.config.lr for trial in parse_experiments(data)[0].trials()] == [((0, 1e-3), (5000, 0.0)), 1e-4]
 
 
-def test_end_without_a_length_is_a_mistake_at_its_place(tmp_path: Path) -> None:
+def test_end_without_a_length_is_a_mistake_at_its_place(tmp_path: Path, wording) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(
         "a:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {episode_return_mean: 100}\n"
@@ -32,7 +32,7 @@ def test_end_without_a_length_is_a_mistake_at_its_place(tmp_path: Path) -> None:
         load_experiments([file])
     (problem,) = caught.value.problems
     assert (problem.line, problem.column) == (6, 22)
-    assert problem.message == "'end' is the length of the run: it needs a number under stop.env_steps"
+    assert problem.message == wording("end", "stop.env_steps")
 
 
 def test_a_key_that_begins_with_a_dot_holds_anchors_and_is_no_experiment(tmp_path: Path) -> None:

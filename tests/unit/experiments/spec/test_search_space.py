@@ -134,9 +134,9 @@ def test_one_and_true_are_different_points_of_a_grid() -> None:
     assert find_spaces({"grid_search": [1, True]})[1] == []
 
 
-def test_a_misspelt_space_is_recognized_and_plain_words_pass_where_anything_goes() -> None:
-    assert nearly_a_space({"grid_serch": [1]}, free_form=True) == "; did you mean 'grid_search'?"
-    assert nearly_a_space({"choices": [1]}, free_form=False) == "; did you mean 'choice'?"
+def test_a_misspelt_space_is_recognized_and_plain_words_pass_where_anything_goes(wording) -> None:
+    assert nearly_a_space({"grid_serch": [1]}, free_form=True) == wording("grid_search")
+    assert nearly_a_space({"choices": [1]}, free_form=False) == wording("choice")
     assert nearly_a_space({"choices": [1]}, free_form=True) == ""
     assert nearly_a_space({"gravity": [1]}, free_form=False) == ""
     assert nearly_a_space({"grid_serch": 1}, free_form=True) == ""

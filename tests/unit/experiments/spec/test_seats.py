@@ -96,16 +96,15 @@ def test_search_spaces_and_overrides_reach_seats_and_league(tmp_path: Path) -> N
     assert {trial.seats["opponent"].matchmaking for trial in trials} == {"uniform"}
 
 
-def test_scripted_opponents_are_code_that_a_trial_asks_leave_for() -> None:
+def test_scripted_opponents_are_code_that_a_trial_asks_leave_for(wording) -> None:
     own = {"rlrun.toys:GreedyForager": 0.2, "minimax": 0.1, "minimax(depth=2)": 0.1}
     seat = {"plays_against": "main", "scripted": own}
     data = experiment(seats={"opponent": seat}).first_trial().to_data()
     assert not [demand for demand in spec_risks(data) if "scripted" in demand]  # they come with rlrun
     data["seats"]["opponent"]["scripted"] = {"my_lab.players:Greedy": 0.2, 'minimax(depth="a/b")': 0.2}
-    assert [demand for demand in spec_risks(data) if "scripted" in demand] == [
-        "seats.opponent.scripted my_lab.players:Greedy is code that would be run",
-        'seats.opponent.scripted minimax(depth="a/b") is code that would be run',
-    ]
+    assert [demand for demand in spec_risks(data) if "scripted" in demand] == wording(
+        "seats.opponent.scripted", "my_lab.players:Greedy", "a/b"
+    )
 
 
 @pytest.mark.parametrize(

@@ -87,13 +87,10 @@ def test_merged_keys_yield_to_those_of_the_mapping_itself_and_to_earlier_merges(
     assert data["d"] == {"<<": 5}
 
 
-def test_problems_beyond_syntax_are_kept_beside_the_data() -> None:
+def test_problems_beyond_syntax_are_kept_beside_the_data(wording) -> None:
     document = parse_document("a: 1\na: 2\nb: !x 3\n", "f.yaml")
     assert document.data == {"a": 1, "b": None}
-    assert [str(problem) for problem in document.problems] == [
-        "f.yaml:2:1: the key 'a' appears twice, first on line 1, column 1",
-        "f.yaml:3:4: b: the tag !x is not allowed: only plain YAML values are",
-    ]
+    assert [str(problem) for problem in document.problems] == wording("f.yaml:2:1", "f.yaml:3:4")
 
 
 @pytest.mark.parametrize(
@@ -132,10 +129,10 @@ def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     assert read_document(file).data == {"a": 1}
 
 
-def test_a_value_alone_is_parsed_like_one_in_a_file() -> None:
+def test_a_value_alone_is_parsed_like_one_in_a_file(wording) -> None:
     assert parse_value("[1e-3, on]", "x") == [1e-3, "on"]
     assert parse_value("", "x") is None
-    with pytest.raises(SpecError, match=r"^--set a=!x 1: the tag !x is not allowed"):
+    with wording.raised(SpecError):
         parse_value("!x 1", "--set a=!x 1")
 
 

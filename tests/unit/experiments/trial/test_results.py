@@ -192,7 +192,9 @@ def test_truncating_puts_the_last_row_back_that_a_power_cut_took(tmp_path: Path)
     assert read_results(tmp_path) == [row(1), row(2)]
 
 
-def test_damaged_rows_are_told_by_their_line_and_made_anew_where_a_checkpoint_knows_them(tmp_path: Path) -> None:
+def test_damaged_rows_are_told_by_their_line_and_made_anew_where_a_checkpoint_knows_them(
+    tmp_path: Path, wording
+) -> None:
     write(tmp_path, *map(row, range(1, 6)))
     file = tmp_path / "result.json"
     lines = file.read_bytes().split(b"\n")
@@ -200,31 +202,21 @@ def test_damaged_rows_are_told_by_their_line_and_made_anew_where_a_checkpoint_kn
     file.write_bytes(b"\n".join(lines))
     found = truncate_results(tmp_path, after_iteration=4, known={2: row(2), 4: row(4)})
     assert found.rows_cut == 1
-    assert found.damage == (
-        f"{file}:2 to 3: is damaged",
-        f"{file}: the rows of iterations 3 are missing, and in no checkpoint",
-        f"{file}: the rows of iterations 2 are missing, and taken from checkpoints",
-        "results of checkpoints are restored",
-        f"the former file is kept as {file}.damaged",
-    )
+    assert found.damage == wording(file)
     assert read_results(tmp_path) == [row(1), row(2), row(4)]
     assert Path(f"{file}.damaged").read_bytes() == b"\n".join(lines)
 
 
-def test_a_file_that_is_gone_is_told_and_made_anew_from_checkpoints(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_is_told_and_made_anew_from_checkpoints(tmp_path: Path, wording) -> None:
     found = truncate_results(tmp_path, after_iteration=4, known={3: row(3), 4: row(4)})
-    assert found.damage == (
-        f"{tmp_path / 'result.json'}: the rows of iterations 1 to 2 are missing, and in no checkpoint",
-        f"{tmp_path / 'result.json'}: the rows of iterations 3 to 4 are missing, and taken from checkpoints",
-        "results of checkpoints are restored",
-    )
+    assert found.damage == wording(tmp_path / "result.json")
     assert read_results(tmp_path) == [row(3), row(4)]
 
 
-def test_a_row_that_is_not_as_its_checkpoint_says_is_told_and_made_anew(tmp_path: Path) -> None:
+def test_a_row_that_is_not_as_its_checkpoint_says_is_told_and_made_anew(tmp_path: Path, wording) -> None:
     write(tmp_path, row(1), row(2, x=9.0), row(3))
     found = truncate_results(tmp_path, after_iteration=3, known={2: row(2, x=1.0)})
-    assert found.damage[0] == f"{tmp_path / 'result.json'}:2: x differs from its checkpoint"
+    assert found.damage[0] == wording(tmp_path / "result.json")
     assert read_results(tmp_path) == [row(1), row(2, x=1.0), row(3)]
 
 
@@ -235,26 +227,24 @@ def known_until(iteration: int, best: float | None = None, rows: bytes = b"") ->
     )
 
 
-def test_a_return_above_the_best_that_trial_json_knows_does_not_count(tmp_path: Path) -> None:
+def test_a_return_above_the_best_that_trial_json_knows_does_not_count(tmp_path: Path, wording) -> None:
     returns = [{"episode_return_mean": value} for value in (5.0, 1e9, 7.0)]
     write(tmp_path, *(row(number, **each) for number, each in enumerate(returns, start=1)))
     found = truncate_results(tmp_path, after_iteration=3, record=known_until(2, best=5.0))
-    assert "result.json:2: episode_return_mean 1e+09 is above 5, the best in trial.json" in found.damage[0]
+    assert found.damage[0] == wording("result.json:2", "episode_return_mean", "trial.json")
     assert best_value(read_results(tmp_path), RETURN) == 7.0
 
 
-def test_a_return_of_zero_is_above_a_best_one_that_is_negative(tmp_path: Path) -> None:
+def test_a_return_of_zero_is_above_a_best_one_that_is_negative(tmp_path: Path, wording) -> None:
     write(tmp_path, row(1, episode_return_mean=-200.0), row(2, episode_return_mean=0.0))
-    assert check_results(tmp_path, 2, record=known_until(2, best=-200.0)).damage == (
-        f"{tmp_path / 'result.json'}:2: episode_return_mean 0 is above -200, the best in trial.json: it is ignored",
+    assert check_results(tmp_path, 2, record=known_until(2, best=-200.0)).damage == wording(
+        tmp_path / "result.json", "episode_return_mean", "trial.json", "-200"
     )
 
 
-def test_an_absurd_iteration_in_trial_json_is_told_at_once(tmp_path: Path) -> None:
+def test_an_absurd_iteration_in_trial_json_is_told_at_once(tmp_path: Path, wording) -> None:
     write(tmp_path, row(1))
-    assert check_results(tmp_path, 10**15).damage == (
-        f"{tmp_path / 'result.json'}: the rows of iterations 2 to {10**15} are missing, and in no checkpoint",
-    )
+    assert check_results(tmp_path, 10**15).damage == wording(tmp_path / "result.json", 10**15)
 
 
 def test_rows_written_twice_are_kept_once(tmp_path: Path) -> None:
@@ -296,11 +286,11 @@ writer.close()
 """
 
 
-def test_a_full_disk_is_explained_and_the_rows_before_it_stay(tmp_path: Path) -> None:
+def test_a_full_disk_is_explained_and_the_rows_before_it_stay(tmp_path: Path, wording) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", FILL_THE_DISK, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith(f"{tmp_path}/result.json: File too large: about ")
+    assert done.stdout == wording("/result.json")
     assert done.stderr == ""
     rows = read_results(tmp_path)
     assert [each["iteration"] for each in rows] == list(range(1, len(rows) + 1))
@@ -357,10 +347,10 @@ def test_a_row_that_was_altered_is_told_by_the_digest_that_trial_json_knows(tmp_
     assert truncate_results(tmp_path, 2, record=record).damage[0] == told
 
 
-def test_rows_that_are_there_twice_or_out_of_order_are_told(tmp_path: Path) -> None:
+def test_rows_that_are_there_twice_or_out_of_order_are_told(tmp_path: Path, wording) -> None:
     write(tmp_path, row(1), row(2), row(2), row(1), row(3))
     found = check_results(tmp_path, 3)
-    assert found.damage == (f"{tmp_path / 'result.json'}:3 to 4: is duplicated or out of order",)
+    assert found.damage == wording(tmp_path / "result.json")
     assert list(found.rows) == [row(1), row(2), row(3)]
 
 

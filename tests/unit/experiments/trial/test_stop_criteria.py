@@ -51,12 +51,14 @@ def test_a_plateau_is_reached_after_so_many_values_without_growth(
     assert stops_after(Plateau(trial), RETURN, values) == after
 
 
-def test_a_plateau_of_a_loss_waits_for_it_to_fall_and_ignores_what_is_no_number(small_trial: MakeTrial) -> None:
+def test_a_plateau_of_a_loss_waits_for_it_to_fall_and_ignores_what_is_no_number(
+    small_trial: MakeTrial, wording
+) -> None:
     falling = [math.nan, 5.0, 4.0, 3.0, math.inf, 2.0, 2.0, 2.5, 1.0]
     stop = {"plateau": {"metric": "learner/value_loss", "patience": 2}}
     plateau = Plateau(small_trial(stop=stop))
     assert stops_after(plateau, "learner/value_loss", falling) == 8
-    assert plateau.reason == "plateau: learner/value_loss was 2 and has not fallen in 2 results"
+    assert plateau.reason == wording("learner/value_loss")
     as_told = Plateau(small_trial(stop={"plateau": {**stop["plateau"], "mode": "max"}}))
     assert stops_after(as_told, "learner/value_loss", falling) == 4  # 5 was the largest
     near = Plateau(small_trial(stop={"plateau": {**stop["plateau"], "min_delta": 1.0}}))
@@ -76,12 +78,12 @@ def test_an_error_declares_that_lower_is_better_and_a_return_that_higher_is() ->
     assert {modes[name] for name in ("learner/entropy", "learner/q_mean", "time_total_s", "info/<name>")} == {None}
 
 
-def test_patience_counts_evaluations_where_there_are_any(small_trial: MakeTrial) -> None:
+def test_patience_counts_evaluations_where_there_are_any(small_trial: MakeTrial, wording) -> None:
     stop = {"plateau": {"metric": RETURN, "patience": 2}}
     plateau = Plateau(small_trial(stop=stop, evaluation={"every": 2, "episodes": 1}))
     assert stops_after(plateau, RETURN, [5.0] * 9, **{SCORE: None}) is None
     assert stops_after(plateau, RETURN, [5.0] * 9, **{SCORE: 1.0}) == 3
-    assert plateau.reason == "plateau: episode_return_mean was 5 and has not grown in 2 evaluations"
+    assert plateau.reason == wording("episode_return_mean")
 
 
 def test_a_trial_without_a_plateau_counts_nothing(small_trial: MakeTrial) -> None:
@@ -145,10 +147,10 @@ def test_a_wrong_plateau_is_explained(stop: dict[str, Any], said: str) -> None:
         parse_experiments({"a": {**ENTRY, "stop": stop}})
 
 
-def test_a_bound_comes_before_a_hook_and_half_of_it_is_halfway(small_trial: Callable[..., TrialSpec]) -> None:
+def test_a_bound_comes_before_a_hook_and_half_of_it_is_halfway(small_trial: Callable[..., TrialSpec], wording) -> None:
     criteria = StopCriteria(small_trial(stop={"iteration": 4}))
     reached, before = {"iteration": 4}, {"iteration": 1}
-    assert criteria.reason(reached, by_hook="solved") == "iteration 4 >= 4"
+    assert criteria.reason(reached, by_hook="solved") == wording()
     assert criteria.reason(before, by_hook="solved") == "solved"
     assert criteria.reason(before, by_hook="") is None
     assert [criteria.is_halfway({"iteration": iteration}) for iteration in (1, 2)] == [False, True]

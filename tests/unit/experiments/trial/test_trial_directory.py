@@ -53,9 +53,9 @@ def test_a_record_of_a_newer_version_can_still_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "3"])
-def test_a_record_that_is_none_is_named(tmp_path: Path, text: str) -> None:
+def test_a_record_that_is_none_is_named(tmp_path: Path, text: str, wording) -> None:
     (tmp_path / "trial.json").write_text(text)
-    with pytest.raises(RunDamaged, match=r"trial\.json: cannot be understood"):
+    with wording.raised(RunDamaged, "trial.json"):
         TrialDirectory(tmp_path).read_record()
 
 
@@ -66,9 +66,9 @@ def test_a_spec_comes_back(tmp_path: Path) -> None:
     assert directory.read_spec() == spec
 
 
-def test_a_spec_that_is_missing_or_none_is_named(tmp_path: Path) -> None:
+def test_a_spec_that_is_missing_or_none_is_named(tmp_path: Path, wording) -> None:
     directory = TrialDirectory(tmp_path)
-    with pytest.raises(RunDamaged, match=r"spec\.yaml: does not exist"):
+    with wording.raised(RunDamaged, "spec.yaml"):
         directory.read_spec()
     for text in ("- 1", "a: [", "a: &a 1\nb: *a"):
         (tmp_path / "spec.yaml").write_text(text)
@@ -105,7 +105,7 @@ def test_a_kill_ends_the_claim(tmp_path: Path) -> None:
     directory.release()
 
 
-def test_what_a_kill_left_of_half_written_files_is_removed_by_the_next_claim(tmp_path: Path) -> None:
+def test_what_a_kill_left_of_half_written_files_is_removed_by_the_next_claim(tmp_path: Path, wording) -> None:
     directory = TrialDirectory(tmp_path)
     directory.write_record(RECORD)
     (partial_name(tmp_path / "failed") / "policies").mkdir(parents=True)
@@ -116,7 +116,7 @@ def test_what_a_kill_left_of_half_written_files_is_removed_by_the_next_claim(tmp
     process = holder(tmp_path)  # claims it, and so removes them
     assert [path.name for path in tmp_path.rglob("*.partial")] == []
     left[0].write_text("{")  # what it writes while it lives is its own
-    with pytest.raises(UsageError, match="is running the trial"):
+    with wording.raised(UsageError):
         directory.claim(timeout_s=0)
     assert left[0].exists()
     process.kill()
@@ -138,13 +138,13 @@ def test_a_process_waits_for_the_one_before_it_to_let_go(tmp_path: Path) -> None
     process.stdout.close()
 
 
-def test_one_process_cannot_claim_a_trial_twice_and_looking_does_not_let_go(tmp_path: Path) -> None:
+def test_one_process_cannot_claim_a_trial_twice_and_looking_does_not_let_go(tmp_path: Path, wording) -> None:
     first, second = TrialDirectory(tmp_path), TrialDirectory(tmp_path / "x" / "..")
     (tmp_path / "x").mkdir()
     first.claim()
     assert first.is_claimed()
     assert second.is_claimed()
-    with pytest.raises(UsageError, match="this process is running the trial already"):
+    with wording.raised(UsageError):
         second.claim()
     probe = (
         "import sys; from pathlib import Path; from rlrun.experiments.trial.trial_directory import TrialDirectory; "
@@ -157,9 +157,9 @@ def test_one_process_cannot_claim_a_trial_twice_and_looking_does_not_let_go(tmp_
     assert not first.is_claimed()
 
 
-def test_a_directory_in_the_place_of_the_lock_is_damage_and_claims_nothing(tmp_path: Path) -> None:
+def test_a_directory_in_the_place_of_the_lock_is_damage_and_claims_nothing(tmp_path: Path, wording) -> None:
     directory = TrialDirectory(tmp_path / "t")
     (tmp_path / "t" / ".lock").mkdir(parents=True)
     assert not directory.is_claimed()
-    with pytest.raises(RunDamaged, match=r"t/\.lock: is a directory; remove it"):
+    with wording.raised(RunDamaged):
         directory.claim()

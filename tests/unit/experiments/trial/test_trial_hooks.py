@@ -202,7 +202,9 @@ def test_an_error_of_a_hook_names_hook_event_env_and_step(
         loop.step()
 
 
-def test_numbers_that_no_hook_declares_are_logged_with_one_warning(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_numbers_that_no_hook_declares_are_logged_with_one_warning(
+    tmp_path: Path, small_trial: MakeTrial, wording
+) -> None:
     hooks = ({f"{__name__}:Fails": {"answer": {"angle": 1, "angel": 2, "angels": 3}}},)
     told: list[str] = []
     with TrialLoop(small_trial(stop={"iteration": 3}, hooks=hooks), tmp_path / "t", announce=told.append) as loop:
@@ -211,7 +213,7 @@ def test_numbers_that_no_hook_declares_are_logged_with_one_warning(tmp_path: Pat
     assert [(row["hooks/angle"], row["hooks/angel"], row["hooks/angels"]) for row in rows] == [(1, 2, 3)] * 3
     warned = [text for text in told if "no hook declares" in text]
     assert [text.partition(" ")[0] for text in warned] == ["hooks/angel", "hooks/angels"]
-    assert "add Metric('angel', unit, meaning) to the hook's declared_metrics" in warned[0]
+    assert warned[0] == wording("angel", "declared_metrics")
 
 
 def test_an_operator_in_front_of_learning_changes_what_is_learned_and_resumes(

@@ -62,11 +62,11 @@ def test_a_note_is_announced_and_recorded_once_and_a_remark_is_only_recorded(
     [(ValueError("no such column"), "ERROR"), (DiskFull("no space"), "INTERRUPTED")],
 )
 def test_a_failure_is_recorded_with_its_traceback_and_only_a_full_disk_can_be_resumed(
-    journal: TrialJournal, error: Exception, status: str
+    journal: TrialJournal, error: Exception, status: str, wording
 ) -> None:
     journal.write_failure(error, shown=RuntimeError("line 3: no such column"))
     record = record_of(journal)
-    assert (record.status, record.error) == (status, "RuntimeError: line 3: no such column")
+    assert (record.status, record.error) == (status, wording("RuntimeError"))
     assert type(error).__name__ in (journal.files.path / ERROR_FILE).read_text()
 
 

@@ -71,7 +71,7 @@ def test_a_trial_that_goes_on_is_known_by_the_id_it_had(small_trial: Callable[..
 
 @pytest.mark.parametrize("kind", ["make", "start", "log", "finish"])
 def test_a_logger_that_fails_is_told_of_once_and_keeps_nobody_else_from_logging(
-    small_trial: Callable[..., TrialSpec], tmp_path: Path, kind: str
+    small_trial: Callable[..., TrialSpec], tmp_path: Path, kind: str, wording
 ) -> None:
     notebook, broken = Notebook(), Notebook(fails_at=kind)
 
@@ -85,12 +85,12 @@ def test_a_logger_that_fails_is_told_of_once_and_keeps_nobody_else_from_logging(
     for iteration in range(1, 4):
         loggers.log({"iteration": iteration})
     loggers.finish("TERMINATED")
-    assert announced == [f"cloud failed, and training continues without it: the network is down at {kind}"]
+    assert announced == wording(kind)
     assert notebook.told == [("000-seed=0", None), 1, 2, 3, "TERMINATED"]
 
 
 def test_a_logger_that_does_not_answer_neither_holds_up_results_nor_the_end(
-    small_trial: Callable[..., TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small_trial: Callable[..., TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setattr(trial_loggers, "MAX_WAITING_ROWS", 5)
     monkeypatch.setattr(trial_loggers, "START_TIMEOUT_S", 0.05)
@@ -103,7 +103,7 @@ def test_a_logger_that_does_not_answer_neither_holds_up_results_nor_the_end(
     for iteration in range(1, 11):
         loggers.log({"iteration": iteration})
     loggers.finish("TERMINATED")
-    assert announced == ["cloud answers too slowly: some results are not sent to it"]
+    assert announced == wording()
     assert notebook.told == []
     answer.set()
 

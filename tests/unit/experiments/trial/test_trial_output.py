@@ -85,25 +85,25 @@ def test_a_trial_without_a_checkpoint_writes_its_own_set_again(tmp_path: Path, s
     assert DataSet(tmp_path / "set").num_steps == steps
 
 
-def test_another_trial_writes_nothing_over(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_another_trial_writes_nothing_over(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
     trial = small_trial(stop={"iteration": 1}, output=str(tmp_path / "set"))
     with TrialLoop(trial, tmp_path / "t") as loop:
         run(loop)
     before = contents(tmp_path / "set")
-    with pytest.raises(UsageError, match="set exists already: name another folder"):
+    with wording.raised(UsageError):
         TrialLoop(trial, tmp_path / "other")
     with pytest.raises(UsageError, match="set exists already"):
         TrialLoop(trial, tmp_path / "other", resume=True)
     assert contents(tmp_path / "set") == before
 
 
-def test_a_resume_on_a_set_that_lacks_a_file_names_it(tmp_path: Path, small_trial: MakeTrial) -> None:
+def test_a_resume_on_a_set_that_lacks_a_file_names_it(tmp_path: Path, small_trial: MakeTrial, wording) -> None:
     trial = small_trial(stop={"iteration": 4}, output=str(tmp_path / "set"))
     loop = TrialLoop(trial, tmp_path / "t")
     run(loop, until=2)
     loop.close()
     (tmp_path / "set" / "manifest.json").unlink()
-    with pytest.raises(DataSetError, match=r"set is no data set: its manifest\.json cannot be read"):
+    with wording.raised(DataSetError, "manifest.json"):
         TrialLoop(trial, tmp_path / "t", resume=True)
 
 
@@ -159,15 +159,15 @@ def test_each_of_several_trials_has_a_set_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["es", "value_iteration", "alphazero"])
-def test_a_family_that_collects_no_steps_refuses_by_name(algorithm: str) -> None:
+def test_a_family_that_collects_no_steps_refuses_by_name(algorithm: str, wording) -> None:
     env = {"value_iteration": "FrozenLake-v1", "alphazero": {"world": "rlrun.toys:TicTacToe"}}
     entry = {"algorithm": algorithm, "env": env.get(algorithm, "CartPole-v1"), "stop": {"iteration": 1}}
-    with pytest.raises(SpecError, match=f"output: {algorithm} collects no env steps that could be recorded"):
+    with wording.raised(SpecError, algorithm):
         parse_experiments({"x": {**entry, "output": "data"}})
 
 
-def test_a_run_from_data_alone_has_nothing_to_write() -> None:
+def test_a_run_from_data_alone_has_nothing_to_write(wording) -> None:
     entry = {"algorithm": "cql", "env": "CartPole-v1", "stop": {"sgd_steps": 1}, "output": "data"}
     entry["config"] = {"input": "configs/cartpole/data/expert"}
-    with pytest.raises(SpecError, match="output: cql collects no env steps that could be recorded"):
+    with wording.raised(SpecError):
         parse_experiments({"x": entry})

@@ -104,14 +104,14 @@ def test_what_is_missing_is_null_and_tune_hears_no_numbers_to_keep_statistics_of
     assert NOTES not in heard
 
 
-def test_the_last_result_says_done_and_the_trial_is_over(tmp_path: Path) -> None:
+def test_the_last_result_says_done_and_the_trial_is_over(tmp_path: Path, wording) -> None:
     trainable = AlgorithmTrainable(config(tmp_path))
     assert [trainable.train()["done"] for _ in range(4)] == [False, False, False, True]
-    assert status(tmp_path) == ("TERMINATED", "iteration 4 >= 4")
+    assert status(tmp_path) == wording()
     assert not TrialDirectory(tmp_path / "000-seed=0").is_claimed()
 
 
-def test_a_trial_that_was_killed_after_its_last_checkpoint_is_over_when_it_goes_on(tmp_path: Path) -> None:
+def test_a_trial_that_was_killed_after_its_last_checkpoint_is_over_when_it_goes_on(tmp_path: Path, wording) -> None:
     trainable = AlgorithmTrainable(config(tmp_path))
     for _ in range(4):
         trainable.train()
@@ -123,8 +123,8 @@ def test_a_trial_that_was_killed_after_its_last_checkpoint_is_over_when_it_goes_
     trainable = AlgorithmTrainable(config(tmp_path))
     heard = trainable.train()
     assert heard["done"] is True
-    assert "continues after iteration 4" in heard[NOTES]
-    assert status(tmp_path) == ("TERMINATED", "iteration 4 >= 4")
+    assert heard[NOTES] == wording()
+    assert status(tmp_path) == wording()
     assert not directory.is_claimed()
 
 
@@ -168,7 +168,7 @@ def test_a_trial_that_cannot_be_saved_says_so_and_lets_go_of_its_actor(tmp_path:
     assert status(tmp_path, 1) == ("PAUSED", "")
 
 
-def test_a_trial_that_the_user_interrupts_saves_and_can_go_on(tmp_path: Path) -> None:
+def test_a_trial_that_the_user_interrupts_saves_and_can_go_on(tmp_path: Path, wording) -> None:
     trainable = AlgorithmTrainable(config(tmp_path / "interrupted"))
     rows = [row(trainable.train()), row(trainable.train())]
     trainable.interrupt()
@@ -180,7 +180,7 @@ def test_a_trial_that_the_user_interrupts_saves_and_can_go_on(tmp_path: Path) ->
     third = trainable.train()
     assert [*rows, row(third), row(trainable.train())] == alone(tmp_path / "alone", 0)
     (note,) = json.loads(third[NOTES])
-    assert note.startswith("continues after iteration 2, from ")
+    assert note == wording()
 
 
 def test_a_trial_that_has_not_begun_when_the_run_stops_is_left_alone(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_trial_that_has_not_begun_when_the_run_stops_is_left_alone(tmp_path: P
     assert not (tmp_path / "000-seed=0").exists()
 
 
-def test_an_actor_that_is_handed_on_takes_nothing_of_the_last_trial_along(tmp_path: Path) -> None:
+def test_an_actor_that_is_handed_on_takes_nothing_of_the_last_trial_along(tmp_path: Path, wording) -> None:
     trainable = AlgorithmTrainable(config(tmp_path, 0))
     trainable.train()
     assert trainable.reset(config(tmp_path, 1))
@@ -199,7 +199,7 @@ def test_an_actor_that_is_handed_on_takes_nothing_of_the_last_trial_along(tmp_pa
     trainable.stop()
     assert rows == alone(tmp_path / "alone", 1)
     assert status(tmp_path, 0) == ("PAUSED", "")
-    assert status(tmp_path, 1) == ("TERMINATED", "iteration 4 >= 4")
+    assert status(tmp_path, 1) == wording()
 
 
 def test_an_actor_that_is_handed_on_has_let_go_of_the_training_before(tmp_path: Path) -> None:

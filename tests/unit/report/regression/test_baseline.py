@@ -67,7 +67,7 @@ def compared(now: Verdict, before: Verdict) -> Verdict:
     return found
 
 
-def test_the_area_is_the_mean_height_over_the_env_steps_in_common(tmp_path: Path) -> None:
+def test_the_area_is_the_mean_height_over_the_env_steps_in_common(tmp_path: Path, wording) -> None:
     before = make_verdict(tmp_path / "before", [ramp(1.0), ramp(1.0, 10.0)])
     now = make_verdict(tmp_path / "now", [ramp(0.5), ramp(0.5, 10.0)], steps=500)
     area = compared(now, before).area
@@ -75,7 +75,7 @@ def test_the_area_is_the_mean_height_over_the_env_steps_in_common(tmp_path: Path
     assert area.before == pytest.approx(305.0)  # from 100 to 500, where the shorter run ends
     assert area.now == pytest.approx(155.0)
     assert area.judgement == "worse"
-    assert area.note == "stop of the spec changed since"
+    assert area.note == wording()
 
 
 def test_a_seed_that_stopped_early_keeps_its_last_value(tmp_path: Path) -> None:
@@ -104,14 +104,14 @@ def test_curves_of_other_grids_are_compared_where_they_are(tmp_path: Path) -> No
     assert area.change == pytest.approx(0.0, abs=1e-3)
 
 
-def test_rows_before_the_first_episode_are_left_out(tmp_path: Path) -> None:
+def test_rows_before_the_first_episode_are_left_out(tmp_path: Path, wording) -> None:
     late: Height = lambda steps: None if steps < 300 else 7.0  # noqa: E731
     (seed,) = baseline_of([make_verdict(tmp_path / "run", [late])]).experiments["pole"].seeds
     assert (seed.env_steps[0], set(seed.returns)) == (300.0, {7.0})
     silent = make_verdict(tmp_path / "silent", [lambda steps: None])
     found = compared(silent, make_verdict(tmp_path / "before", [late])).area
     assert found is not None
-    assert str(found) == "there is no learning curve"
+    assert str(found) == wording()
 
 
 def test_a_trial_that_failed_is_not_stored(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_trial_that_failed_is_not_stored(tmp_path: Path) -> None:
     assert baseline_of([failed]).experiments["pole"].seeds == ()
 
 
-def test_speed_is_compared_on_the_same_machine_only(tmp_path: Path) -> None:
+def test_speed_is_compared_on_the_same_machine_only(tmp_path: Path, wording) -> None:
     before = make_verdict(tmp_path / "before", [ramp(1.0)] * 3)
     slow = make_verdict(tmp_path / "slow", [ramp(1.0)] * 3, speed=1000.0)
     speed = compared(slow, before).speed
@@ -128,25 +128,25 @@ def test_speed_is_compared_on_the_same_machine_only(tmp_path: Path) -> None:
     assert compared(slow, before).passed
     stored = baseline_of([before])
     (held,) = compare([slow], stored, holds_speed=True)
-    assert held.message.startswith("slower than the baseline (2,001 before, 1,001 now: x 0.5")
+    assert held.message == wording("2,001", "1,001", "0.5")
     other = stored.replace(machine=stored.machine.replace(cpus=stored.machine.cpus + 1))
     (elsewhere,) = compare([slow], other, holds_speed=True)
     assert elsewhere.passed
     assert elsewhere.speed is not None
-    assert elsewhere.speed.note == f"another machine: cpus {this_machine().cpus}, then {this_machine().cpus + 1}"
+    assert elsewhere.speed.note == wording(this_machine().cpus, this_machine().cpus + 1)
 
 
-def test_speed_is_not_compared_between_executors(tmp_path: Path) -> None:
+def test_speed_is_not_compared_between_executors(tmp_path: Path, wording) -> None:
     before = make_verdict(tmp_path / "before", [ramp(1.0)] * 3)
     speed = compared(make_verdict(tmp_path / "now", [ramp(1.0)] * 3, executor="ray"), before).speed
-    assert str(speed) == "executor ray, then local"
+    assert str(speed) == wording()
 
 
-def test_a_changed_spec_is_told(tmp_path: Path) -> None:
+def test_a_changed_spec_is_told(tmp_path: Path, wording) -> None:
     before = make_verdict(tmp_path / "before", [ramp(1.0)] * 3)
     area = compared(make_verdict(tmp_path / "now", [ramp(1.0)] * 3, lr=3e-4), before).area
     assert area is not None
-    assert area.note == "config of the spec changed since"
+    assert area.note == wording()
 
 
 def test_an_experiment_that_the_baseline_does_not_have_is_not_judged(tmp_path: Path) -> None:
@@ -186,13 +186,11 @@ def test_what_is_no_baseline_says_why(text: str | None, message: str, tmp_path: 
     assert message in str(raised.value)
 
 
-def test_machines_are_told_apart_by_what_speed_depends_on() -> None:
+def test_machines_are_told_apart_by_what_speed_depends_on(wording) -> None:
     machine = this_machine()
     assert difference_of_machines(machine, machine) == ""
     other = machine.replace(processor="abacus", cpus=machine.cpus + 1)
-    assert difference_of_machines(other, machine) == (
-        f"processor abacus, then {machine.processor}, cpus {machine.cpus + 1}, then {machine.cpus}"
-    )
+    assert difference_of_machines(other, machine) == (wording(machine.processor, machine.cpus + 1, machine.cpus))
 
 
 def test_a_stored_number_that_json_lacks_is_refused(tmp_path: Path) -> None:

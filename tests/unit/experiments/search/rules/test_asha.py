@@ -57,9 +57,9 @@ def test_a_result_past_several_rungs_counts_for_the_furthest_one():
     assert rule.on_result("b", 16, 9).verdict == "stop"
 
 
-def test_every_trial_stops_at_the_limit_and_is_told_so_again():
+def test_every_trial_stops_at_the_limit_and_is_told_so_again(wording):
     rule = asha()
-    assert rule.on_result("a", 64, 10).reason == "asha: has reached 64 env steps, its limit"
+    assert rule.on_result("a", 64, 10).reason == wording("64")
     assert rule.on_result("a", 64, 10).verdict == "stop"
 
 
@@ -70,16 +70,14 @@ def test_a_stopped_trial_still_counts_at_the_rungs_it_came_to():
     assert rule.on_result("b", 4, 9).verdict == "stop"
 
 
-def test_a_trial_without_a_number_is_worse_than_any_with_one_but_not_than_its_like():
+def test_a_trial_without_a_number_is_worse_than_any_with_one_but_not_than_its_like(wording):
     rule = asha(reduction_factor=2)
     assert rule.on_result("a", 4, None).verdict == "continue"
     assert rule.on_result("b", 4, math.nan).verdict == "continue"
     assert rule.on_result("c", 4, -1e9).verdict == "continue"
     assert rule.on_result("d", 4, 1).verdict == "continue"
     assert rule.on_result("e", 4, 2).verdict == "continue"
-    assert rule.on_result("f", 4, None).reason == (
-        "asha: no episode_return_mean at 4 env steps is below the best half's -1,000,000,000"
-    )
+    assert rule.on_result("f", 4, None).reason == (wording("episode_return_mean", "-1,000,000,000"))
 
 
 def test_no_trial_is_ever_held():
@@ -88,17 +86,15 @@ def test_no_trial_is_ever_held():
     assert rule.released() == {}
 
 
-def test_reasons_are_in_the_units_of_the_metric():
+def test_reasons_are_in_the_units_of_the_metric(wording):
     rule = asha(max_t=100_000, grace_period=10_000)
     rule.on_result("a", 10_000, 30.14)
-    assert rule.on_result("b", 10_000, 12.4).reason == (
-        "asha: 12.4 at 10,000 env steps is below the best quarter's 30.14"
-    )
+    assert rule.on_result("b", 10_000, 12.4).reason == (wording("12.4", "10,000", "30.14"))
     rule = asha(
         max_t=50, grace_period=2.5, reduction_factor=2.5, measure=Measure("learner/loss", "min", "time_total_s")
     )
     rule.on_result("a", 2.5, -0.25)
-    assert rule.on_result("b", 2.75, -1234.5).reason == "asha: 1,234 at 2.75 s is above the best 40 %'s 0.25"
+    assert rule.on_result("b", 2.75, -1234.5).reason == wording("1,234", "2.75", "40")
 
 
 def test_trials_are_dealt_to_brackets_by_how_many_rungs_those_have():

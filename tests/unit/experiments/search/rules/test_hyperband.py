@@ -68,21 +68,21 @@ def test_trials_wait_for_the_slowest_and_hear_together():
     assert rule.released() == {}
 
 
-def test_reasons_say_the_rung_and_what_the_best_have():
+def test_reasons_say_the_rung_and_what_the_best_have(wording):
     rule = hyperband("abcd", max_t=4, grace_period=2, reduction_factor=2)
     waits = rule.on_result("a", 2, 10)
-    assert waits.reason == "hyperband: waits at 2 env steps, where 1 of 2 trials are"
+    assert waits.reason == wording()
     assert rule.on_result("b", 2, 12.5).verdict == "continue"
-    assert rule.released()["a"].reason == "hyperband: 10 at the rung of 2 env steps; the best of 2 trials has 12.5"
-    assert rule.on_result("b", 4, 13).reason == "hyperband: has reached 4 env steps, its limit"
+    assert rule.released()["a"].reason == wording("10", "12.5")
+    assert rule.on_result("b", 4, 13).reason == wording()
     rule = hyperband("abcdefghi", name="bohb", measure=Measure("learner/loss", "min", "iteration"))
     reasons = [rule.on_result(trial, 1, -score).reason for score, trial in enumerate("abcdefghi")]
-    assert reasons[8] == "bohb: 8 at the rung of iteration 1; the best 3 of 9 trials have 2 or less"
+    assert reasons[8] == wording()
 
 
-def test_a_bracket_waits_for_trials_that_are_yet_to_be_suggested():
+def test_a_bracket_waits_for_trials_that_are_yet_to_be_suggested(wording):
     rule = hyperband("a", announced=3, max_t=3)
-    assert rule.on_result("a", 1, 1).reason == "hyperband: waits at 1 env steps, where 1 of 3 trials are"
+    assert rule.on_result("a", 1, 1).reason == wording()
     rule.add("b")
     assert rule.on_result("b", 1, 0).verdict == "wait"
     rule.add("c")
@@ -162,7 +162,7 @@ def test_a_trial_ahead_of_its_rung_waits_for_those_that_come_after_it():
     assert {trial: decision.verdict for trial, decision in rule.released().items()} == {"g": "continue", "i": "stop"}
 
 
-def test_a_trial_without_a_number_is_worse_than_any_with_one():
+def test_a_trial_without_a_number_is_worse_than_any_with_one(wording):
     rule = hyperband("abc", max_t=3)
     assert verdicts(rule, {"a": (1, None), "b": (1, -100), "c": (1, math.nan)}) == {
         "a": "stop", "b": "continue", "c": "stop"
@@ -170,9 +170,7 @@ def test_a_trial_without_a_number_is_worse_than_any_with_one():
     rule = hyperband("ab", max_t=2, reduction_factor=2)
     rule.on_result("a", 1, None)
     rule.on_result("b", 1, None)
-    assert rule.released()["a"].reason == (
-        "hyperband: no episode_return_mean at the rung of 1 env steps; the best of 2 trials has no episode_return_mean"
-    )
+    assert rule.released()["a"].reason == (wording("episode_return_mean"))
 
 
 def test_of_equal_trials_the_later_ones_go_on():
@@ -201,10 +199,10 @@ def test_what_was_released_is_forgotten_when_the_trial_reports_or_ends():
     assert rule.released() == {}
 
 
-def test_more_trials_than_announced_are_refused_and_the_same_one_twice_is_not():
+def test_more_trials_than_announced_are_refused_and_the_same_one_twice_is_not(wording):
     rule = hyperband("abc")
     rule.add("a")
-    with pytest.raises(ValueError, match="d is one more than the 3 trials"):
+    with wording.raised(ValueError):
         rule.add("d")
 
 

@@ -156,7 +156,7 @@ def test_the_first_ones_are_drawn_at_random_until_enough_have_a_score(tmp_path: 
     assert by_kind[0] == by_kind[1]
 
 
-def test_what_is_recorded_wins_over_what_would_be_suggested_now(tmp_path: Path) -> None:
+def test_what_is_recorded_wins_over_what_would_be_suggested_now(tmp_path: Path, wording) -> None:
     run(open_search(tmp_path), 6)
     text = (tmp_path / "search.jsonl").read_text().splitlines()
     place = max(place for place, line in enumerate(text) if '"suggest"' in line)
@@ -167,7 +167,7 @@ def test_what_is_recorded_wins_over_what_would_be_suggested_now(tmp_path: Path) 
     resumed = open_search(tmp_path)
     assert resumed.suggested[5][("lr",)] == 0.0625
     (note,) = resumed.notes()
-    assert "would not suggest again" in note
+    assert note == wording()
     assert resumed.notes() == []
 
 
@@ -180,9 +180,9 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
             open_search(tmp_path)
 
 
-def test_the_journal_of_another_search_is_refused(tmp_path: Path) -> None:
+def test_the_journal_of_another_search_is_refused(tmp_path: Path, wording) -> None:
     open_search(tmp_path)
-    with pytest.raises(UsageError, match="the search that it records has another metric, seed; start a new run"):
+    with wording.raised(UsageError):
         open_search(tmp_path, metric="x", seed=5)
 
 
@@ -204,14 +204,12 @@ def test_a_refused_suggestion_is_drawn_again_and_said_once(kind: str, tmp_path: 
     assert resumed.suggest(8) == searcher.suggest(8)
 
 
-def test_when_everything_is_refused_the_last_reason_is_told(tmp_path: Path) -> None:
+def test_when_everything_is_refused_the_last_reason_is_told(tmp_path: Path, wording) -> None:
     def check(values: Configuration) -> None:
         raise SpecError([Problem("config.lr", "never")])
 
     searcher = open_search(tmp_path, check=check)
-    with pytest.raises(
-        UsageError, match=f"{ATTEMPTS} suggested configurations in a row were refused.*config.lr: never"
-    ):
+    with wording.raised(UsageError, ATTEMPTS, "config.lr"):
         searcher.suggest(0)
     assert len(lines(tmp_path)) == 1
 

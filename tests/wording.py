@@ -199,10 +199,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_BY_PROCESS] = Recordings(read())
 
 
-def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
+def pytest_collectstart(collector: pytest.Collector) -> None:
     """Notes a file of which all tests are collected."""
-    if not any("::" in argument for argument in parent.config.args):
-        parent.config.stash[_BY_PROCESS].modules.add(str(module_path.relative_to(ROOT)))
+    if isinstance(collector, pytest.Module) and not any("::" in argument for argument in collector.config.args):
+        collector.config.stash[_BY_PROCESS].modules.add(collector.nodeid)
 
 
 @pytest.hookimpl(tryfirst=True)

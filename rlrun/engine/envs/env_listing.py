@@ -55,7 +55,7 @@ def env_names() -> list[EnvListing]:
 
 
 def _family(spec: EnvSpec) -> str:
-    entry_point = spec.entry_point
+    entry_point = spec.entry_point or spec.vector_entry_point
     package = entry_point.partition(":")[0] if isinstance(entry_point, str) else str(entry_point.__module__)
     if package.startswith("ale_py"):
         return "atari"

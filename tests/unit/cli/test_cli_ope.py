@@ -58,7 +58,7 @@ def test_a_checkpoint_is_judged_by_all_estimators(
     lines = done.stdout.splitlines()
     assert lines[:2] == [
         str(saved / "a"),
-        wording(data, "0.9", "20", "80"),
+        wording("0.9", "20", "80", data=data),
     ]
     assert lines[2].split() == ["estimator", "value", "low", "high", "effective", "size", "remarks"]
     found = json.loads(rlrun("ope", saved / "a", "--data", data, "--sgd-steps", 3, "--json").stdout)

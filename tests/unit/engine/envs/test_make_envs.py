@@ -131,6 +131,13 @@ def test_an_env_that_fails_inside_its_package_with_this_mujoco_is_named_beforeha
     assert listed.usable
 
 
+def test_an_env_that_has_a_vector_form_alone_is_listed_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = EnvSpec("Belt-v0", vector_entry_point="my_lab.belts:Belts")
+    monkeypatch.setitem(gymnasium.registry, spec.id, spec)
+    (listed,) = [listing for listing in env_names() if listing.id == spec.id]
+    assert listed.family == "my_lab"
+
+
 def test_a_space_of_minigrid_is_answered_with_its_wrapper(wording) -> None:
     with pytest.raises(EnvironmentUnusable) as caught:
         spaces_of(EnvConfig(id="minigrid:MiniGrid-Empty-5x5-v0"))

@@ -1,7 +1,7 @@
 """Reinforcement learning from YAML: specs, dataflow, rollouts, learners and Ray Tune.
 
-`rlrun.run` runs a spec, `rlrun.resume` continues a run. `rlrun.Training("CartPole-v1", rlrun.PPO(lr=1e-3))` trains step
-by step, and `rlrun.Training.restore` loads a checkpoint. There is a class for each algorithm, which all derive from
+`rlrun.run` runs a spec, and `rlrun.resume` continues a run. `rlrun.Training("CartPole-v1", rlrun.PPO(lr=1e-3))` trains
+step by step, and `rlrun.Training.restore` loads a checkpoint. Each algorithm has a class derived from
 `rlrun.Algorithm`. Names are imported lazily: `import rlrun` alone imports neither torch nor ray.
 """
 

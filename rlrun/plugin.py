@@ -1,7 +1,7 @@
-"""The names that algorithms, envs, policies, hooks and other plugins import from rlrun.
+"""Public names that algorithms, envs, policies, hooks and other plugins import from rlrun.
 
-This module and `rlrun` are stable; every other module may change without notice. A name is imported when it is first
-used, so that a plugin loads only what it needs. docs/extending.md shows each kind of plugin.
+This module and `rlrun` are stable; every other module may change without notice. Names are imported at first use, so
+that a plugin loads only what it needs. docs/extending.md shows each kind of plugin.
 """
 
 from __future__ import annotations

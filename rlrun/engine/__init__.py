@@ -1,1 +1,1 @@
-"""Engine: envs, rollouts, policies, learners, dataflow and trainings; it knows no algorithm and no run."""
+"""Engine: envs, rollouts, policies, learners, dataflow and trainings, without any specific algorithm or run."""

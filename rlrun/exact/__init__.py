@@ -1,1 +1,1 @@
-"""Exact solutions: optimal values, certificates, exploitability, and estimates of policies from data."""
+"""Exact solutions: optimal values, certificates, exploitability, and off-policy estimates from data."""

@@ -1,4 +1,4 @@
-"""Optimal values of finite MDPs by dynamic programming, and value and optimality gaps of learned policies.
+"""Optimal values of finite MDPs by dynamic programming, and the gaps of learned values and policies to them.
 
 Source:
     Kitamura and Yonetani, "ShinRL: A library for evaluating RL algorithms from theoretical and practical
@@ -59,7 +59,7 @@ class LearnedValues:
     """Learned values and greedy policy in a finite MDP, for comparison with the optimal values.
 
     Attributes:
-        exact: The optimal values.
+        exact: Optimal values of the MDP.
         actions: Greedy action in each state, [S].
         q: Estimated action values, [S, A]; None if only state values are estimated.
         values: Estimated state values, [S].
@@ -79,7 +79,7 @@ class LearnedValues:
 
     @property
     def value_gap(self) -> float:
-        """Mean absolute error of the estimated against the optimal values: action values, or else state values."""
+        """Mean absolute error of the estimated values against the optimal ones: action values, or else state values."""
         exact, counts = self.exact, self.exact.counts
         if self.q is not None:
             return float(np.abs(self.q - exact.q)[counts].mean())
@@ -92,10 +92,10 @@ class LearnedValues:
 
 
 def exact_values(env: EnvConfig, gamma: float) -> ExactValues:
-    """Computes the optimal values of an env from its known MDP.
+    """Computes the optimal values of an env from its tabular model.
 
     Raises:
-        UsageError: The env has no known finite model.
+        UsageError: The env has no tabular model.
     """
     if env.has_many_agents:
         raise UsageError(f"env {env.id}: no exact values of a world of many agents")
@@ -116,7 +116,7 @@ def learned_values(training: Training) -> LearnedValues:
     """Evaluates a training's current value estimates and greedy actions in all states of its env.
 
     Raises:
-        UsageError: The env has no known finite model, or the algorithm estimates no values.
+        UsageError: The env has no tabular model, or the algorithm estimates no values.
     """
     algorithm, trainee = training.description.algorithm, training.running.trainee
     policy, name, config = trainee.policy, algorithm.name(), algorithm.config

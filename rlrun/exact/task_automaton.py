@@ -2,7 +2,7 @@
 
 A formula of linear temporal logic is, for example, "visit a, then b, and never c". Tools such as Rabinizer or Owl
 convert it to a limit-deterministic Büchi automaton: states, transitions over labels, and sets of accepting states. An
-infinite run satisfies the formula if it visits each of these sets infinitely often.
+infinite run satisfies the formula if it visits each accepting set infinitely often.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Transition(ConfigModel):
 
 
 class Progress(NamedTuple):
-    """Progress of a task.
+    """Progress of an episode towards satisfying a task.
 
     Attributes:
         state: State of the automaton.
-        unvisited: Indices of the accepting sets that were not visited in this round.
-        rounds_left: Rounds until the task counts as satisfied; 0 if it is.
+        unvisited: Indices of the accepting sets that were not yet visited in the current round.
+        rounds_left: Number of rounds until the task counts as satisfied; 0 if it is satisfied.
     """
 
     state: str
@@ -84,12 +84,12 @@ class AutomatonConfig(ConfigModel):
         return Progress(self.states[0], tuple(range(len(self.accepting))), rounds)
 
     def after(self, progress: Progress, labels: frozenset[str]) -> Progress:
-        """Returns the progress after a step of the env, by the labels that are true then."""
+        """Returns the progress after an env step, given the labels that are true then."""
         own = (each for each in self.transitions if each.source == progress.state and not each.epsilon)
         return self.visit(progress, next((each.target for each in own if each.allows(labels)), progress.state))
 
     def visit(self, progress: Progress, state: str) -> Progress:
-        """Returns the progress after a visit of a state; a round ends with the last accepting set."""
+        """Returns the progress after visiting a state; a round ends with a visit to the last accepting set."""
         left = tuple(index for index in progress.unvisited if state not in self.accepting[index])
         if left:
             return Progress(state, left, progress.rounds_left)
@@ -112,9 +112,9 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
     The env's info lists in `labels` the labels (texts) that are true in the state after a step. The automaton's state
     is added to observations under the key `automaton`, a Discrete. The env's own rewards are dropped: a step's reward
     is 1 if it visits an accepting set for the first time in this round, else 0. A round ends once all accepting sets
-    were visited. After `rounds` rounds the task counts as satisfied, and the episode terminates. It also terminates,
-    unsatisfied, in a state from which some accepting set is unreachable. The info entry `satisfied` is 1 or 0, so its
-    mean in results, `info/satisfied`, is the probability of satisfaction.
+    were visited. After `rounds` rounds the task counts as satisfied, and the episode terminates. The episode also
+    terminates, unsatisfied, in a state from which some accepting set is unreachable. The info entry `satisfied` is 1 or
+    0, so its mean in results, `info/satisfied`, is the probability of satisfaction.
 
     Transitions with `epsilon` are additional actions, numbered after the Discrete actions of the env. Such an action
     has no effect unless its transition starts in the current state.
@@ -181,11 +181,11 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
 
 
 class StateLabels(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
-    """Env wrapper: adds labels of states to the info, in an env whose Discrete observation is its state.
+    """Env wrapper that adds the labels of states to the info, for envs whose Discrete observation is the state.
 
     Args:
         env: The env.
-        labels: States in which a label is true, by label.
+        labels: By label, the states in which the label is true.
 
     Raises:
         UsageError: The observations are not Discrete, or a state is not one of the env's.
@@ -208,5 +208,5 @@ class StateLabels(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]
 
 
 def labels_of(labels: Mapping[str, Sequence[int]], state: int) -> frozenset[str]:
-    """Returns the labels that are true in a state, from the states of each label."""
+    """Returns the labels that are true in a state, given the states of each label."""
     return frozenset(label for label, states in labels.items() if state in states)

@@ -27,10 +27,10 @@ _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "
 
 
 def main_settings(model: type[ConfigModel]) -> list[str]:
-    """Returns the settings of an algorithm that matter most, in the order of its fields.
+    """Returns the main settings of an algorithm, in the order of its fields.
 
-    They are the first settings that its own config class declares, apart from sections, and `MAIN_SETTINGS` as far as
-    it has them.
+    These are the first settings that the algorithm's config class itself declares, apart from sections, and those of
+    `MAIN_SETTINGS` that it has.
     """
     own = [
         name
@@ -50,7 +50,7 @@ def commented_yaml(model: type[ConfigModel], names: Collection[str] | None = Non
 
     Args:
         model: The config class.
-        names: The fields; None for all fields, and for the fixed settings too.
+        names: Names of the fields; None for all fields and the fixed settings.
     """
     lines = list(_field_lines(model, indent="", names=names))
     if names is None:

@@ -1,7 +1,7 @@
 """Base of all configs: frozen, strictly validated pydantic models with readable error messages.
 
 A config is a frozen pydantic model whose every field has a default (or is required) and a docstring. It is validated
-strictly from YAML data: ``true`` is no number, ``"3"`` is no number, an unknown key is an error. Two types that YAML
+strictly from YAML data: ``true`` and ``"3"`` are not numbers, and an unknown key is an error. Two types that YAML
 cannot express are converted: a list to a tuple, and a float without a fraction to an integer, as in ``env_steps: 1e6``.
 """
 
@@ -101,10 +101,10 @@ class _Explaining(ModelMetaclass):
 class ConfigModel(BaseModel, metaclass=_Explaining):
     """Base class of all configs: a frozen pydantic model that rejects unknown keys and explains all mistakes.
 
-    Subclasses list their fields with a default and a docstring under each; the docstrings become commented YAML, the
-    JSON Schema and the documentation. Rules across fields are model validators that raise ValueError. `defaults` gives
-    inherited fields other defaults, `fixed` removes them. A section is a field whose default is a config; a mapping
-    given for it changes the keys that it names and keeps the others of that default.
+    Subclasses declare fields, each with a default and a docstring below; the docstrings become commented YAML, the JSON
+    Schema and the documentation. Rules across fields are model validators that raise ValueError. The decorator
+    `defaults` overrides defaults of inherited fields, and `fixed` removes fields. A section is a field whose default is
+    a config; a mapping given for a section changes only the keys that it names.
     """
 
     refused: ClassVar[Mapping[str, str]] = {}
@@ -143,7 +143,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
         Args:
             data: A mapping of field names, or another form that the class accepts (an env may be a bare id).
-            path: Dotted path of the data inside a spec, put before the path of each problem.
+            path: Dotted path of the data inside a spec, prepended to the path of each problem.
 
         Raises:
             SpecError: The data is invalid; the error lists all mistakes, with rlrun's messages instead of pydantic's.
@@ -169,7 +169,10 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def why_gone(cls, name: str) -> str:
-        """Reason why a name cannot be set: fixed here, or another library's name; "" if unknown."""
+        """Reason why a setting cannot be set: fixed in this config, or another library's name.
+
+        "" if the name is unknown.
+        """
         if name in cls.refused:
             return f"{shown(name)} cannot be set here: {cls.refused[name]}"
         return "" if name in cls.model_fields else counterpart_message(name, [cls.has_setting], cls.model_fields)
@@ -205,7 +208,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         return self.model_dump(mode="json")
 
     def merged(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Merges data over the fields that were set explicitly; sections are merged key by key."""
+        """Merges plain data over the explicitly set fields; sections are merged key by key."""
         result = {name: getattr(self, name) for name in self.model_fields_set}
         for key, value in data.items():
             section = result.get(key)
@@ -224,7 +227,7 @@ def is_config(annotation: Any) -> TypeGuard[type[ConfigModel]]:
 
 
 def config_in(annotation: Any) -> type[ConfigModel] | None:
-    """Config class of a type annotation, or of the first such member of a union; None without one."""
+    """Config class in a type annotation: the annotation itself, or the first config in a union; None without one."""
     is_union = get_origin(annotation) in (Union, types.UnionType)
     return next(filter(is_config, get_args(annotation) if is_union else (annotation,)), None)
 
@@ -256,13 +259,13 @@ def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
 
 
 def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
-    """Class decorator that fixes inherited settings to the only reasonable value.
+    """Class decorator that fixes inherited settings to the only sensible value.
 
-    The values can be read as class attributes; setting one in a spec is an error with the reason. Of a section, a
-    mapping fixes only the keys that it names, and `{}` or a config the section as a whole.
+    The values can be read as class attributes; setting one in a spec is an error with the reason. For a section, a
+    mapping fixes only the keys that it names; `{}` or a config fixes the whole section.
 
     Args:
-        reason: Reason, as text that follows "cannot be set here: ".
+        reason: Reason, as the text that follows "cannot be set here: ".
         values: Fixed values by setting.
 
     Raises:

@@ -43,7 +43,7 @@ class Metric:
         return "<" in self.name
 
     def matches(self, reported: str) -> bool:
-        """Whether a key of a result belongs to this metric."""
+        """Whether a key of a result is a value of this metric."""
         if not self.is_pattern:
             return reported == self.name
         parts = re.split(r"(<[^>]*>)", self.name)
@@ -51,12 +51,12 @@ class Metric:
         return re.fullmatch(pattern, reported) is not None
 
     def below(self, prefix: str) -> Metric:
-        """Copy of the metric with a prefix before the name, such as `learner/`."""
+        """Copy of the metric with a prefix added to its name, such as `learner/`."""
         return replace(self, name=f"{prefix}{self.name}")
 
 
 def is_name(text: str) -> bool:
-    r"""Whether a text from outside can name a metric: one line of 1 to 200 characters, all of them printable.
+    r"""Whether a text from user code can name a metric: one line of 1 to 200 printable characters.
 
     Examples:
         >>> [is_name(text) for text in ("items", "mean speed", "", "a\n", "\ud800", "x" * 201)]
@@ -66,7 +66,7 @@ def is_name(text: str) -> bool:
 
 
 def of_policy(policy: str, name: str = "") -> str:
-    """Name of a policy's metric in results; "" is the policy of a single-agent env.
+    """Name of a policy's metric in results; the policy "" is that of a single-agent env.
 
     Examples:
         >>> of_policy("hunters", "policy_lag_mean"), of_policy("", "policy_lag_mean")

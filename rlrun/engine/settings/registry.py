@@ -129,15 +129,15 @@ PUBLIC = ("rlrun.plugin", "rlrun.toys")
 
 
 def load_object(path: str, what: str = "object") -> Any:
-    """Imports the object that a user named by an import path ``package.module:Name``; ``Name`` may be dotted.
+    """Imports the object named by an import path ``package.module:Name``; ``Name`` may be dotted.
 
     Args:
         path: The import path.
         what: Kind of the object, for messages: "env factory", "algorithm".
 
     Raises:
-        UsageError: If the path is malformed, is that of a private module of rlrun, or the module or name does not
-            exist; the message has the public name, or the most similar one.
+        UsageError: If the path is malformed or names a private module of rlrun, or the module or name does not exist;
+            the message suggests the public or the most similar name.
         UserCodeError: If the module itself raises while it is imported.
     """
     module = path.partition(":")[0]
@@ -149,7 +149,7 @@ def load_object(path: str, what: str = "object") -> Any:
 
 
 def public_path(path: str) -> str:
-    """Public name of an object with an import path in a private module of rlrun; "" if it has none.
+    """Public name of an object that is defined in a private module of rlrun; "" if it has none.
 
     Examples:
         >>> public_path("rlrun.toys.tabular_mdps:DeepSea"), public_path("rlrun.algorithms.ppo:PPO")
@@ -164,7 +164,7 @@ def public_path(path: str) -> str:
 
 
 def load_internal(path: str, what: str = "object") -> Any:
-    """Imports the object with an import path that rlrun itself names; see `load_object`."""
+    """Imports an object by an import path used inside rlrun itself; see `load_object`."""
     module_name, colon, name = path.partition(":")
     words = [*module_name.split("."), *name.split(".")]
     if not colon or not all(word.isidentifier() for word in words):
@@ -199,7 +199,9 @@ def algorithm_names() -> list[str]:
 
 
 def known_algorithm(name: str) -> str:
-    """Installed algorithm with a name, ignoring case, hyphens and underscores; else the name itself.
+    """Name of the installed algorithm that equals a given name up to case, hyphens and underscores.
+
+    Else the given name.
 
     Examples:
         >>> known_algorithm("PPO"), known_algorithm("Apex-DDPG"), known_algorithm("my_lab.awr:AWR")
@@ -220,7 +222,7 @@ def corresponding_algorithm(name: str) -> str:
 
 
 def is_installed_algorithm(name: str) -> bool:
-    """Whether an algorithm is built in or an installed plugin, so that the name runs no other code.
+    """Whether an algorithm is built in or an installed plugin, so that resolving the name runs no other code.
 
     Examples:
         >>> [is_installed_algorithm(name) for name in ("ppo", "my_lab.awr:AWR", "os:system")]

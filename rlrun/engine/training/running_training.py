@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 class RunningTraining:
-    """A training that has started: workers, trainees, dataflow and counters.
+    """Training that has started: workers, trainees, dataflow and counters.
 
     Args:
         workers: The rollout workers.
         branches: Dataflow branches by policy.
         flow: Joint dataflow of all branches.
-        announce: Callback with a warning about a probable mistake.
+        announce: Callback for warnings about probable mistakes.
         env_slots: Number of envs, or worlds, of all workers.
         actions: Kind of actions of the inference policies.
         agents: Possible agents of a multi-agent world; empty for single-agent envs.
@@ -117,7 +117,7 @@ class RunningTraining:
 
     @property
     def has_episodes(self) -> bool:
-        """Whether episodes of the training are under way."""
+        """Whether training episodes are in progress."""
         return self.is_for_training and self.workers.counts.env_steps > 0
 
     def spaces(self) -> dict[str, Spaces]:
@@ -132,8 +132,8 @@ class RunningTraining:
         """Runs one iteration and returns its result; a curriculum then sets the env arguments of the next episodes.
 
         Args:
-            min_steps: Least number of steps of the iteration, in the unit of the clock.
-            since_last_s: Seconds since the last iteration that are counted in this one.
+            min_steps: Minimum number of steps of the iteration, in the unit of the clock.
+            since_last_s: Seconds since the last iteration that count towards this one.
 
         Raises:
             UsageError: The training was restored for acting only.
@@ -187,7 +187,7 @@ class RunningTraining:
             self.league.begin()
 
     def require_complete(self) -> None:
-        """Checks that the training was fully restored: policies, workers and dataflow.
+        """Validates that the training was fully restored: policies, workers and dataflow.
 
         Raises:
             UsageError: Only the policies were restored.

@@ -45,16 +45,16 @@ class Training:
 
     Args:
         env: The environment or multi-agent world: an id, a mapping as in YAML, a class or function that is called for
-            each env slot, or an instance, which is the only env slot; None for recorded data alone.
+            each env slot, or an instance, which is the only env slot; None to learn from recorded data alone.
         learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
         kwargs: Keyword arguments of the env, as plain data.
         eval_env: The environment of evaluations; None for `env`.
         seed: Root seed, from which the seeds of episodes, workers and minibatch orders are derived.
         actions: Whether `act` and `evaluate` take the most likely actions (greedy), or draw them as in training
-            (sampled); checkpoints record it.
-        total_env_steps: Planned env steps, or SGD steps from data alone, of all runs that share the compiled update, if
-            known: updates are compiled if that pays over these steps.
-        announce: Callback with a message before a slow operation.
+            (sampled); stored in checkpoints.
+        total_env_steps: Planned env steps (or SGD steps, for offline training) of all runs that share the compiled
+            update, if known; updates are compiled if this pays off over these steps.
+        announce: Callback for messages before slow operations.
 
     Attributes:
         description: Static description: env, policies, seed, plan and metrics.
@@ -62,7 +62,7 @@ class Training:
 
     Raises:
         SpecError: `env` or `eval_env` is invalid; the error lists all mistakes.
-        EnvError: A function that makes an env raised.
+        EnvError: A function that creates the env raised.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class Training:
         return 0 if self._running is None else self._running.iteration
 
     def start(self, *, for_training: bool = True) -> RunningTraining:
-        """Builds policy, learner, workers and dataflow at the first call, and returns the running training.
+        """Builds policy, learner, workers and dataflow on the first call; returns the running training.
 
         Args:
-            for_training: Whether the weights are broadcast to the workers, which starts them.
+            for_training: Whether to broadcast the weights to the workers, which starts them.
         """
         if self._running is None:
             described = self.description
@@ -132,10 +132,10 @@ class Training:
         return self._running
 
     def step(self, since_last_s: float = 0.0) -> dict[str, Any]:
-        """Runs one iteration and returns its result: flat, with the names of `description.metrics()`.
+        """Runs one iteration and returns its result, a flat dict with the names of `description.metrics()`.
 
         Args:
-            since_last_s: Seconds of evaluation and saving since the last iteration, which are counted in this one.
+            since_last_s: Seconds of evaluation and saving since the last iteration, which count towards this one.
 
         Raises:
             TrainingFailed: An env, a plugin or a worker failed for good.
@@ -151,7 +151,7 @@ class Training:
         return result
 
     def train(self, env_steps: int) -> Results:
-        """Runs iterations until the run has `env_steps` env steps in all, and returns their results.
+        """Runs iterations until the run has `env_steps` env steps in total, and returns their results.
 
         Raises:
             TrainingFailed: An env, a plugin or a worker failed for good.
@@ -172,7 +172,7 @@ class Training:
         episode_start: bool = False,
         prev_reward: float = 0.0,
     ) -> Any:
-        """Returns the first policy's action for one observation, as `ActingPolicy.act` does."""
+        """Returns the first policy's action for one observation; see `ActingPolicy.act`."""
         return self.acting.policy().act(observation, actions, episode_start=episode_start, prev_reward=prev_reward)
 
     def evaluate(
@@ -202,20 +202,22 @@ class Training:
 
         Args:
             path: The checkpoint's directory.
-            env: Environment in place of the saved one; an id or an object keeps its other settings, such as `kwargs`.
+            env: Replacement of the saved environment; an id or an object keeps the other saved settings, such as
+                `kwargs`.
             eval_env: The environment of evaluations; None for the saved one.
             trained_by: Required class of the checkpoint's algorithms.
             trust: Whether code and files beyond the allowlist of harmless ones may be used.
-            eager: Whether a run that began with compiled updates may continue without.
+            eager: Whether a run that started with compiled updates may continue without them.
             for_training: Whether the training will continue or be saved. For acting only, no episode is replayed, and
-                the learner is in this process and on its CPU, whatever trained the policy.
+                the learner runs in this process on the CPU.
             announce: Callback with a message before a slow operation.
 
         Raises:
             CheckpointCorrupt: A file of the checkpoint is missing, truncated or altered.
             CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
-            CheckpointError: The path is not a checkpoint of a training, or of another algorithm, or lacks an env.
-            CompilerMissing: The run began with compiled updates, there is no compiler here, and `eager` is False.
+            CheckpointError: The path is not a checkpoint of a training, belongs to another algorithm, or lacks an env.
+            CompilerMissing: The run started with compiled updates, there is no compiler on this machine, and `eager` is
+                False.
         """
         content = read_checkpoint(Path(path))
         saved = saved_training(content, path, trained_by, env=env, eval_env=eval_env, trust=trust)
@@ -227,10 +229,10 @@ class Training:
         return training
 
     def content(self, spec: dict[str, Any]) -> Content:
-        """Captures the current state as checkpoint content, after a start, which chooses the update executor.
+        """Captures the current state as checkpoint content; starts the training first if necessary.
 
         Args:
-            spec: Spec of the training; at least `env`, `seed`, `config`, and `algorithm` or `policies`.
+            spec: Spec of the training, with at least `env`, `seed`, `config`, and `algorithm` or `policies`.
         """
         return saved_state.content_of(self.running, spec, self.description, self.update_executor)
 
@@ -242,11 +244,12 @@ class Training:
 
         Args:
             content: Content of the checkpoint.
-            eager: Whether a run that began with compiled updates may continue without.
+            eager: Whether a run that started with compiled updates may continue without them.
             for_training: Whether the training will continue or be saved.
 
         Raises:
-            CompilerMissing: The run began with compiled updates, there is no compiler here, and `eager` is False.
+            CompilerMissing: The run started with compiled updates, there is no compiler on this machine, and `eager` is
+                False.
             CheckpointError: The checkpoint does not fit this env or network.
         """
         if "league" in content.state:
@@ -257,7 +260,7 @@ class Training:
             saved_state.load(self.start(for_training=for_training), content, new, for_training=for_training)
 
     def reconfigure(self, learns: Algorithm[Any] | Policies) -> bool:
-        """Updates scheduled settings (such as learning rates) of the running training in place, if no others differ.
+        """Updates scheduled settings, such as learning rates, of the running training in place, if no others differ.
 
         Args:
             learns: The algorithm with its new settings; for a multi-agent world, the policies with theirs.

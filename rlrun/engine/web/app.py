@@ -22,21 +22,21 @@ def guarded_app(routes: Sequence[BaseRoute], listening: Listening, open_paths: f
     """Creates an ASGI application whose errors are JSON objects `{"error": code, "message": text}`.
 
     Args:
-        routes: Routes of the application. Their functions refuse a request by starlette's `HTTPException`.
+        routes: Routes of the application, whose functions raise starlette's `HTTPException` to refuse a request.
         listening: Token and limits.
-        open_paths: Paths that take no token.
+        open_paths: Paths that require no token.
     """
     app = Starlette(routes=routes, exception_handlers={HTTPException: _as_json, Exception: _as_json})
     return Guard(app, listening, open_paths)
 
 
 class PostedObjects:
-    """ASGI application of one function that answers JSON objects, which are POSTed to `/`.
+    """ASGI application with one function, which answers JSON objects POSTed to `/`.
 
-    Starlette's routes, requests and responses would take as long as all else that a short answer takes.
+    Starlette's routes, requests and responses would double the time of a short answer.
 
     Args:
-        answer: Answers an object by another one. It refuses a request by starlette's `HTTPException`.
+        answer: Function from the request's object to the answer; raises starlette's `HTTPException` to refuse it.
     """
 
     def __init__(self, answer: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> None:
@@ -82,7 +82,7 @@ async def json_object(request: Request) -> dict[str, Any]:
     """Reads a request's body as a JSON object.
 
     Raises:
-        HTTPException: The body is none, or holds NaN or infinite numbers, which JSON does not have.
+        HTTPException: The body is not a JSON object, or contains NaN or infinite numbers, which JSON does not allow.
     """
     try:
         return _parsed(await request.body())

@@ -14,9 +14,9 @@ class Connection:
     """Open connection of a client, closed if the header of its first request takes too long.
 
     Args:
-        accepted: The connection's socket. It is only shut down here: who reads it then closes it.
+        accepted: The connection's socket; it is only shut down here, and closed by its reader.
         connections: All open connections.
-        header_s: Time limit of the first request's header in seconds; it covers a TLS handshake too.
+        header_s: Time limit in seconds for the first request's header, including a TLS handshake.
     """
 
     def __init__(self, accepted: socket.socket, connections: Connections, header_s: float) -> None:
@@ -26,15 +26,18 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection's socket is not closed yet."""
+        """Whether the connection's socket is still open."""
         return self._socket.fileno() != -1
 
     def take_header(self) -> None:
-        """Notes that the header of a request is complete."""
+        """Records that the header of a request is complete."""
         self._deadline.cancel()
 
     def admit(self) -> bool:
-        """Keeps the connection open whoever else connects; False if all others are taken by admitted clients."""
+        """Marks the connection as admitted, which protects it from displacement.
+
+        False if there are too many admitted ones.
+        """
         return self._connections.admit(self)
 
     def shut_down(self) -> None:
@@ -45,11 +48,12 @@ class Connection:
 
 
 class Connections:
-    """Open connections of a server, bounded in number.
+    """Bounded set of a server's open connections.
 
-    A connection is anonymous until one of its requests is admitted, as by its token. Anonymous ones have at most half
-    of the places, and at least one. Beyond that a new one displaces the oldest, since a client that sends its request
-    at once is admitted before its turn comes. So silent connections, however many, keep no client out.
+    A connection is anonymous until one of its requests is admitted, for example by its token. Anonymous connections
+    have at most half of the places, and at least one. If they exceed this share, a new one displaces the oldest. A
+    client that sends its request promptly is admitted before it can be displaced, so silent connections, however many,
+    do not keep clients out.
 
     Args:
         most: Maximum number of open connections.
@@ -63,14 +67,14 @@ class Connections:
         self._admitted: set[Connection] = set()
 
     def add(self, accepted: socket.socket) -> Connection:
-        """Adds a connection that was accepted; others may be displaced."""
+        """Adds an accepted connection; older anonymous ones may be displaced."""
         connection = Connection(accepted, self, self._header_s)
         self._anonymous[connection] = None
         self._close_oldest()
         return connection
 
     def admit(self, connection: Connection) -> bool:
-        """Counts a connection as admitted; False if it would take the last place of anonymous ones."""
+        """Counts a connection as admitted; False if it would take the last place reserved for anonymous ones."""
         if connection in self._admitted:
             return True
         if len(self._admitted) >= self._most - 1:

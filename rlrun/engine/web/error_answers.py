@@ -23,12 +23,12 @@ CODES = {
 
 
 class Refused(HTTPException):
-    """Error: a request is refused for a reason that has a code of its own.
+    """Error: a request is refused for a reason with its own error code.
 
     Args:
         status: HTTP status of the answer.
-        code: The reason, for programs.
-        message: The reason and what to do, for people.
+        code: Error code, for programs.
+        message: Explanation and advice, for people.
     """
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -39,12 +39,12 @@ class Refused(HTTPException):
 def error_answer(
     status: int, message: str, code: str | None = None, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """Creates the answer `{"error": code, "message": message}`.
+    """Creates the HTTP response `{"error": code, "message": message}`.
 
     Args:
         status: HTTP status.
-        message: What is wrong and what to do, for people.
-        code: Kind of the error, for programs; None for that of the status.
-        headers: Further headers.
+        message: Explanation and advice, for people.
+        code: Error code, for programs; None for the default code of the HTTP status.
+        headers: Additional headers.
     """
     return JSONResponse({"error": code or CODES.get(status, f"http_{status}"), "message": message}, status, headers)

@@ -1,4 +1,4 @@
-"""Guard of an HTTP server: token, origin, rate and size of requests, and which connections are kept."""
+"""Guard of an HTTP server: checks token, origin, rate and size of requests, and admits connections."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _Headers = dict[bytes, bytes]
 
 
 class Guard:
-    """ASGI application that refuses requests before another one sees them.
+    """ASGI application that checks requests, and refuses bad ones before another application sees them.
 
-    A server without a token is reached from this machine alone. There, web pages of other sites are refused too: a
-    browser on this machine would carry their requests.
+    A server without a token accepts requests from this machine only. Requests from web pages of other sites are refused
+    too, since a browser on this machine could send them.
 
     Args:
         app: The guarded application.
         listening: Token and limits.
-        open_paths: Paths that take no token.
+        open_paths: Paths that require no token.
     """
 
     def __init__(self, app: ASGIApp, listening: Listening, open_paths: frozenset[str]) -> None:
@@ -86,7 +86,7 @@ class Guard:
 
 
 class Rates:
-    """Token buckets of clients by address, each filled at a mean rate and as large as one second's requests.
+    """Rate limiter: a token bucket per client address, with a capacity of one second's requests.
 
     Args:
         most_per_s: Maximum mean rate of one address.
@@ -97,7 +97,7 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, address: str, now_s: float) -> bool:
-        """Counts a request of an address at a time; False if the address has asked too often."""
+        """Counts a request of an address at a given time; False if the address has exceeded its rate."""
         size = max(self._most_per_s, 1.0)
         left, last_s = self._buckets.pop(address, (size, now_s))
         left = min(size, left + (now_s - last_s) * self._most_per_s)

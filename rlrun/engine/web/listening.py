@@ -20,12 +20,13 @@ _TOKEN = re.compile(r"[!-~]{16,}")
 
 @dataclass(frozen=True)
 class Listening:
-    """Address of an HTTP server, and who may send requests of which size.
+    """Address of an HTTP server, and limits on who may send requests and how large they may be.
 
-    Only this machine reaches a server on the loopback interface. On any other one, each request carries a token.
+    A server on the loopback interface is reachable from this machine only. On any other interface, each request must
+    carry a token.
 
     Attributes:
-        port: Port; 0 for a free one.
+        port: Port number; 0 for any free port.
         host: Address of the network interface, such as 0.0.0.0 for all.
         token: Secret that each request carries as `Authorization: Bearer TOKEN`; None for no token.
         cert: File of the TLS certificate in PEM format; None for plain HTTP.
@@ -36,7 +37,7 @@ class Listening:
         header_s: Time limit in seconds of a new connection for the header of its first request.
 
     Raises:
-        UsageError: Other machines could ask without a token, or there is a key without a certificate.
+        UsageError: Other machines could send requests without a token, or there is a key without a certificate.
     """
 
     port: int = 0
@@ -60,7 +61,7 @@ class Listening:
 
     @property
     def warning(self) -> str:
-        """Warning about a token that travels readable between machines, "" for none."""
+        """Warning about a token that is sent unencrypted between machines, "" if there is none."""
         if self.cert is not None or is_loopback(self.host):
             return ""
         return f"the token travels unencrypted to {self.host}: use TLS, or a proxy that does, outside a trusted network"
@@ -68,7 +69,7 @@ class Listening:
 
 @lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
-    """Whether a host's name or address means this machine alone.
+    """Whether a host name or address refers to this machine only.
 
     Examples:
         >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
@@ -81,10 +82,10 @@ def is_loopback(host: str) -> bool:
 
 
 def require_web_packages() -> None:
-    """Raises an error where the packages of HTTP servers are missing.
+    """Raises an error if the packages for HTTP servers are missing.
 
     Raises:
-        UsageError: They are not installed; the message names the extra.
+        UsageError: The packages are not installed; the message names the extra to install.
     """
     absent = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if absent:
@@ -92,10 +93,10 @@ def require_web_packages() -> None:
 
 
 def read_token(file: str | Path | None = None) -> str | None:
-    """Reads the token of servers and clients: from a file, else from `TOKEN_VARIABLE`; None where it is not set.
+    """Reads the token of servers and clients from a file, or else from `TOKEN_VARIABLE`; None if neither is set.
 
     Raises:
-        UsageError: The file cannot be read, or the token is short or has blanks.
+        UsageError: The file cannot be read, or the token is too short or contains blanks.
     """
     if file is None:
         token, source = os.environ.get(TOKEN_VARIABLE), f"the environment variable {TOKEN_VARIABLE}"

@@ -31,17 +31,17 @@ _PAUSE_S = 0.01
 
 
 class WebServer:
-    """HTTP server in a thread of this process, a context manager that stops it.
+    """HTTP server in a thread of this process; as a context manager, it is stopped at the end.
 
-    Its port is open from construction on; clients that connect before `start` wait. Signals stay with the process,
-    and only failures are logged.
+    The port is open from construction on; clients that connect before `start` wait. The server handles no signals and
+    logs only failures.
 
     Args:
         app: The ASGI application.
-        listening: Where to listen.
+        listening: Address and limits.
 
     Attributes:
-        port: The port.
+        port: Port number.
         url: The server's address, such as `http://127.0.0.1:8000`.
 
     Raises:
@@ -79,7 +79,7 @@ class WebServer:
         self._thread.join()
 
     def stop(self) -> None:
-        """Ends the server and its thread, after running requests or `_STOP_S` seconds; again without effect."""
+        """Stops the server and its thread once running requests are done, or after `_STOP_S` seconds; idempotent."""
         self._server.should_exit = True
         if self._thread.ident is not None:
             self._thread.join()

@@ -1,4 +1,4 @@
-"""Check of agents' births and episode ends in the raw step results of a world."""
+"""Check of agents' births and episode ends in the raw step results of a multi-agent world."""
 
 from __future__ import annotations
 

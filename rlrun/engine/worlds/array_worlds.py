@@ -73,7 +73,7 @@ class ArrayStep(NamedTuple):
 
     Attributes:
         groups: Observations, rewards and ends, by group of agents.
-        ended: Whether a world's episode is over, [W]; all agents left in that world are marked as ended too.
+        ended: Whether a world's episode is over, [W]; all remaining agents of such a world are marked as ended too.
     """
 
     groups: Mapping[str, GroupRows]
@@ -84,7 +84,7 @@ class ArrayWorld(Protocol):
     """Interface of W multi-agent envs in batched arrays [W, K]; an agent keeps its index k during its episode.
 
     An index whose agent ended may hold another agent from the next step on. A world whose episode is over is stepped
-    with the others until its reset; results of those steps are ignored.
+    along with the others until its reset; the results of these steps are ignored.
 
     Attributes:
         num_worlds: Number of worlds, W.
@@ -126,7 +126,7 @@ class ArrayWorld(Protocol):
 class ArrayVectorWorld:
     """Adapter from an array world to a `VectorWorld`: each group has one policy, and agent k of a world is in slot k.
 
-    An agent's id is its group and k, such as `pole_1`; later agents at index k have the same id.
+    An agent's id consists of its group and k, such as `pole_1`; later agents at index k have the same id.
 
     Args:
         world: The worlds.
@@ -205,7 +205,7 @@ class ArrayVectorWorld:
         return self._groups[policy].owners
 
     def places(self) -> list[EpisodePosition]:
-        """Places of the worlds: episode, seed and step."""
+        """Current position of each world: episode number, seed and step."""
         return self._ledger.places(self._lengths.tolist())
 
     def restore(
@@ -234,14 +234,14 @@ class ArrayVectorWorld:
         close_or_warn(self._world.close, self._id, f"{self.num_worlds} worlds at once")
 
     def start_at(self, places: Mapping[int, EpisodePosition]) -> None:
-        """Resets worlds to the start of the places' episodes."""
+        """Resets worlds to the start of the episodes of given positions."""
         for world, place in places.items():
             self._ledger.return_to(world, place)
         if places:
             self._begin(list(places), [place.seed for place in places.values()])
 
     def start_after(self, places: Mapping[int, EpisodePosition]) -> None:
-        """Resets worlds to the start of the episodes after the given places."""
+        """Resets worlds to the start of the episodes that follow given positions."""
         for world, place in places.items():
             self._ledger.return_to(world, place)
         self._begin(list(places), [self._ledger.begin_next(world) for world in places])

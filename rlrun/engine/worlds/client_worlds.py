@@ -1,4 +1,4 @@
-"""Worlds whose episodes are run by clients: each running episode of a client is one of the W worlds."""
+"""Worlds whose episodes are run by external clients: each running episode of a client occupies one of W worlds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_LOGGED_ACTIONS = (
 
 
 class ClientWorld(World):
-    """World of one client's episode at a time; without clients it only has spaces.
+    """World of one client's episode at a time; if there are no clients, it only provides spaces.
 
     Args:
         agents: Spaces of the agents by id.
@@ -56,7 +56,7 @@ class ClientWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Lets the world wait for the next episode of a client."""
+        """Makes the world available for the next episode of a client."""
         if self._episodes is None:
             raise UsageError("an external env is stepped by its clients, and not from here")
         self._episodes.free(self._number)
@@ -64,7 +64,7 @@ class ClientWorld(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Returns the news of the client's episode; `ClientWorlds` has sent it the actions."""
+        """Returns what the client has reported about its episode; `ClientWorlds` has already sent it the actions."""
         assert self._episodes is not None
         pending_step = self._episodes.take(self._number)
         return WorldStep(
@@ -115,16 +115,16 @@ class ClientWait:
 
 
 class ClientWorlds(LoopWorlds):
-    """`VectorWorld` of W episodes that clients run at a time.
+    """`VectorWorld` of up to W simultaneous episodes that clients run.
 
-    A step answers the requests that the last step showed, and waits for the next ones. Worlds whose client is to move
-    meanwhile show nothing, and do not count as stepped. The server starts with the first step.
+    A step answers the requests returned by the last step, and waits for new ones. Worlds whose client has not sent a
+    new message show nothing and do not count as stepped. The server starts at the first step.
 
     Args:
-        server: The server; not yet started.
+        server: The HTTP server, not yet started.
         agents: Spaces of the agents by id.
-        num_worlds: Number of episodes at a time, W.
-        seeds: Episode seeds, for messages and numbers of episodes alone.
+        num_worlds: Maximum number of simultaneous episodes, W.
+        seeds: Episode seeds, used only in messages and to number the episodes.
         mapping: Mapping from agents to policies.
         spaces: By policy, one of the policy's agents and the common spaces of its agents.
         slots: Slots per world by policy, K.
@@ -171,12 +171,12 @@ class ClientWorlds(LoopWorlds):
         return shown
 
     def publish(self, policy: str, version: int, make: Callable[[], dict[str, Any]]) -> None:
-        """Replaces the weights by which clients may act by themselves.
+        """Replaces the weights with which clients may choose actions themselves.
 
         Args:
             policy: Name of the policy.
-            version: Version of its weights.
-            make: Creates the policy in JSON, if a client asks for it.
+            version: Version of the policy's weights.
+            make: Function that creates the policy's JSON form when a client requests it.
         """
         for agent in self.possible_agents:
             if self._mapping.policy_of(agent, 0) == policy:
@@ -189,7 +189,7 @@ class ClientWorlds(LoopWorlds):
 
 
 def client_world(external: ExternalConfig) -> ClientWorld:
-    """Creates a world of clients that only has spaces."""
+    """Creates a client world that only provides spaces."""
     return ClientWorld(agents_of(external))
 
 

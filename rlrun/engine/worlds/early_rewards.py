@@ -1,4 +1,4 @@
-"""Rewards of agents that do not live: kept for one that is born later, dropped for one that has ended."""
+"""Rewards for agents that are not alive: kept for an agent born later, dropped for an agent that has ended."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class EarlyRewards:
     """Rewards of one episode for agents that are not yet born.
 
     Attributes:
-        rewards: By agent, the sum and the number of its rewards so far.
-        ended: Agents that have ended in the episode, in their order.
+        rewards: Sum and number of the rewards so far, by agent.
+        ended: Agents that have ended in the episode, in order.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class EarlyRewards:
         return 0
 
     def take(self, agent: str) -> float:
-        """Removes and returns the sum of an agent's rewards, which is born now."""
+        """Removes and returns the sum of the rewards kept for an agent, which has just been born."""
         return self.rewards.pop(agent, (0.0, 0))[0]
 
     def drop(self) -> int:
@@ -37,6 +37,6 @@ class EarlyRewards:
         return dropped
 
     def forget_oldest(self) -> None:
-        """Forgets the agents that ended first, so that `MOST_ENDED` are left."""
+        """Forgets the agents that ended first, so that at most `MOST_ENDED` are remembered."""
         while len(self.ended) > MOST_ENDED:
             del self.ended[next(iter(self.ended))]

@@ -33,13 +33,13 @@ class LoopWorlds:
     only rewards, the type of set termination and truncation flags, and the shape and dtype of observations are checked.
 
     A reward before an agent's first observation is credited in the step of that observation. A reward after an agent's
-    end is discarded and counted: it does not belong to a later agent with the same id.
-    An agent whose first observation is its final one never acts, and gets no slot. Each possible agent has a home slot,
-    used whenever that slot is free; other agents get the lowest free slot.
+    end is discarded and counted, since it does not belong to a later agent with the same id. An agent whose first
+    observation is its final one never acts, and gets no slot. Each possible agent has a home slot, used whenever that
+    slot is free; other agents get the lowest free slot.
 
     Args:
         world_id: Name of the worlds in messages.
-        worlds: Equal worlds, W of them.
+        worlds: Identical worlds, W of them.
         seeds: Episode seeds, a function of slot and episode number.
         mapping: Mapping from agents to policies.
         spaces: By policy, one of the policy's agents and the common spaces of its agents.
@@ -141,7 +141,7 @@ class LoopWorlds:
         return self._policies[policy].owners
 
     def places(self) -> list[EpisodePosition]:
-        """Places of the worlds: episode, seed and step."""
+        """Current position of each world: episode number, seed and step."""
         return [world.place for world in self._worlds]
 
     def restore(
@@ -153,8 +153,8 @@ class LoopWorlds:
     ) -> tuple[WorldRows, list[bool]]:
         """Restores the worlds one by one by replaying their actions; see `VectorWorld.restore`.
 
-        Rewards, ends and infos of the replayed steps are not returned. Worlds that may not be replayed begin again; of
-        those the restore is exact where nothing was running.
+        Rewards, ends and infos of the replayed steps are not returned. Worlds that may not be replayed begin new
+        episodes, which counts as exact only if no episode was running.
         """
         deadline = time.monotonic() + max_replay_s
         exact = []

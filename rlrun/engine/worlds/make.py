@@ -1,4 +1,4 @@
-"""The door to worlds: factory functions that create worlds, multi- or single-agent, from an env config."""
+"""Entry point for creating worlds, multi- or single-agent, from an env config."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = {
 
 
 def kind_of(config: EnvConfig) -> WorldKind:
-    """Imports the kind of worlds that a config is of."""
+    """Imports the `WorldKind` (single- or multi-agent) for an env config."""
     kind: WorldKind = load_internal(KINDS["many agents" if config.has_many_agents else "one agent"])()
     return kind
 
@@ -68,13 +68,13 @@ def make_vector_world(
     Args:
         config: Config of the env or world.
         num_worlds: Number of worlds, W.
-        seeds: Episode seeds, a function of env slot and episode number; holds the worker index.
+        seeds: Episode seeds, a function of env slot and episode number; includes the worker index.
         mapping: Mapping from agents to policies.
-        slots: Slots per world by policy. By default, the number of possible agents that the policy has at a time.
+        slots: Slots per world by policy. The default is the policy's number of possible agents.
         first_episodes: Number of each world's first episode; 0 for all unless given.
         lessons: Curriculum arguments of the worlds; None without a curriculum.
-        with_states: Whether the worlds' global states are read after each step, for policies that learn from them.
-            Some worlds have none at the end of an episode.
+        with_states: Whether the worlds' global states are read after each step, for policies that learn from them. Some
+            worlds have no state at the end of an episode.
 
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent has no policy.
@@ -100,8 +100,8 @@ def spaces_of_policies(config: EnvConfig, mapping: PolicyMapping) -> dict[str, S
 def kinds_of_agents(config: EnvConfig) -> PolicyMapping:
     """Returns a default policy mapping that shares a policy among agents with equal spaces; creates one world.
 
-    A policy is named after a group, or the prefix of its first agent's id: `hunter` for `hunter_0`. The policy of a
-    single-agent env is called `agent`.
+    A policy is named after its group, or after the prefix of its first agent's id: `hunter` for `hunter_0`. The policy
+    of a single-agent env is called `agent`.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.

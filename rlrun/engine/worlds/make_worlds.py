@@ -1,4 +1,4 @@
-"""Creation of worlds of many agents from an env config: one by one, all at once, or by clients."""
+"""Creation of multi-agent worlds from an env config: one by one, all at once (array worlds), or run by clients."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PARTS = {
 
 
 class ManyAgents(WorldKind):
-    """Kind of worlds with many agents."""
+    """World kind of multi-agent envs."""
 
     @override
     def check(self, config: EnvConfig) -> None:
@@ -192,7 +192,7 @@ def _of_one_task(config: EnvConfig, kwargs: dict[str, Any]) -> World:
 
 
 def make_game_tree(config: EnvConfig) -> tuple[GameTree, Sequence[str]]:
-    """Creates the game of a world as a tree, and returns it with the agents that are its players.
+    """Returns the game tree of a world, and the agents that are the tree's players.
 
     Raises:
         UsageError: The world has no game tree.
@@ -212,12 +212,12 @@ def make_game_tree(config: EnvConfig) -> tuple[GameTree, Sequence[str]]:
 
 
 def steps_all_at_once(config: EnvConfig) -> bool:
-    """Whether a config's factory makes an `ArrayWorld`."""
+    """Whether a config's factory creates an `ArrayWorld`."""
     return config.has_many_agents and config.external is None and takes_num_worlds(_factory(config))
 
 
 def takes_num_worlds(factory: Callable[..., Any]) -> bool:
-    """Whether a factory creates an `ArrayWorld`, by its first parameter `num_worlds`."""
+    """Whether a factory creates an `ArrayWorld`, which its first parameter `num_worlds` indicates."""
     try:
         return next(iter(inspect.signature(factory).parameters), None) == "num_worlds"
     except (TypeError, ValueError):  # callables of C have no signature
@@ -278,7 +278,7 @@ def _factory(config: EnvConfig) -> Callable[..., Any]:
 
 
 def as_world(world_id: str, made: Any) -> World:
-    """Converts a factory's result to a world: PettingZoo envs are wrapped in an adapter."""
+    """Converts a factory's result to a `World`: PettingZoo envs are wrapped in an adapter."""
     if isinstance(made, World):
         return made
     if any(base.__module__.partition(".")[0] == "pettingzoo" for base in type(made).__mro__):

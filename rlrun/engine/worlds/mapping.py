@@ -80,8 +80,8 @@ class PolicyMapping:
         """Returns the agents of each policy, per episode: one assignment for patterns, many for a function.
 
         Raises:
-            UsageError: As in `policy_of`.
-            TrainingFailed: As in `policy_of`.
+            UsageError: No pattern matches an agent, or the function returns an unknown name.
+            TrainingFailed: The function raises.
         """
         seatings = []
         for episode in range(1 if self._function is None else _EPISODES_LOOKED_AT):

@@ -80,7 +80,7 @@ class OneAgentWorlds:
         return (ONLY_AGENT,) * self.num_worlds
 
     def places(self) -> list[EpisodePosition]:
-        """Returns the place of each env: its episode, seed and length."""
+        """Current position of each env: episode number, seed and length."""
         return self._env.places()
 
     def restore(
@@ -90,7 +90,10 @@ class OneAgentWorlds:
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Restores the envs to given places by seeded resets and a replay of their actions; see `VectorEnv.restore`."""
+        """Restores the envs to given positions by seeded resets and a replay of their actions.
+
+        See `VectorEnv.restore`.
+        """
         own = [map_tree(lambda leaf: leaf[:, 0], taken[self._policy]) for taken in actions]
         self._shown.observations, exact = self._env.restore(places, own, hashes, max_replay_s)
         return self._rows, exact
@@ -111,7 +114,7 @@ class OneAgentWorlds:
 
 
 class OneAgent(WorldKind):
-    """Kind of worlds with one agent: single-agent envs."""
+    """World kind of single-agent envs."""
 
     @override
     def check(self, config: EnvConfig) -> None:

@@ -98,9 +98,9 @@ class ParallelWorld(World):
 class TurnBasedWorld(World):
     """World adapter for a turn-based PettingZoo AECEnv: only `agent_selection` acts.
 
-    A step is one agent's action. All agents receive `env.rewards` after each step; `env.last()` shows an agent the sum
-    since the agent's previous action. An agent's episode ends, with the final observation, at the turn of its dead
-    step, which the adapter takes.
+    A step is one agent's action. All agents receive `env.rewards` after each step; `env.last()` returns the sum of an
+    agent's rewards since its previous action. An agent's episode ends, with the final observation, at the turn of its
+    dead step, which the adapter takes.
 
     Args:
         env: The env.
@@ -239,7 +239,7 @@ def _state_space(env: Any) -> Box | None:
 
 
 def as_pettingzoo_world(made: Any) -> World | None:
-    """Wraps an env of PettingZoo in its adapter; None for other objects of its package."""
+    """Wraps a PettingZoo env in its world adapter; None for other objects."""
     pettingzoo = importlib.import_module("pettingzoo")
     if isinstance(made, pettingzoo.ParallelEnv):
         return ParallelWorld(made)

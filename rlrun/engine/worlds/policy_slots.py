@@ -42,7 +42,7 @@ class PolicySlots:
     Args:
         policy: Name of the policy.
         example: Id of one of the policy's agents.
-        spaces: Observation and action space of its agents.
+        spaces: Observation and action space of the policy's agents.
         num_worlds: Number of worlds, W.
         per_world: Number of slots per world, K.
         homes: Preferred slot index of each agent, used if that slot is free.

@@ -29,14 +29,14 @@ class ShownToPolicy:
 
     Attributes:
         observations: Observations, one row each.
-        where: Place of each observation in words: env and step, or agent.
-        rewards: Reward of each agent in each step of its life.
+        where: Description of each observation's origin: env and step, or agent.
+        rewards: Reward of each agent in each step of its episodes.
         lengths: Length of each completed episode of an agent.
         legal: Share of legal actions, for each observation with an action mask.
         terminated: Number of terminated episodes.
         truncated: Number of truncated episodes.
         both: Number of episodes that were both terminated and truncated.
-        most: Greatest number of agents in a world at a time, including agents that have just ended.
+        most: Maximum number of simultaneous agents in a world, including agents that have just ended.
     """
 
     observations: list[Any] = field(default_factory=list)
@@ -66,7 +66,7 @@ class RandomRollout:
         actions: Actions by step and policy, leaves [B, ...].
         digests: Digests of observations and rewards after the reset and after each of the first steps.
         last: Digests of the worlds after the last step.
-        places: Places of the worlds after the last step.
+        places: Positions of the worlds after the last step.
         lengths: Length of each completed episode of a world.
         missing_finals: Number of truncated agents without a final observation.
         seconds: Wall time of the steps.
@@ -85,7 +85,7 @@ class RandomRollout:
 
 
 def play(worlds: VectorWorld, length: int) -> RandomRollout:
-    """Steps worlds with random actions from their first episodes on; returns the record."""
+    """Steps worlds with random actions from their first episodes on, and returns the record of the rollout."""
     random = {policy: RandomActions(spaces, ACTION_SEED) for policy, spaces in worlds.spaces.items()}
     shown = {policy: ShownToPolicy() for policy in worlds.spaces}
     digests: list[Any] = []

@@ -48,7 +48,7 @@ class RunningWorld:
         max_episode_steps: Steps after which all living agents are truncated; None for no limit.
 
     Attributes:
-        place: Current place of the world: episode number, seed and episode length so far.
+        place: Current position of the world: episode number, seed and episode length so far.
         awaiting: Whether the episode has ended, so that the next step is a reset.
         infos: Infos of agents that ended in the last step, by policy and slot.
         missing_finals: Number of agents truncated in the last step without a final observation.
@@ -91,12 +91,12 @@ class RunningWorld:
 
     @property
     def place(self) -> EpisodePosition:
-        """Current place of the world: episode number, seed and length."""
+        """Current position of the world: episode number, seed and episode length so far."""
         return EpisodePosition(self._episode, self._seed, self._length)
 
     @watched_env_call(lambda own: own["self"]._where())
     def reset(self, place: EpisodePosition) -> None:
-        """Resets the world to the episode of a place, with full validation of the return values.
+        """Resets the world to the episode of a given position, with full validation of the return values.
 
         Raises:
             EnvError: The world raised, or returned an invalid value.
@@ -170,7 +170,7 @@ class RunningWorld:
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def refuse(self, agent: str, reason: str) -> NoReturn:
-        """Raises the error for an invalid value of an agent in the last step or reset."""
+        """Raises the error for an agent's invalid value in the last step or reset."""
         self._refuse("step()" if self._length else "reset()", Refusal(reason, agent))
 
     @watched_env_call(lambda own: own["self"]._where())

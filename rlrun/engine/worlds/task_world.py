@@ -21,12 +21,12 @@ from rlrun.engine.worlds.world import World, WorldStep
 class TaskWorld(World):
     """Multi-task world, created again when the next episode's task has other keyword arguments.
 
-    Tasks may differ in their agents, for example in number. `possible_agents` are those of the first created world,
-    and an agent has equal spaces in all worlds.
+    Tasks may differ in their agents, for example in number. `possible_agents` are taken from the first created world,
+    and an agent must have equal spaces in all worlds.
 
     Args:
         world_id: Name of the world in messages.
-        make: Creates the world with additional keyword arguments.
+        make: Function that creates the world with additional keyword arguments.
         episodes: Tasks of the episodes.
         shows_task: Whether observations contain the task, `{observation: ..., task: ...}`: the index in a list, or the
             numbers of a task that a function returned.
@@ -142,7 +142,7 @@ def task_world(
 
     Args:
         config: Config of the world, with its tasks or its curriculum.
-        make: Creates the world with additional keyword arguments.
+        make: Function that creates the world with additional keyword arguments.
         lessons: Curriculum arguments of the vectorized worlds; None without a curriculum.
         number: Index of the world among the vectorized worlds.
     """

@@ -25,18 +25,18 @@ NAMED_OBJECT = "rlrun.engine.worlds.user_objects:named_object"
 
 
 def env_config(env: EnvLike, kwargs: Mapping[str, Any] | None = None, *, path: str = "env") -> EnvConfig:
-    """Returns the config of whatever stands for an env.
+    """Converts any env that a user passes (id, mapping, config or Python object) to an env config.
 
-    A class or function with an import name is referred to by that name, so that other processes and checkpoints find
-    it. A function is called once to see what it makes, unless it has a parameter `num_envs` or `num_worlds`.
+    A class or function with an import name is referenced by that name, so that other processes and checkpoints find it.
+    A function is called once to determine what it creates, unless it has a parameter `num_envs` or `num_worlds`.
 
     Args:
-        env: The env; in a mapping, the values of `id` and `world` may be objects too.
+        env: The env; in a mapping, the values of `id` and `world` may also be Python objects.
         kwargs: Keyword arguments of the env, merged over those in a mapping or a config.
         path: Name of the env in messages.
 
     Raises:
-        SpecError: The settings are invalid, or this is no env; the error lists all mistakes.
+        SpecError: The settings are invalid, or the object is not an env; the error lists all mistakes.
         UsageError: An instance is given keyword arguments.
         EnvError: A function raised.
     """
@@ -60,10 +60,10 @@ def env_config(env: EnvLike, kwargs: Mapping[str, Any] | None = None, *, path: s
 
 
 def replaced_env(saved: EnvConfig, env: EnvLike) -> EnvConfig:
-    """Returns the config of an env that takes the place of a saved one.
+    """Returns the config of an env that replaces a saved one.
 
-    A mapping or a config stands for itself. An id or an object keeps the other settings, such as `kwargs`, of the saved
-    env.
+    A mapping or a config replaces all saved settings. An id or an object keeps the other settings, such as `kwargs`, of
+    the saved env.
     """
     if isinstance(env, EnvConfig | Mapping):
         return env_config(env)
@@ -71,6 +71,6 @@ def replaced_env(saved: EnvConfig, env: EnvLike) -> EnvConfig:
 
 
 def other_settings(env: EnvConfig) -> dict[str, Any]:
-    """Returns the settings of an env that were set, except the one that names the env."""
+    """Returns the explicitly set settings of an env, except the one that names the env."""
     written = env.model_dump(mode="json", exclude_defaults=True)
     return {key: value for key, value in written.items() if key not in WHICH_ENV}

@@ -1,4 +1,4 @@
-"""Envs and worlds that a user passes as Python objects: their names, and the factories that lend instances."""
+"""Envs and worlds that a user passes as Python objects: their names, and factories that return the instances."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def import_name(found: object) -> str:
 
 
 def named_object(found: object, kwargs: Mapping[str, Any], path: str) -> tuple[dict[str, str], UserEnv | None]:
-    """Returns the setting that names an object's env, and the object itself unless it has an import name.
+    """Returns the setting that names an object's env, and the object itself if it has no import name.
 
     Raises:
-        SpecError: The object is no env, and makes none.
+        SpecError: The object neither is an env nor creates one.
     """
     if isinstance(found, gymnasium.Env | VectorEnv | World) or _is_pettingzoo(type(found)):
         return _named_instance(found, kwargs)

@@ -1,10 +1,9 @@
 """Interface of vectorized multi-agent worlds: each policy has agent slots, and each slot holds one agent at a time.
 
-The slots of a policy are those of world 0, then those of world 1, and so on: B = W * K, where K is the number of slots
-that the policy has in each world. An agent owns its slot from its first observation to its last. Ends follow the rule
-of vector envs, NEXT_STEP: after the step that ended an agent, the slot holds the final observation and does not act.
-At the next step the slot is free for another agent. A world whose episode ended is reset in the next step, in which
-its actions are ignored.
+The slots of a policy are ordered by world: B = W * K, where K is the number of slots that the policy has in each world.
+An agent owns its slot from its first observation to its last. Ends follow the rule of vector envs, NEXT_STEP: after the
+step that ended an agent, the slot holds the final observation and does not act. At the next step the slot is free for
+another agent. A world whose episode ended is reset in the next step, in which its actions are ignored.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class SlotRows:
         rewards: Rewards of the slots' agents, [B] float64; 0 for empty slots.
         terminateds: Whether the agent's episode terminated in the step, [B].
         truncateds: Whether the agent's episode was truncated in the step, [B].
-        living: Whether the slot's agent lives on after the step, acting now or not, [B].
+        living: Whether the slot's agent is still alive after the step, whether it acts now or not, [B].
         columns: Recorded info entries of the slots' agents by name, each [B]; 0 if absent.
     """
 
@@ -66,8 +65,8 @@ class WorldRows:
         infos: Infos of agents that ended in the step, by policy and slot.
         missing_finals: Number of agents truncated without a final observation; their last observation is used instead.
         dropped_rewards: Number of discarded rewards, for agents that had ended or were never born.
-        taken: Env actions that agents took by themselves in the step, by policy and slot. Each has the version of the
-            policy's weights that chose it; None if it was not the policy's.
+        taken: Env actions that clients chose themselves in the step, by policy and slot, each with the version of the
+            policy's weights that chose it; None if the policy did not choose it.
     """
 
     policies: Mapping[str, SlotRows]
@@ -81,7 +80,7 @@ class WorldRows:
 
 
 class VectorWorld(Protocol):
-    """Interface of W vectorized worlds; see the module for slots and autoreset.
+    """Interface of W vectorized worlds; the module's docstring explains slots and autoreset.
 
     Attributes:
         num_worlds: Number of worlds, W.
@@ -93,7 +92,7 @@ class VectorWorld(Protocol):
         columns: Names of the numbers in agents' infos that are recorded as columns.
         seeds_episodes: Whether single worlds can be reset with their own seeds; otherwise `restore` starts new
             episodes.
-        replays: Whether `restore` may play logged actions into the worlds; see `World.replays`.
+        replays: Whether `restore` may replay logged actions in the worlds; see `World.replays`.
     """
 
     possible_agents: Sequence[str]
@@ -126,7 +125,7 @@ class VectorWorld(Protocol):
         ...
 
     def places(self) -> list[EpisodePosition]:
-        """Returns the current place of each world: episode number, seed and episode length so far."""
+        """Returns the current position of each world: episode number, seed and episode length so far."""
         ...
 
     def restore(
@@ -136,12 +135,12 @@ class VectorWorld(Protocol):
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Restores the worlds to given places by seeded resets and a replay of the joint actions.
+        """Restores the worlds to given positions by seeded resets and a replay of the joint actions.
 
         Args:
-            places: Place of each world.
+            places: Position of each world.
             actions: Actions of each world since its reset, by policy, leaves [length, K, ...].
-            hashes: Expected digest (`hashes`) of each world at its place.
+            hashes: Expected digest (`hashes`) of each world at its position.
             max_replay_s: Time limit of the replay in seconds.
 
         Returns:

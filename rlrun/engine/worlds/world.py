@@ -19,7 +19,9 @@ Info = Mapping[str, Any]
 
 
 class WorldStep(NamedTuple):
-    """Result of a world's step by agent id; agents without entries get no observation, a reward of 0, and live on.
+    """Result of a world's step by agent id.
+
+    Agents without entries get no observation and a reward of 0, and stay alive.
 
     Attributes:
         observations: Observations of all agents that act next, and final observations of ended agents, if any.
@@ -42,15 +44,15 @@ class World(ABC):
     """Multi-agent environment whose agents may be born and end at any step.
 
     An agent's episode begins with the first observation and ends with a termination or truncation flag. Exactly the
-    agents with a non-final observation act next: a turn-based world returns one to the player to move. An id may be
-    reused by a later agent within an episode of the world.
+    agents with a non-final observation act next: a turn-based world returns an observation only for the player to move.
+    An id may be reused by a later agent within an episode of the world.
 
     Attributes:
         clock: Time axis of experience: one row per world step, or per agent's decision.
         possible_agents: Ids of agents, at least one of each kind; ids that are not among them may appear as well.
         state_space: Space of the global state, for centralized critics; None if there is no state.
-        replays: Whether a resume may play logged actions into the world, to return to its place. False where that would
-            do harm, as in a live simulator or a robot: its episodes begin again.
+        replays: Whether a resume may replay logged actions in the world, to return to its position. False if that would
+            do harm, as with a live simulator or a robot; its episodes then start over.
     """
 
     replays: bool = True
@@ -60,7 +62,7 @@ class World(ABC):
 
     @property
     def unwrapped(self) -> Any:
-        """The object that is stepped in the end: that of a wrapped world, an adapter's env, or the world itself."""
+        """The innermost object: that of a wrapped world, an adapter's env, or the world itself."""
         return self
 
     @abstractmethod
@@ -90,14 +92,16 @@ class World(ABC):
     def array_game(self) -> ArrayGame | None:
         """Returns the equivalent game for tree search; None by default.
 
-        The game's first player is the first of `possible_agents`, and its observations equal those of this world.
+        The game's first player is the first of `possible_agents`, and the game's observations equal those of this
+        world.
         """
         return None
 
     def game_tree(self) -> GameTree | None:
         """Returns the first position of the equivalent game as a tree, for exact best responses; None by default.
 
-        The tree's first player is the first of `possible_agents`, and its observations equal those of this world.
+        The tree's first player is the first of `possible_agents`, and the tree's observations equal those of this
+        world.
         """
         return None
 

@@ -35,7 +35,7 @@ def observations_refusal(observations: Any, slots_of: Callable[[str], PolicySlot
 
     Args:
         observations: Observations that the world returned, by agent id.
-        slots_of: Returns the slots of the policy of an agent id.
+        slots_of: Function that returns the slots of the policy to which an agent id belongs.
     """
     if found := _no_mapping("observations", observations):
         return found
@@ -50,7 +50,7 @@ def step_refusal(result: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal
 
     Args:
         result: Return value of the world's `step`.
-        slots_of: Returns the slots of the policy of an agent id.
+        slots_of: Function that returns the slots of the policy to which an agent id belongs.
     """
     if not isinstance(result, tuple) or len(result) != 6:
         size = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
@@ -69,7 +69,7 @@ def ends_refusal(terminateds: Mapping[str, Any], truncateds: Mapping[str, Any], 
 
 
 def strange_reward(agents: Collection[str], known: Collection[str]) -> Refusal | None:
-    """Error for rewards of unknown agent ids, None if all ids are known.
+    """Error for rewards with unknown agent ids; None if all ids are known.
 
     Args:
         agents: Ids of rewarded agents that were not living.
@@ -122,7 +122,7 @@ def _no_mapping(name: str, part: Any) -> Refusal | None:
 
 
 def silence_refusal(living: Iterable[str], acting: Container[str]) -> Refusal:
-    """Refusal of a step without an observation of an agent that lives, in a world where all act at each step."""
+    """Refusal of a step that lacks an observation of a living agent, in a world where all agents act at each step."""
     agent = next(agent for agent in living if agent not in acting)
     return Refusal(
         "it lives and has no observation, though all living agents act at each step of a world with clock: "
@@ -132,7 +132,7 @@ def silence_refusal(living: Iterable[str], acting: Container[str]) -> Refusal:
 
 
 def taken_slots(policy: str, per_world: int) -> str:
-    """Reason to refuse an agent for which its policy has no free slot."""
+    """Reason to refuse an agent whose policy has no free slot."""
     return (
         f"policy {policy} has {per_world} slots in each world, and all are taken. Raise "
         f"policies.{policy}.slots to as many agents as live at once, and those that have just ended"

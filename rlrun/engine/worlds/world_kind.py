@@ -1,4 +1,4 @@
-"""The two kinds of envs as vectorized worlds: with one agent, and with many."""
+"""The two kinds of envs as vectorized worlds: single-agent and multi-agent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class WorldKind(ABC):
-    """Kind of worlds: checks the config of an env or world, and makes vectorized worlds of it; see `make.py`."""
+    """Interface of a kind of worlds: checks the config of an env or world, and creates vectorized worlds.
+
+    See `make.py`.
+    """
 
     @abstractmethod
     def check(self, config: EnvConfig) -> None:
@@ -44,7 +47,7 @@ class WorldKind(ABC):
 
     @abstractmethod
     def game(self, config: EnvConfig) -> ArrayGame | None:
-        """Creates the equivalent game for tree search, None if there is none; see `game_of`."""
+        """Creates the equivalent game for tree search; None if there is none. See `game_of`."""
 
     @abstractmethod
     def agents(self, config: EnvConfig) -> PolicyMapping:

@@ -38,7 +38,7 @@ class WrappedWorld(World):
     @property
     @override
     def unwrapped(self) -> Any:
-        """The object that is stepped in the end."""
+        """The innermost object of the wrapped world."""
         return self.world.unwrapped
 
     @override
@@ -80,8 +80,8 @@ class WrappedWorld(World):
 class AgentIndicator(WrappedWorld):
     """World wrapper that adds a one-hot agent id to observations, so that agents of a shared policy act differently.
 
-    The one-hot encodes the index among N `possible_agents`; zeros for other agents. It is appended to a 1-d Box, or
-    added to a Dict under the key `agent`.
+    The one-hot vector encodes the index among N `possible_agents`, with zeros for other agents. It is appended to a 1-d
+    Box, or added to a Dict under the key `agent`.
 
     Raises:
         EnvironmentUnusable: If observations are of another kind, or have that key.
@@ -131,7 +131,7 @@ class PadSpaces(WrappedWorld):
     equal keys; an action mask may be one of the keys. The spaces are those of `possible_agents`.
 
     Discrete actions are padded to the largest number of actions. If numbers of actions differ, an action mask forbids
-    the padding, and observations that are no Dicts become {observation, action_mask}. Box actions with equal numbers
+    the padding, and observations that are not Dicts become {observation, action_mask}. Box actions with equal numbers
     of axes are padded to the largest shape; the world receives each action cropped to the agent's own shape.
 
     Raises:
@@ -204,10 +204,10 @@ class PadSpaces(WrappedWorld):
 class BlackDeath(WrappedWorld):
     """World wrapper that keeps ended agents until the episode's end, with zero observations and actions without effect.
 
-    As SuperSuit's `black_death`: the agents are always all `possible_agents`, and end with the world's episode.
-    Agents that are not yet born get zeros too. Action masks of ended or unborn agents allow all actions. At the world's
-    end, living agents that are not terminated are truncated, all others terminated. The info of each agent's last end
-    is returned then.
+    Like SuperSuit's `black_death`: all `possible_agents` are always present, and end with the world's episode. Agents
+    that are not yet born get zeros too. Action masks of ended or unborn agents allow all actions. At the world's end,
+    living agents that are not terminated are truncated, and all others are terminated. The info of each agent's last
+    end is returned at that time.
 
     Raises:
         EnvironmentUnusable: If agents of the world take turns.
@@ -264,8 +264,8 @@ class BlackDeath(WrappedWorld):
 class Team(WrappedWorld):
     """World wrapper that joins a group of agents to a single agent with Tuple observations and actions.
 
-    The team acts while any member does; members that do not act have zero observations and actions without effect.
-    The team ends with the last living member: terminated if the last members are, else truncated.
+    The team acts while any member does; members that do not act have zero observations and actions without effect. The
+    team's episode ends with that of the last living member: terminated if the last members are, else truncated.
 
     Args:
         world: The world; all its agents act at once.

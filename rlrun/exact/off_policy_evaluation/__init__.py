@@ -1,1 +1,1 @@
-"""Off-policy evaluation: value estimates of a policy from episodes that another policy has collected."""
+"""Off-policy evaluation: value estimates of a policy from episodes that another policy collected."""

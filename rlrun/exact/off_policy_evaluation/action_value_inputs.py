@@ -33,7 +33,7 @@ RunNetworks = Callable[[Any], Tensor]
 
 
 def plain_model(model: ModelConfig, hiddens: tuple[int, ...]) -> ModelConfig:
-    """Feed-forward network settings with the encodings of observations of a policy's settings."""
+    """Feed-forward network settings that keep a policy's encodings of observations."""
     return ModelConfig(
         hiddens=hiddens,
         activation="relu",
@@ -44,11 +44,11 @@ def plain_model(model: ModelConfig, hiddens: tuple[int, ...]) -> ModelConfig:
 
 
 class NormalizedInputs:
-    """Network inputs whose numbers are normalised by their moments over all recorded rows.
+    """Network inputs whose numeric parts are normalised by their moments over all recorded rows.
 
     Args:
         leaves: The tree of `ObservationLeaf`.
-        gathered: Gathers raw arrays, a tree of [B, ...] with at least the parts of `leaves`, of the rows [B].
+        gathered: Function that gathers raw arrays for rows [B]: a tree of [B, ...] with at least the parts of `leaves`.
         num_rows: Number of recorded rows.
     """
 
@@ -67,7 +67,7 @@ class NormalizedInputs:
 
 
 class ActionValueInputs(ABC):
-    """Inputs of Q functions for the rows of recorded episodes, and the reading of their outputs.
+    """Inputs of Q functions for the rows of recorded episodes, and interpretation of the Q functions' outputs.
 
     Attributes:
         spec: Architecture of a Q function.
@@ -81,23 +81,23 @@ class ActionValueInputs(ABC):
 
     @abstractmethod
     def v(self, run: RunNetworks, rows: Rows, sample: int | None = None) -> Tensor:
-        """Values of the observations under the judged policy, [M, B].
+        """Values of the observations under the evaluated policy, [M, B].
 
         Args:
-            run: Runs the Q functions.
-            rows: The rows, [B].
-            sample: Index of the sampled actions that stand for the expectation; None for the mean over all samples.
+            run: Function that runs the Q functions.
+            rows: Row indices, [B].
+            sample: Index of the sampled actions to use instead of the expectation; None for the mean over all samples.
         """
 
 
 class DiscreteInputs(ActionValueInputs):
-    """Inputs of Q functions with an output for each Discrete action, whose expectation is exact.
+    """Inputs of Q functions with one output per Discrete action, for which expectations are exact.
 
     Args:
         spaces: Observation and action space.
         model: Network settings.
         episodes: The recorded episodes.
-        judged: Actions of the judged policy.
+        judged: Actions of the evaluated policy.
     """
 
     def __init__(self, spaces: Spaces, model: ModelConfig, episodes: RecordedEpisodes, judged: TargetActions) -> None:
@@ -122,13 +122,13 @@ class DiscreteInputs(ActionValueInputs):
 
 
 class SampledInputs(ActionValueInputs):
-    """Inputs of Q functions of observation and action, with expectations over sampled actions of the judged policy.
+    """Inputs of Q functions of observation and action, with expectations over sampled actions of the evaluated policy.
 
     Args:
         spaces: Observation and action space.
         model: Network settings.
         episodes: The recorded episodes.
-        judged: Actions of the judged policy.
+        judged: Actions of the evaluated policy.
     """
 
     def __init__(self, spaces: Spaces, model: ModelConfig, episodes: RecordedEpisodes, judged: TargetActions) -> None:

@@ -1,4 +1,4 @@
-"""Behavior policy estimated from recorded actions by behavior cloning, for sets without log-probabilities (torch)."""
+"""Behavior policy estimated from recorded actions by behavior cloning, for data without log-probabilities (torch)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ LEARNING_RATE = 1e-3
 
 
 class EstimatedBehavior:
-    """Behavior policy that maximises the likelihood of the recorded actions.
+    """Estimated behavior policy, which maximises the likelihood of the recorded actions.
 
-    Ratios to probabilities estimated on the same episodes are consistent, and often vary less than those to the true
-    ones.
+    Importance ratios with probabilities estimated on the same episodes are consistent, and often have less variance
+    than those with the true probabilities.
 
     Args:
         spaces: Observation and action space.
@@ -59,7 +59,7 @@ class EstimatedBehavior:
         self._fit(generator(seed, "estimated behavior"))
 
     def log_probs(self) -> Doubles:
-        """Log-probabilities of the recorded actions in their units, [N]; 0 for final observations."""
+        """Log-probabilities of the recorded actions in the env's units, [N]; 0 for final observations."""
         found = np.zeros(self._episodes.num_rows)
         with torch.inference_mode():
             for rows in blocks(np.flatnonzero(self._episodes.valid)):

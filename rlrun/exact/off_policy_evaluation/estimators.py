@@ -25,7 +25,7 @@ class WeighedEpisodes:
 
     Attributes:
         rewards: Rewards, [T, E]; see `with_closing_values` for truncated episodes.
-        log_ratios: log pi(a | s) - log b(a | s) of the judged policy pi and the behavior policy b, [T, E].
+        log_ratios: log pi(a | s) - log b(a | s) of the evaluated policy pi and the behavior policy b, [T, E].
         gamma: Discount factor.
     """
 
@@ -56,8 +56,8 @@ class ValueEstimate:
 
     Attributes:
         value: The estimate.
-        deviations: Numbers whose standard deviation is the estimate's standard error, [R]: the influences of R episodes
-            over sqrt(R), or the estimates on R resampled data sets.
+        deviations: Numbers [R] whose standard deviation is the estimate's standard error: the influence values of R
+            episodes divided by sqrt(R), or the estimates on R resampled data sets.
         effective_size: Effective number of episodes; None for an estimate without importance weights.
     """
 
@@ -82,7 +82,7 @@ def with_closing_values(rewards: Doubles, lengths: NDArray[np.int64], closing_va
     Args:
         rewards: Rewards, [T, E].
         lengths: Number of steps of each episode, [E].
-        closing_values: Value of each final observation under the judged policy, [E]; 0 where the episode terminated.
+        closing_values: Value of each final observation under the evaluated policy, [E]; 0 where the episode terminated.
         gamma: Discount factor.
 
     Returns:
@@ -111,7 +111,8 @@ def importance_sampling(episodes: WeighedEpisodes, *, weighted: bool) -> ValueEs
 def mean_weight(episodes: WeighedEpisodes) -> ValueEstimate:
     """Mean importance weight of whole episodes, whose expectation is 1.
 
-    It is below 1 where what the judged policy does often is rare in the data. No estimate repairs that.
+    The mean is below 1 if actions that the evaluated policy takes often are rare in the data, which no estimator can
+    correct.
     """
     weights = _weights(episodes.log_weights[-1])
     mean = float(weights.mean())
@@ -121,14 +122,15 @@ def mean_weight(episodes: WeighedEpisodes) -> ValueEstimate:
 def doubly_robust(episodes: WeighedEpisodes, q: Doubles, v: Doubles, *, weighted: bool) -> ValueEstimate:
     """Doubly robust estimate (DR): a model's value, corrected by importance-weighted temporal differences.
 
-    The sum over t of gamma^t (w[t] (r[t] - q[t]) + w[t - 1] v[t]). The importance weight w[t] is of the steps up to t,
-    and w[-1] is 1. It is unbiased for every model that was fitted on other episodes, and exact for an exact model
-    of a deterministic env. Weighted DR divides the weights of each step by their mean.
+    The sum over t of gamma^t (w[t] (r[t] - q[t]) + w[t - 1] v[t]). The importance weight w[t] covers the steps up to t,
+    and w[-1] is 1. DR is unbiased for every model that was fitted on other episodes, and exact for an exact model of a
+    deterministic env. Weighted DR divides the weights of each step by their mean.
 
     Args:
         episodes: The episodes.
         q: The model's action value of each step, [T, E]; 0 after an episode's end.
-        v: The model's state value of each step's observation under the judged policy, [T, E]; 0 after an episode's end.
+        v: The model's state value of each step's observation under the evaluated policy, [T, E]; 0 after an episode's
+            end.
         weighted: Whether weights are normalised.
 
     Source:
@@ -146,7 +148,7 @@ def doubly_robust(episodes: WeighedEpisodes, q: Doubles, v: Doubles, *, weighted
 
 
 def per_decision_importance_sampling(episodes: WeighedEpisodes, *, weighted: bool) -> ValueEstimate:
-    """Per-decision IS: each reward is weighted by the probability ratio of the actions up to it alone.
+    """Per-decision importance sampling: rewards are weighted by the probability ratio of the actions up to each.
 
     It is the doubly robust estimate with a model of zeros.
 
@@ -160,7 +162,7 @@ def per_decision_importance_sampling(episodes: WeighedEpisodes, *, weighted: boo
 def direct_method(initial_values: Doubles) -> ValueEstimate:
     """Direct method (DM): a model's mean state value of the initial observations, [E].
 
-    The interval holds the spread of the initial states, and not the model's error.
+    The confidence interval reflects the variation of initial states, but not the model's error.
 
     Source:
         Jiang and Li, arXiv:1511.03722, section 2.3.

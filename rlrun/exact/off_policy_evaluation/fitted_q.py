@@ -1,4 +1,4 @@
-"""Fitted Q evaluation (FQE): Q functions of the judged policy, learned from recorded steps (torch).
+"""Fitted Q evaluation (FQE): Q functions of the evaluated policy, learned from recorded steps (torch).
 
 Source:
     Le, Voloshin and Yue, arXiv:1903.08738, algorithm 3, with a target network that follows the learned one.
@@ -39,7 +39,7 @@ class FitSettings:
         sgd_steps: Number of minibatches; None for a number that grows with the horizon.
         hiddens: Widths of the hidden layers of a Q function.
         minibatch_size: Steps per minibatch.
-        lr: Learning rate of Adam at the start; it falls linearly to 0.
+        lr: Initial learning rate of Adam, which decays linearly to 0.
     """
 
     sgd_steps: int | None = None
@@ -48,15 +48,15 @@ class FitSettings:
     lr: float = 1e-3
 
     def sgd_steps_within(self, horizon: float) -> int:
-        """Number of minibatches for values with an effective horizon of env steps."""
+        """Number of minibatches for values with a given effective horizon in env steps."""
         low, high = SGD_STEPS_BOUNDS
         return self.sgd_steps or int(min(max(HORIZONS * horizon / TARGET_RATE, low), high))
 
 
 class FittedQ:
-    """M Q functions of one policy, fitted to M samples of the same episodes at once.
+    """M Q functions of one policy, fitted simultaneously to M weighted samples of the same episodes.
 
-    Targets are clipped to the sums that the recorded rewards allow, so that no fit diverges.
+    Targets are clipped to the range of returns that the recorded rewards allow, so that no fit diverges.
 
     Args:
         inputs: Inputs of the Q functions.
@@ -88,7 +88,7 @@ class FittedQ:
         return self._on_rows(np.flatnonzero(self._episodes.valid), self._inputs.q)
 
     def v(self) -> Doubles:
-        """Values of all observations under the judged policy, [M, N]; 0 where the episode has terminated."""
+        """Values of all observations under the evaluated policy, [M, N]; 0 where the episode has terminated."""
         continues = np.ones(self._episodes.num_rows, np.bool_)
         continues[self._episodes.final_rows[self._episodes.terminated]] = False
         return self._on_rows(np.flatnonzero(continues), self._inputs.v)

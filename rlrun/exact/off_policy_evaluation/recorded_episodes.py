@@ -1,4 +1,4 @@
-"""Recorded episodes as concatenated rows, and their view as time-major arrays (NumPy)."""
+"""Recorded episodes as concatenated rows, and conversion to time-major arrays (NumPy)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class RecordedEpisodes:
-    """Episodes as concatenated rows: one for each step, and one with the final observation of each episode.
+    """Recorded episodes as concatenated rows: one row for each step, and one for each final observation.
 
     Attributes:
-        observations: Gathers raw observations, a tree of [B, ...], of the rows [B]; they may be in files.
+        observations: Function that gathers the raw observations of rows [B], a tree of [B, ...]; they may be in files.
         actions: Actions in the env's units, a tree of [N, ...].
         rewards: Rewards, [N].
         terminateds: Whether the step terminated its episode, [N].
@@ -55,7 +55,7 @@ class RecordedEpisodes:
         return len(self.valid)
 
     def acted(self, rows: Rows) -> Any:
-        """Gathers recorded actions, a tree of [B, ...]."""
+        """Gathers the recorded actions of given rows, a tree of [B, ...]."""
         return map_tree(lambda leaf: leaf[rows], self.actions)
 
     @cached_property
@@ -86,7 +86,7 @@ class RecordedEpisodes:
 
     @cached_property
     def episode_of_row(self) -> Rows:
-        """Episode of each row, [N]."""
+        """Index of each row's episode, [N]."""
         return np.repeat(np.arange(self.num_episodes), self.lengths + 1)
 
     def time_major(self, column: NDArray[Any]) -> NDArray[Any]:
@@ -101,5 +101,5 @@ class RecordedEpisodes:
 
 
 def blocks(rows: Rows) -> Iterator[Rows]:
-    """Yields rows in blocks of at most `ROWS_AT_ONCE`."""
+    """Yields row indices in blocks of at most `ROWS_AT_ONCE`."""
     return (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))

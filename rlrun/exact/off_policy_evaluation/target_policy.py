@@ -1,4 +1,4 @@
-"""The judged policy on recorded observations: log-probabilities of recorded actions, and actions of its own (NumPy)."""
+"""The evaluated policy on recorded observations: log-probabilities of recorded actions, and its own actions (NumPy)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SAMPLES = 4
 
 @dataclass(frozen=True)
 class TargetActions:
-    """Actions of the judged policy at recorded observations.
+    """Actions of the evaluated policy at recorded observations.
 
     Attributes:
         log_probs: Log-probability of each recorded action in the env's units, [N]; None for a deterministic continuous
-            policy and where it is unknown.
+            policy, or if unknown.
         probabilities: Probability of each Discrete action, [N, A]; None for other actions.
         sampled: Actions in the env's units, trees of [N, ...]; empty for Discrete actions.
     """
@@ -42,15 +42,15 @@ class TargetActions:
 
 
 class TargetPolicy:
-    """A behavior policy that is judged, as it draws its actions or with its likeliest ones.
+    """Policy to be evaluated: a behavior policy with sampled or greedy actions.
 
     Args:
         behavior: The policy, with its weights loaded.
-        is_greedy: Whether the likeliest actions are judged.
+        is_greedy: Whether to evaluate greedy instead of sampled actions.
         seed: Seed of sampled actions.
 
     Attributes:
-        title: Name of the judged kind of actions: `stochastic`, `greedy` or `deterministic`.
+        title: Name of the kind of actions: `stochastic`, `greedy` or `deterministic`.
     """
 
     def __init__(self, behavior: BehaviorPolicy, *, is_greedy: bool, seed: int) -> None:
@@ -66,7 +66,7 @@ class TargetPolicy:
         return self._behavior.memory.is_used
 
     def on(self, episodes: RecordedEpisodes) -> TargetActions:
-        """Runs the policy over all recorded observations, with the recorded actions as those that were executed."""
+        """Runs the policy over all recorded observations, as if the recorded actions had been executed."""
         return self._greedy(episodes) if self._is_greedy else self._stochastic(episodes)
 
     def _greedy(self, episodes: RecordedEpisodes) -> TargetActions:

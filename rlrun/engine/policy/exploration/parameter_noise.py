@@ -67,7 +67,7 @@ class ParameterNoise(ABC):
         """Perturbed flat parameters, [A]."""
 
     def adapt(self, values: Floats, varied_values: Floats) -> None:
-        """Adapts the noise scale by the action values without and with noise in a fragment's observations, [N, A]."""
+        """Adapts the noise scale to the difference between a fragment's action values without and with noise [N, A]."""
         return
 
     def state(self) -> dict[str, Any]:

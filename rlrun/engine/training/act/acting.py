@@ -33,7 +33,7 @@ class Acting:
         description: The training's env, policies and seed.
         policies: Inference policies by name.
         league: Frozen opponents in the seats of a world; None without seats.
-        has_episodes: Whether episodes of the training are under way.
+        has_episodes: Function that returns whether training episodes are in progress.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Acting:
         """Returns the inference policy with the given name.
 
         Args:
-            name: The policy; "" for the first one.
+            name: Name of the policy; "" for the first one.
 
         Raises:
             UsageError: There is no such policy.
@@ -65,7 +65,7 @@ class Acting:
         return found
 
     def behaviors(self) -> dict[str, ActsInWorld]:
-        """Returns the behavior policies by name, and the frozen opponents in the seats of a league."""
+        """Returns the behavior policies by name, including the frozen opponents in the seats of a league."""
         acting: dict[str, ActsInWorld] = {name: own.behavior() for name, own in self._policies.items()}
         return acting if self._league is None else acting | self._league.acting()
 
@@ -80,7 +80,7 @@ class Acting:
             )
 
     def search(self, simulations: int) -> None:
-        """Enables tree search before each action of all policies, in evaluations and games too.
+        """Enables tree search before each action of all policies, including in evaluations and games.
 
         Args:
             simulations: Simulations of each search; 0 for none.
@@ -103,7 +103,7 @@ class Acting:
         """Evaluates the policies with their current weights and filters over a fixed number of episodes.
 
         Args:
-            episodes: Number of episodes, whose seeds depend on `seed` alone.
+            episodes: Number of episodes, whose seeds depend only on `seed`.
             seed: Seed of the episodes.
             actions: Whether actions are greedy or sampled; None for the training's own kind.
             env: Evaluation environment; None for that of the training's evaluations, or the training environment with
@@ -113,8 +113,8 @@ class Acting:
 
         Raises:
             SpecError: `env` is invalid; the error lists all mistakes.
-            UsageError: The policy does not fit that environment, there is none, or it is the instance in which an
-                episode of the training is under way.
+            UsageError: The policy does not fit the environment, there is no environment, or it is an instance that is
+                in use for training.
         """
         described, policies = self._description, self._description.policies
         with described.hangs_fail():
@@ -135,10 +135,10 @@ class Acting:
             )
 
     def other_kind(self, actions: ActionKind | None = None, env: EnvConfig | None = None) -> ActionKind | None:
-        """Returns the kind of actions with which an evaluation is compared; None if nothing is to be compared.
+        """Returns the kind of actions to which an evaluation should be compared; None for no comparison.
 
-        Policies that sample discrete actions with learned probabilities are compared. Clients of an external env play
-        each episode once.
+        A comparison is made for policies that sample discrete actions with learned probabilities, except in external
+        envs, whose clients play each episode only once.
 
         Args:
             actions: Kind of the evaluation's actions; None for the training's own kind.
@@ -152,7 +152,9 @@ class Acting:
     def evaluate_other_kind(
         self, episodes: int, *, seed: int = 0, actions: ActionKind | None = None, env: EnvConfig | None = None
     ) -> EvaluationResult | None:
-        """Evaluates the other kind of actions on a quarter of an evaluation's episodes, at least 5, on the same seeds.
+        """Evaluates the other kind of actions on the same seeds, for a quarter of the evaluation's episodes.
+
+        At least 5 episodes are run.
 
         Args:
             episodes: Number of episodes of the evaluation.

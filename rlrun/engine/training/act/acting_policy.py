@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class ActingPolicy:
-    """Inference policy: a behavior policy with a trainee's current weights and filters, separate from workers.
+    """Inference policy: a behavior policy with a trainee's current weights and filters, separate from the workers.
 
     Args:
         trainee: The trainee whose policy acts.
-        actions: Kind of its actions, unless a call names the other.
+        actions: Default kind of actions, greedy or sampled.
 
     Attributes:
         trainee: The trainee whose policy acts.
@@ -48,9 +48,9 @@ class ActingPolicy:
 
     @property
     def samples_choices(self) -> bool:
-        """Whether sampled actions hold discrete choices that are drawn with learned probabilities.
+        """Whether sampled actions contain discrete choices that are drawn with learned probabilities.
 
-        The greedy ones may then lead elsewhere. Epsilon-greedy policies, for instance, sample no such choices.
+        Greedy actions may then behave differently. Epsilon-greedy policies, for instance, sample no such choices.
         """
         kinds = [kind_of(part) for part in leaves(space_tree(self.trainee.spaces.action))]
         has_choices = any(kind is not None and kind.meaning != "numbers" for kind in kinds)
@@ -109,7 +109,7 @@ class ActingPolicy:
     def sampled(
         self, observation: Any, *, episode_start: bool = False, prev_reward: float = 0.0
     ) -> tuple[Any, float | None]:
-        """Returns a sampled action as `act` does, and its log-probability in the env's units, None if not known."""
+        """Returns a sampled action like `act`, and its log-probability in the env's units (None if unknown)."""
         from rlrun.engine.policy.log_probs_in_env import behavior_log_probs
 
         behavior = self.behavior()
@@ -140,17 +140,17 @@ class ActingPolicy:
         prev_reward: float = 0.0,
         prev_action: Any = None,
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Returns the action for one observation, and the policy's memory, which the caller keeps between calls.
+        """Returns the action for one observation, and the policy's memory, which the caller passes to the next call.
 
-        The memory is plain data: the recurrent state, and the last observations, actions and rewards that
-        `model.views` show. So any number of episodes can run in parallel.
+        The memory is plain data: the recurrent state, and the last observations, actions and rewards that `model.views`
+        show. With separate memories, any number of episodes can run in parallel.
 
         Args:
             memory: The memory returned for the last observation; None at an episode's start.
             observation: The env's observation.
             actions: Whether the action is greedy or sampled; None for the policy's own kind.
             prev_reward: Reward of the last action.
-            prev_action: The last action of the env, if it was another than the returned one.
+            prev_action: The last action that the env executed, if it differs from the returned one.
         """
         batch = self._batch(observation)
         executed = None if prev_action is None else map_tree(lambda leaf: np.asarray(leaf)[None], prev_action)
@@ -167,15 +167,15 @@ def actions_from(
     prev_reward: float = 0.0,
     executed: Any = None,
 ) -> tuple[Any, Mapping[str, Any]]:
-    """Returns the env action [1, ...] for an observation of one episode, and the policy's memory after it.
+    """Returns the env action [1, ...] for an observation of one episode, and the policy's updated memory.
 
     Args:
         behavior: The behavior policy.
-        memory: The memory after the episode's last observation; None at its start.
+        memory: The memory after the previous observation; None at an episode's start.
         observations: The raw observation, a tree of [1, ...].
-        draws: Random generator of sampled actions; None for the likeliest.
+        draws: Random generator for sampled actions; None for greedy actions.
         prev_reward: Reward of the last action.
-        executed: The last action of the env [1, ...], if it was another than the returned one.
+        executed: The last action [1, ...] that the env executed, if it differs from the returned one.
     """
     resume_episode(behavior, memory, prev_reward, executed)
     actions = behavior.actions(observations, draws)
@@ -185,7 +185,10 @@ def actions_from(
 def resume_episode(
     behavior: BehaviorPolicy, memory: Mapping[str, Any] | None, prev_reward: float = 0.0, executed: Any = None
 ) -> None:
-    """Prepares a behavior policy for the next observation of one episode; see `actions_from`."""
+    """Loads the memory of one episode into a behavior policy, to prepare it for the next observation.
+
+    See `actions_from`.
+    """
     if memory is not None:
         behavior.memory.load_state(memory)
         if executed is not None:

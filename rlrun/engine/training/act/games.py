@@ -50,8 +50,8 @@ class Games:
         """Plays games against an opponent; returns the match results by the side of the training's policy.
 
         Args:
-            opponent: The games of another training, or package.module:Name of a scripted opponent.
-            episodes: Number of games, half of them on each side; rounded up to an even number where there are two.
+            opponent: `Games` of another training, or package.module:Name of a scripted opponent.
+            episodes: Number of games, half of them on each side; rounded up to an even number if both sides are played.
             seed: Seed of the games.
             actions: Whether actions are greedy or sampled; None for the training's own kind. With greedy actions, all
                 games in a deterministic world are equal.
@@ -90,7 +90,7 @@ class Games:
             policy: Name of the policy; "" for the first learning policy of that side.
 
         Raises:
-            UsageError: There is no such policy, none plays that side, or the world does not have two sides.
+            UsageError: There is no such policy, no policy plays that side, or the world does not have two sides.
         """
         found = self._playing(side, policy)
         if found is None:

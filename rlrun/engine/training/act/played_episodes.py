@@ -1,4 +1,4 @@
-"""Episodes of a policy in one env, step by step, to be drawn or read; they are those of an evaluation."""
+"""Episodes of a policy in one env, step by step, for rendering; they equal the episodes of an evaluation."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def played(
     *,
     actions: ActionKind | None,
 ) -> Iterator[Played]:
-    """Steps an env through episodes of a policy, in sequence; yields after each reset and each step.
+    """Plays episodes of a policy in an env, in sequence; yields after each reset and each step.
 
     Args:
         policy: The policy.
         config: Settings of the env.
         env: The env, which stays open.
         episodes: Number of episodes.
-        seed: Seed of the episodes, which are those of an evaluation with the same seed.
+        seed: Seed of the episodes; an evaluation with the same seed plays the same episodes.
         actions: Whether actions are greedy or sampled; None for the policy's own kind.
     """
     seeds = EvaluationSeeds(run_seed=seed, worker_index=0, stream=1)
@@ -81,7 +81,7 @@ def played(
 def episodes_as_text(
     policy: ActingPolicy, config: EnvConfig, episodes: int, seed: int, *, actions: ActionKind | None = None
 ) -> list[str]:
-    """Text of each episode, as its env renders it after the last step, after the episode's return.
+    """Text of each episode: its return, followed by the env's text rendering after the last step.
 
     Args:
         policy: The policy.
@@ -92,7 +92,7 @@ def episodes_as_text(
 
     Raises:
         EnvironmentUnusable: The env renders no text.
-        UsageError: It is a world of many agents.
+        UsageError: The env is a multi-agent world.
     """
     if config.has_many_agents:
         raise UsageError(f"episodes are shown as text of envs with one agent, and {config.id} is a world of many")

@@ -1,4 +1,4 @@
-"""Parts of an observation that only critics see: known in training, and not to a saved policy that acts (NumPy)."""
+"""Parts of an observation that only critics see: available in training, but not to a saved policy (NumPy)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class PrivilegedParts:
     """Parts of an observation that only critics see.
 
     Attributes:
-        placeholders: Any values of these parts by key, [1, ...]; no action depends on them.
+        placeholders: Arbitrary values for these parts by key, [1, ...]; actions do not depend on them.
     """
 
     placeholders: Mapping[str, Any] = field(default_factory=dict)
 
     def actor_space(self, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
-        """Space of what an actor sees: the observation space without these parts."""
+        """The actor's observation space: the full observation space without the privileged parts."""
         if not self.placeholders:
             return space
         assert isinstance(space, Dict)
         return Dict({key: part for key, part in space.items() if key not in self.placeholders})
 
     def completed(self, observations: Any, rows: int) -> Any:
-        """Observations [rows, ...] of an actor with placeholders for these parts, for networks that take all parts."""
+        """Adds placeholders for the privileged parts to an actor's observations [rows, ...]."""
         if not self.placeholders:
             return observations
         return {**map_tree(lambda leaf: leaf.repeat(rows, axis=0), dict(self.placeholders)), **observations}

@@ -1,1 +1,1 @@
-"""Assembly of a training from its parts, and its description before the start."""
+"""Assembly of a training from its parts, and the description of a training before it starts."""

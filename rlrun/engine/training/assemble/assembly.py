@@ -76,8 +76,9 @@ def assemble(
         announce: Callback with a message before a slow operation.
         update_executor: Executor of updates.
         actions: Kind of actions of the inference policies.
-        copied: Frozen opponents copied into a saved run, by checkpoint path; others are loaded from the seats' paths.
-        for_plan: Whether the dataflow is only printed: then nothing is started, except a world to read its spaces.
+        copied: Frozen opponents copied into a saved run, by checkpoint path; other opponents are loaded from the seats'
+            paths.
+        for_plan: Whether the dataflow is only built for printing; only a world is then created, to read its spaces.
         output: Folder of the data set of the collected steps; None for none.
         hooks: Settings of each hook by its import path.
 
@@ -188,7 +189,8 @@ class PoliciesInWorld:
 
     Attributes:
         spaces: Observation and action space of each policy's agents.
-        views: Per policy, state space, number of agents, clock and game; empty where an env has one agent.
+        views: Properties of the world by policy (state space, number of agents, clock, game); empty for single-agent
+            envs.
         slots: Agent slots of each policy in one world.
         agents: Possible agents of a multi-agent world; empty for single-agent envs.
     """
@@ -407,7 +409,7 @@ class _TraineeFactory:
 
 
 def goal_env(env: EnvConfig) -> GoalFunctions:
-    """Creates an env for its functions of goals, in whatever process replays relabel."""
+    """Creates an env instance on which goal functions are called; used in any process that relabels goals."""
     from rlrun.engine.envs.goal_env import GoalEnv
 
     return GoalEnv(env)

@@ -10,7 +10,7 @@ from rlrun.engine.settings.registry import load_object
 
 
 class Curriculum:
-    """Curriculum: a user function from an iteration's metrics to the env's keyword arguments.
+    """User function from an iteration's metrics to the env's keyword arguments.
 
     The function is called at the end of each iteration. If its result changes, each env is recreated with the new
     arguments at its next episode. The function should be pure: checkpoints hold only its last result.

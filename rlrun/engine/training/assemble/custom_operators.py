@@ -1,4 +1,4 @@
-"""Operators of a user's own in front of an algorithm's learning (`before_learning`)."""
+"""Custom operators that a user inserts before an algorithm's learning (`before_learning`)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def custom_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operator]:
-    """Imports an operator's class.
+    """Imports the class of a custom operator.
 
     Args:
         path: `package.module:Class`.
         settings: Arguments of the class, after the trainee.
 
     Raises:
-        UsageError: There is no such class, it is no operator, or it has no such arguments.
+        UsageError: There is no such class, it is not an operator, or it does not accept the arguments.
         UserCodeError: The module raises while it is imported.
     """
     found = load_object(path, "operator")
@@ -33,7 +33,7 @@ def custom_operator_class(path: str, settings: Mapping[str, Any]) -> type[Operat
 
 
 def custom_operator(path: str, settings: Mapping[str, Any], trainee: Trainee) -> Operator:
-    """Creates an operator of `before_learning`.
+    """Creates a custom operator of `before_learning`.
 
     Args:
         path: `package.module:Class`.
@@ -41,8 +41,8 @@ def custom_operator(path: str, settings: Mapping[str, Any], trainee: Trainee) ->
         trainee: The trainee.
 
     Raises:
-        UsageError: There is no such class, it is no operator, or it has no such arguments.
-        TrainingFailed: Its constructor raises.
+        UsageError: There is no such class, it is not an operator, or it does not accept the arguments.
+        TrainingFailed: The operator's constructor raises.
     """
     make: Any = custom_operator_class(path, settings)
     try:

@@ -52,10 +52,10 @@ class Description:
     """Static description of a training: env or multi-agent world, policies and seed.
 
     Attributes:
-        env: The environment, or the world of many agents.
+        env: The environment, or the multi-agent world.
         policies: The policies, with their algorithms and settings.
         seed: Root seed.
-        actions: Kind of actions with which the policies are evaluated and act.
+        actions: Kind of actions, greedy or sampled, in evaluations and inference.
         output: Folder of the data set of the collected steps; None for none.
         hooks: Settings of each hook by its import path.
         evaluation_env: The environment of evaluations; None for `env` with its `evaluation_kwargs`.
@@ -82,10 +82,10 @@ class Description:
         """Creates the description from a user's env and algorithms, with defaults from the env's preset.
 
         Args:
-            env: The environment, or the world of many agents; None for data alone.
+            env: The environment, or the multi-agent world; None to learn from data alone.
             learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
             seed: Root seed.
-            actions: Kind of actions with which the policies are evaluated and act.
+            actions: Kind of actions, greedy or sampled, in evaluations and inference.
             kwargs: Keyword arguments of the env.
             eval_env: The environment of evaluations; None for `env`.
 
@@ -93,7 +93,7 @@ class Description:
             SpecError: `env` or `eval_env` is invalid; the error lists all mistakes.
             UsageError: There is neither an env nor data, an instance is given keyword arguments, or `learns` is a
                 class.
-            EnvError: A function that makes an env raised.
+            EnvError: A function that creates the env raised.
         """
         if isinstance(learns, type):
             raise UsageError(f"{learns.__name__} is a class: write {learns.__name__}(), with its settings")
@@ -122,16 +122,16 @@ class Description:
 
     @property
     def in_code(self) -> str:
-        """The algorithms with their settings as in Python, the env and the seed."""
+        """The algorithms with their settings, the env and the seed, as Python source code."""
         return f"{self.policies.in_code} in {self.env.id}, seed {self.seed}"
 
     def to_data(self) -> dict[str, Any]:
-        """Serializes env, policies and seed to the spec of a checkpoint."""
+        """Serializes env, policies and seed to plain data, the spec in a checkpoint."""
         judged_in = {} if self.evaluation_env is None else {"evaluation": {"env": self.evaluation_env.to_data()}}
         return {**self.policies.to_data(), "env": self.env.to_data(), "seed": self.seed, **judged_in}
 
     def plan(self) -> Flow[Any]:
-        """Builds the dataflow for printing its plan only, without starting workers or learners."""
+        """Builds the dataflow only to print its plan, without starting workers or learners."""
         return assemble(self.env, self.policies, self.seed, silent, update_executor="eager", for_plan=True).flow
 
     def assembled(
@@ -140,7 +140,7 @@ class Description:
         update_executor: UpdateExecutor,
         copied: Mapping[str, SavedOpponent],
     ) -> RunningTraining:
-        """Assembles the training, whose processes start on first use; see `assemble`."""
+        """Assembles the training from its parts; processes start on first use. See `assemble`."""
         return assemble(
             self.env,
             self.policies,
@@ -154,7 +154,7 @@ class Description:
         )
 
     def metrics(self) -> list[Metric]:
-        """Metrics that are declared for the training's results."""
+        """Declarations of the metrics in the training's results."""
         # What an algorithm reports does not depend on its env, so that nothing has to be made.
         algorithms = self.policies.sampling_together()
         learned = {
@@ -182,7 +182,7 @@ class Description:
         return lines
 
     def without_effect(self, spaces: Mapping[str, Spaces]) -> list[str]:
-        """Returns a warning for each policy of whose settings one has no effect on its observations.
+        """Returns a warning for each policy that has a setting without effect on its observations.
 
         Args:
             spaces: Spaces of each policy.
@@ -205,14 +205,14 @@ class Description:
         return {policy: found[policy] for policy in self.policies.algorithms}
 
     def world_of_evaluation(self) -> EnvConfig:
-        """Returns the env of evaluations."""
+        """The env in which evaluations run."""
         return self.env.in_evaluation() if self.evaluation_env is None else self.evaluation_env
 
     def matches(self) -> Matches:
-        """Returns the match configuration of this two-sided world.
+        """The runner of head-to-head games in this two-sided world.
 
         Raises:
-            UsageError: The env has one agent, or its agents are not two sides.
+            UsageError: The env has one agent, or its agents do not form two sides.
         """
         world = self.env.in_evaluation()
         if not world.has_many_agents:
@@ -235,7 +235,7 @@ class Description:
             self.plan()  # refuses algorithms that cannot learn side by side
 
     def check_fits(self, env: EnvConfig, trained: Mapping[str, Spaces]) -> None:
-        """Validates that the policies' spaces match another (evaluation) env.
+        """Validates that the policies' spaces match those of another env, such as the evaluation env.
 
         Args:
             env: The other env.
@@ -257,10 +257,10 @@ class Description:
                 check_same_spaces(whose, spaces, trained[policy])
 
     def require_one_process(self) -> None:
-        """Validates that an env that was passed as an instance is stepped in this process.
+        """Validates that an env passed as an instance is stepped only in this process.
 
         Raises:
-            UsageError: The env is an instance, and the settings ask for further processes.
+            UsageError: The env is an instance, and the settings require more processes.
         """
         sampling = self.policies.sampling
         if self.env.fixed_num_envs is not None and sampling.num_workers:
@@ -270,7 +270,7 @@ class Description:
             )
 
     def hangs_fail(self) -> AbstractContextManager[None]:
-        """Watchdog context: env code that hangs in this process raises after `worker_timeout_s`."""
+        """Watchdog context: env code that hangs in this process raises an error after `worker_timeout_s`."""
         return hangs_fail_after(self.policies.sampling.worker_timeout_s)
 
 

@@ -1,4 +1,4 @@
-"""Spaces of a training from data without an env: those of its data sets."""
+"""Spaces of a training that learns from data sets without an env."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rlrun.engine.messages.errors import UsageError
 
 
 def check_input(config: AlgorithmConfig | None, to_come: Collection[str] = ()) -> Spaces | None:
-    """Opens the data sets of an algorithm's settings.
+    """Opens the data sets in an algorithm's settings, and returns their spaces if no env is stepped.
 
     Args:
         config: The settings; None if they are not valid.
-        to_come: Paths of data sets that are not written yet. Their spaces are those of the env, which is needed then.
+        to_come: Paths of data sets that are not written yet; an env is then required, whose spaces they will have.
 
     Returns:
-        Spaces of the first data set if an env may be missing, in which actions without bounds have the range of the
-        data; None if the settings name no data, or an env is stepped.
+        Spaces of the first data set, in which unbounded actions have the range of the data; None if the settings name
+        no data, or an env is stepped.
 
     Raises:
         UsageError: A data set does not exist, or holds no steps.
@@ -38,7 +38,7 @@ def check_input(config: AlgorithmConfig | None, to_come: Collection[str] = ()) -
 
 
 def check_data_fits(config: AlgorithmConfig, spaces: Spaces) -> None:
-    """Checks that an algorithm's data has the spaces of its policy.
+    """Validates that an algorithm's data sets have the same spaces as its policy.
 
     Raises:
         UsageError: A data set does not exist, or has other spaces.
@@ -50,7 +50,7 @@ def check_data_fits(config: AlgorithmConfig, spaces: Spaces) -> None:
 
 
 def env_of_data(config: AlgorithmConfig) -> EnvConfig:
-    """Config in the place of an env, with the spaces of the data that an algorithm learns from.
+    """Config of a placeholder env with the spaces of the data sets that an algorithm learns from.
 
     Raises:
         UsageError: The algorithm needs an env, or names no data.

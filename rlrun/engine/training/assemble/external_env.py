@@ -1,4 +1,4 @@
-"""Actions that clients of an external env choose by themselves, and the algorithms that may learn from them."""
+"""Actions that clients of an external env choose themselves, and the algorithms that may learn from them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]) -> EnvConfig:
-    """Decides the use of actions that clients choose by themselves, if the env is external.
+    """Resolves the setting for actions that clients choose themselves, if the env is external.
 
     Args:
         env: The env.
         algorithms: The algorithms by policy.
 
     Raises:
-        UsageError: The setting `logged_actions` does not fit an algorithm.
+        UsageError: An algorithm does not support the setting `logged_actions`.
     """
     external = env.external
     if external is None:

@@ -1,4 +1,4 @@
-"""Multi-agent dataflow: trainees that learn from shared rollout workers."""
+"""Multi-agent dataflow: several trainees learn from shared rollout workers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def learning_together(
 ) -> tuple[dict[str, Branch], Flow[Any]]:
     """Builds the dataflow of each trainee, and the joint flow of all trainees.
 
-    A single trainee pulls rollouts directly. Several trainees learn from copies of one stream of joint rollouts.
-    No trainee is ahead of another by more than one fragment, so that each learns from the latest one.
+    A single trainee pulls rollouts directly. Several trainees learn from copies of one stream of joint rollouts. No
+    trainee is ahead of another by more than one fragment, so that each learns from recent fragments.
     """
     if len(trained) == 1:
         return learning_in_turn(algorithms, trainees, trained)
@@ -54,9 +54,9 @@ def learning_together(
 def learning_in_turn(
     algorithms: Mapping[str, Algorithm[Any]], trainees: Mapping[str, Trainee], trained: tuple[str, ...]
 ) -> tuple[dict[str, Branch], Flow[Any]]:
-    """Builds the dataflow of each trainee from a source of its own, such as data, and their round-robin.
+    """Builds a dataflow for each trainee from a separate source, such as data sets, and their round-robin.
 
-    The first trainee has the last turn, so that all have learned equally often once it has.
+    The first trainee takes the last turn, so that all have learned equally often after each of its turns.
     """
     flows = {policy: _learning_alone(algorithms[policy], trainees[policy]) for policy in trained}
     branches = {policy: Branch(trainee, flows.get(policy)) for policy, trainee in trainees.items()}

@@ -1,4 +1,4 @@
-"""Learner factories, picklable for any process, and the choice of the update executor."""
+"""Picklable learner factories, and the choice of the update executor."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ CONTINUE_PLAINLY = "or let it continue with plain updates (--eager; the last dig
 
 
 def silent(message: str) -> None:
-    """No-op message callback, for learners in separate processes."""
+    """Message callback that does nothing, for learners in separate processes."""
 
 
 def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | None, seed: int) -> Policy:
-    """Creates an algorithm's policy, with intrinsic-reward networks if curiosity is enabled.
+    """Creates an algorithm's policy, including intrinsic-reward networks if curiosity is enabled.
 
     Args:
         algorithm: The algorithm.
@@ -56,7 +56,7 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
         seed: Seed of the initial parameters.
 
     Raises:
-        UsageError: The algorithm returns no policy, or one that reads a setting missing in its config.
+        UsageError: The algorithm does not return a policy, or the policy reads a setting that the config lacks.
     """
     from rlrun.engine.policy.policy import Policy
 
@@ -82,7 +82,7 @@ def all_objectives(algorithm: Algorithm[Any], policy: Policy) -> list[Objective]
 
 @dataclass(frozen=True)
 class AlgorithmLearnerFactory:
-    """Picklable, deterministic learner factory: a call creates an identical learner in any process.
+    """Picklable, deterministic learner factory: creates identical learners in any process.
 
     Attributes:
         algorithm: The algorithm, which defines policy, objectives and settings.
@@ -146,7 +146,7 @@ class AlgorithmLearnerFactory:
 def started_learner(
     factory: AlgorithmLearnerFactory, announce: Callable[[str], None], cpus_of_others: float
 ) -> Learner:
-    """Creates the learner of a run: local, or a data-parallel group of learner processes.
+    """Starts the learner of a run: in this process, or a data-parallel group of learner processes.
 
     Args:
         factory: Factory of a learner.
@@ -182,10 +182,10 @@ def chosen_update_executor(
     Args:
         algorithm: The algorithm with its settings.
         total_env_steps: Planned env steps of the run; None if unknown.
-        why_no_kernels: Reason why the run's machines cannot use the kernels in C, "" if they can; None to ask this one.
+        why_no_kernels: Reason why the run's machines cannot use C kernels, "" if they can; None to check this machine.
 
     Raises:
-        CompilerMissing: The settings demand compiled updates, and there is no compiler.
+        CompilerMissing: The settings require compiled updates, but there is no compiler.
     """
     config = algorithm.config
     is_refused = config.compile is False and "compile" in type(config).model_fields  # else compilers cannot do it
@@ -220,10 +220,10 @@ def common_update_executor(
     Args:
         algorithms: Algorithms of the policies.
         total_env_steps: Planned env steps of the run; None if unknown.
-        why_no_kernels: As in `chosen_update_executor`.
+        why_no_kernels: Reason why the run's machines cannot use C kernels, "" if they can; None to check this machine.
 
     Raises:
-        CompilerMissing: Settings demand compiled updates, and there is no compiler.
+        CompilerMissing: The settings require compiled updates, but there is no compiler.
     """
     chosen = {chosen_update_executor(algorithm, total_env_steps, why_no_kernels) for algorithm in algorithms}
     if "compiled" in chosen and chosen <= {"c", "numpy", "compiled"}:
@@ -232,23 +232,26 @@ def common_update_executor(
 
 
 def may_have_kernels(algorithm: Algorithm[Any]) -> bool:
-    """Whether updates are in float32 on the CPU, by the settings; an operation without a kernel shows when traced."""
+    """Whether updates may use kernels: in float32 on the CPU, by the settings.
+
+    Missing kernels show up only in tracing.
+    """
     return algorithm.config.precision == "float32" and not algorithm.config.num_gpus
 
 
 def runs_own_code(algorithm: Algorithm[Any]) -> bool:
-    """Whether code outside of rlrun takes part in updates: an algorithm, network or encoder of a plugin."""
+    """Whether code from outside of rlrun is involved in updates: an algorithm, network or encoder of a plugin."""
     model = algorithm.config.model
     named = [algorithm.name(), algorithm.policy_family, model.module or "", *model.encoders.values()]
     return any(":" in name and not name.startswith("rlrun.") for name in named)
 
 
 def continued_executor(update_executor: UpdateExecutor, *, eager: bool = False) -> UpdateExecutor:
-    """Selects the update executor of a run that continues: the one that it began with, if this machine can.
+    """Selects the update executor of a resumed run: the original one, if this machine supports it.
 
     Args:
-        update_executor: The executor that it began with.
-        eager: Whether a run that began with a compiler may continue without.
+        update_executor: The run's original executor.
+        eager: Whether a run that started with a compiler may continue without one.
 
     Raises:
         CompilerMissing: The executor needs a compiler, and there is none.

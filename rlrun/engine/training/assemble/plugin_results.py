@@ -36,7 +36,7 @@ def require(result: Result, kind: type, algorithm: Algorithm[Any], method: str) 
 
 
 def objectives_of(algorithm: Algorithm[Any], policy: Policy) -> Sequence[Objective]:
-    """Objectives of a plugin for a policy, with types and parameters checked.
+    """Validated objectives of a plugin algorithm for a policy.
 
     Raises:
         TrainingFailed: The result is not a list of objectives, or does not fit the policy's parameters.

@@ -27,12 +27,12 @@ class Policies:
         algorithms: Algorithms with their settings, by policy. Their sampling settings are ignored in favour of
             `sampling`.
         sampling: Sampling settings of all policies.
-        slots: Maximum number of a policy's agents in a world at a time; by default the number of possible agents mapped
-            to the policy.
+        slots: Maximum number of simultaneous agents of each policy in a world; by default the number of possible agents
+            mapped to the policy.
         mapping: Policies by pattern of agent ids, or `module:function`; see `rlrun.engine.worlds.mapping`. None if one
             policy acts for all agents.
-        train: Names of the policies that learn, by default all; the others act with their initial weights.
-        seats: Policies of the world that do not learn, in whose slots frozen opponents act: past policies and scripts.
+        train: Names of the policies that learn, by default all; other policies act with their initial weights.
+        seats: Non-learning policies of the world, in whose slots frozen opponents act: past policies and scripts.
         league: Settings of the league's pool and ratings, for worlds with seats.
     """
 
@@ -144,17 +144,17 @@ class Policies:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one policy for all agents, with sampling settings of its own."""
+        """Whether there is a single policy for all agents, with its own sampling settings."""
         return self.sampling is self.first.config and len(self.algorithms) == 1 and not self.seats
 
     @property
     def title(self) -> str:
-        """Display title: the names of the algorithms."""
+        """Title for display: the names of the algorithms."""
         return " + ".join(dict.fromkeys(algorithm.name() for algorithm in self.algorithms.values()))
 
     @property
     def in_code(self) -> str:
-        """The algorithms with their settings, as written in Python."""
+        """The algorithms with their settings, as Python source code."""
         if self.is_alone:
             return repr(self.first)
         return ", ".join(f"{policy}: {algorithm!r}" for policy, algorithm in self.algorithms.items())
@@ -171,7 +171,7 @@ class Policies:
         return [*lines, f"league: {self.league.described()}"] if self.seats else lines
 
     def differ_in_schedules_alone(self, others: Policies) -> bool:
-        """Whether other policies differ from these in scheduled settings only."""
+        """Whether other policies differ from these only in scheduled settings."""
         if list(self.algorithms) != list(others.algorithms) or self.is_alone != others.is_alone:
             return False
         if (self.roles, self.seats, self.league) != (others.roles, others.seats, others.league):
@@ -186,12 +186,12 @@ class Policies:
 
     @property
     def roles(self) -> tuple[Any, ...]:
-        """Slots, policy mapping, trained policies and self-play seats, for compatibility checks at a resume."""
+        """Roles of the policies (slots, mapping, trained policies, seats), which must be compatible at a resume."""
         selves = {seat: settings.selves for seat, settings in self.seats.items()}
         return self.slots, self.mapping, self.train, selves
 
     def sampling_together(self) -> dict[str, Algorithm[Any]]:
-        """Returns the algorithms by policy, with the shared sampling settings in place of their own."""
+        """Returns the algorithms by policy, in which the shared sampling settings replace their own."""
         if self.is_alone or self.is_offline:
             return dict(self.algorithms)
         shared = self.sampling.model_dump(exclude={"rollout_fragment_length"})
@@ -203,7 +203,7 @@ class Policies:
         return algorithms
 
     def learning_in_process(self) -> Policies:
-        """Returns the same policies with their learners in this process and on its CPU, as suits acting."""
+        """Copy of the policies whose learners run in this process on the CPU, as needed for acting."""
         algorithms = {policy: _learning_in_process(algorithm) for policy, algorithm in self.algorithms.items()}
         sampling = next(iter(algorithms.values())).config if self.is_alone else self.sampling
         return replace(self, algorithms=algorithms, sampling=sampling)
@@ -215,15 +215,15 @@ class Policies:
 
     @property
     def steps_per_iteration(self) -> int:
-        """Minimum number of steps per iteration, of the clock of the first policy that learns."""
+        """Minimum number of steps per iteration, in the clock unit of the first policy that learns."""
         return steps_per_iteration(self.algorithms[self.trained[0]].config if self.is_offline else self.sampling)
 
     def check_input(self) -> None:
-        """Checks that several policies can learn from their data in one run.
+        """Validates that several policies can learn from their data in one run.
 
         Raises:
-            UsageError: Some policies learn from data alone and others in the world, policies from data alone take SGD
-                steps in different numbers, or a setting is about the env, which is not stepped.
+            UsageError: Some policies learn from data alone and others in the world, offline policies take different
+                numbers of SGD steps, or a setting concerns the env, which is not stepped.
         """
         alone = [policy for policy, algorithm in self.algorithms.items() if learns_offline(algorithm.config)]
         if self.is_alone or not alone:
@@ -255,7 +255,7 @@ class Policies:
 
     @property
     def acting(self) -> tuple[str, ...]:
-        """Valid targets of the policy mapping: names of policies and seats."""
+        """Names of policies and seats, to which agents can be mapped."""
         return (*self.algorithms, *self.seats)
 
     def reported_policies(self, env: EnvConfig) -> tuple[str, ...]:
@@ -281,7 +281,7 @@ def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:
 
 
 def learns_offline(config: AlgorithmConfig) -> bool:
-    """Whether all minibatches of an algorithm are recorded data: no env is stepped, and the clock counts SGD steps."""
+    """Whether an algorithm takes all minibatches from recorded data: no env is stepped, the clock counts SGD steps."""
     return isinstance(config, DataSettings) and config.is_offline
 
 
@@ -291,7 +291,7 @@ def clock_unit_of(algorithm: Algorithm[Any]) -> ClockUnit:
 
 
 def steps_per_iteration(config: AlgorithmConfig) -> int:
-    """Minimum number of the clock's steps per iteration."""
+    """Minimum number of steps per iteration, in the unit of the algorithm's clock."""
     if isinstance(config, DataSettings) and config.is_offline:
         return config.sgd_steps_per_iteration
     return config.min_env_steps_per_iteration

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, seed: int) -> Policy:
-    """Extends an actor-critic policy by curiosity networks; returns the policy unchanged without curiosity.
+    """Adds curiosity networks to an actor-critic policy; returns the policy unchanged if curiosity is disabled.
 
     Args:
         policy: The algorithm's policy.
@@ -57,7 +57,7 @@ def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, se
 
 
 def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
-    """Returns the training objective of the curiosity networks; empty for kinds without trained networks.
+    """Training objective of the curiosity networks; empty for kinds of curiosity without trained networks.
 
     Args:
         config: The algorithm's settings.
@@ -85,8 +85,8 @@ def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping
 def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> Flow[Any]:
     """Builds an algorithm's learning dataflow, with operators for reward streams and those of `before_learning`.
 
-    Intrinsic rewards are computed before `learn`, on the workers' fragments; the user's operators see them. The
-    Lagrangian follows `ConcatBatches`, since its multiplier is updated once per batch.
+    Intrinsic rewards are computed on the workers' fragments before `learn`, and so are visible to the user's operators.
+    The Lagrangian follows `ConcatBatches`, since its multiplier is updated once per batch.
 
     Args:
         algorithm: The algorithm.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class TrainingWarnings:
-    """Warning about a dataflow without weight broadcasts, in which workers act with stale weights.
+    """Check that warns about a dataflow without weight broadcasts, in which workers act with stale weights.
 
     Args:
         announce: Callback with the warning.
@@ -26,8 +26,8 @@ class TrainingWarnings:
     def begin(self, sendings: int, sgd_steps: int, *, is_resumed: bool) -> None:
         """Initializes the check at the start or resume of a training.
 
-        A dataflow may send weights once in many batches, so a resumed run may send none for a while. A new run is
-        checked from its start.
+        A dataflow may send weights rarely, so a resumed run may send none for a while. A new run is checked from its
+        start.
 
         Args:
             sendings: Number of earlier broadcasts, made outside of the dataflow.

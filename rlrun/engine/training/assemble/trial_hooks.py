@@ -15,7 +15,7 @@ HOOK_SECONDS = Metric("time/hooks_s", "s", "Seconds of the trial's hooks since t
 
 
 class TrialHooks:
-    """Hooks of a trial, in its own process.
+    """Hooks that run in the trial's own process.
 
     Args:
         hooks: Settings of each hook by its import path.
@@ -23,7 +23,7 @@ class TrialHooks:
         announce: Callback with a warning.
 
     Attributes:
-        answers: Answers of all hooks, those of workers included.
+        answers: Answers of all hooks, including those in workers.
         seconds: Seconds in events so far.
     """
 
@@ -45,7 +45,7 @@ class TrialHooks:
         return self.answers.stop
 
     def on_result(self, iteration: int, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Delivers an iteration's result, and returns the metrics of all hooks; None for those without a value.
+        """Delivers an iteration's result, and returns the metrics of all hooks; a metric without a value is None.
 
         Args:
             iteration: Number of the iteration.
@@ -57,11 +57,11 @@ class TrialHooks:
         return {**measured, HOOK_SECONDS.name: spent}
 
     def on_evaluation(self, iteration: int, evaluation: Mapping[str, Any]) -> dict[str, float]:
-        """Delivers an evaluation, and returns the metrics that the hooks answered with."""
+        """Delivers an evaluation, and returns the metrics that the hooks answer with."""
         return self._measured("on_evaluation", iteration, evaluation)
 
     def on_checkpoint(self, iteration: int) -> None:
-        """Delivers a checkpoint that is about to be captured; metrics count in the next result."""
+        """Delivers the event that a checkpoint is about to be captured; metrics count towards the next result."""
         self._deliver("on_checkpoint", iteration, iteration)
 
     def _measured(self, event: str, iteration: int, argument: Mapping[str, Any]) -> dict[str, float]:
@@ -87,10 +87,10 @@ class TrialHooks:
             self.seconds += time.perf_counter() - began
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of the hooks, and answers that no result has yet."""
+        """Returns the state of the hooks, and the answers not yet included in a result."""
         return {"hooks": self._hooks.state(), "answers": self.answers.state()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the hooks from `state()`."""
         self._hooks.load_state(state["hooks"])
         self.answers.load_state(state["answers"])

@@ -1,1 +1,1 @@
-"""Results of iterations, and what a run writes beside them."""
+"""Results of iterations, and other output of a run."""

@@ -25,8 +25,8 @@ class EpisodeMetrics:
     """Episode count, and mean return, length and infos over the last 100 episodes.
 
     Args:
-        announce: Callback with a warning, at most once of each kind: infos have more numbers than become metrics, or
-            names that no metric can have.
+        announce: Callback for warnings, at most one of each kind: too many numbers in infos, or names that no metric
+            can have.
     """
 
     def __init__(self, announce: Callable[[str], None] = lambda text: None) -> None:
@@ -36,7 +36,7 @@ class EpisodeMetrics:
         self._last: deque[Episode] = deque(maxlen=WINDOW)
 
     def add(self, episodes: Iterable[Episode]) -> None:
-        """Adds newly finished episodes, in the order of their ends."""
+        """Adds newly finished episodes, in the order in which they ended."""
         for episode in episodes:
             self.episodes += 1
             self._append(episode)
@@ -92,7 +92,7 @@ class EpisodeMetrics:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the episode counts and recent episodes from `state()`."""
         self.episodes = as_count(state["episodes"])
         self._last.clear()
         for total, length, info, *columns in state["last"]:  # columns are newer than checkpoints
@@ -105,7 +105,7 @@ class AgentMetrics:
 
     Args:
         policies: Names of the policies.
-        agents: Ids of the possible agents. Other agents, such as those born in an episode, only enter their policy's
+        agents: Ids of the possible agents. Other agents, such as those born in an episode, count only in their policy's
             metrics, and so do all agents if there are more than `MOST_AGENTS`.
         announce: Callback with a warning about infos, once of each kind per policy; see `EpisodeMetrics`.
     """
@@ -118,7 +118,7 @@ class AgentMetrics:
         self._of_agents: dict[str, EpisodeMetrics] = {agent: EpisodeMetrics() for agent in reported}
 
     def add(self, policy: str, episodes: Iterable[Episode]) -> None:
-        """Adds newly finished episodes of a policy's agents, in the order of their ends."""
+        """Adds newly finished episodes of a policy's agents, in the order in which they ended."""
         for episode in episodes:
             self._of_policies[policy].add([episode])
             if episode.agent in self._of_agents:
@@ -133,7 +133,10 @@ class AgentMetrics:
         return returns_of([episode for policy in policies for episode in self._of_policies[policy].last])
 
     def of_agents(self) -> dict[str, float | int | None]:
-        """Returns the mean return of each possible agent, if these are few; None before its first episode ends."""
+        """Returns the mean return of each possible agent, if there are few.
+
+        None before an agent's first episode ends.
+        """
         return {
             f"agents/{agent}/episode_return_mean": own.result()["episode_return_mean"]
             for agent, own in self._of_agents.items()
@@ -151,7 +154,7 @@ class AgentMetrics:
 
         Args:
             state: State from `state`.
-            new: Policies that have replaced the ones of the same names, and start without episodes.
+            new: Policies that have replaced others of the same names, and start without episodes.
         """
         for kind, owned in (("policies", self._of_policies), ("agents", self._of_agents)):
             for name, saved in state[kind].items():

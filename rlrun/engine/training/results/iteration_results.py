@@ -22,7 +22,7 @@ class IterationResults:
         workers: The rollout workers.
         branches: Dataflow branches by policy.
         flow: Joint dataflow of all branches.
-        announce: Callback with a warning about a probably unintended setting.
+        announce: Callback for warnings about probably unintended settings.
         agents: Possible agents of a multi-agent world; empty for single-agent envs.
         league: Frozen opponents in a world with seats; None without seats.
 
@@ -71,7 +71,7 @@ class IterationResults:
         Args:
             iteration: Number of the iteration.
             seconds: Duration of the iteration.
-            since_last_s: Seconds between the iterations, as for an evaluation, that are counted in this one.
+            since_last_s: Seconds since the last iteration, such as for an evaluation, that count towards this one.
             time_total_s: Total seconds of all iterations.
         """
         counts = self._workers.counts
@@ -99,7 +99,7 @@ class IterationResults:
         return {**counted, **times, **restarts, **self._of_policies(self.agents), **ending}
 
     def reset_counts(self) -> None:
-        """Discards the operators' accumulated metrics after a restore: the next result covers new steps only."""
+        """Discards the operators' accumulated metrics after a restore; the next result then covers new steps only."""
         self._flow.metrics()
 
     def _agent_returns(self) -> dict[str, float | None]:

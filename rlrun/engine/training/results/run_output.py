@@ -1,4 +1,4 @@
-"""Data sets that a run writes from the steps that it collects: one for each policy."""
+"""Data sets that a run writes from the collected steps: one for each policy."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def begin_output(folder: Path, *, is_own: bool) -> None:
 
     Args:
         folder: The folder.
-        is_own: Whether data sets in an existing folder are the run's own; they are removed.
+        is_own: Whether data sets in an existing folder belong to the run; these are removed.
 
     Raises:
-        UsageError: The folder exists, and is not the run's own.
+        UsageError: The folder exists, but does not belong to the run.
     """
     if is_own:
         for path in (folder, *(folder.iterdir() if folder.is_dir() else ())):
@@ -42,7 +42,7 @@ def begin_output(folder: Path, *, is_own: bool) -> None:
 
 
 class RunOutput:
-    """Data sets of a run: one for each policy that collects steps, in the folder itself if there is only one.
+    """Data sets written by a run: one for each policy that collects steps; a single one is in the folder itself.
 
     Rollouts are recorded in the order in which they are counted, so that an exact resume writes equal bytes.
 
@@ -88,11 +88,11 @@ class RunOutput:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the position in the data sets; what they have received since then is cut off.
+        """Restores the positions in the data sets; data written after the state was saved is removed.
 
         Raises:
-            DataSetError: A data set lacks what the state was saved with, or it was altered.
-            ValueError: The state is malformed, or of other policies.
+            DataSetError: A data set lacks data that it had when the state was saved, or was altered.
+            ValueError: The state is malformed, or belongs to other policies.
         """
         for policy, own in state.items():
             if policy not in self._trainees:
@@ -101,7 +101,7 @@ class RunOutput:
             self._writers[policy].load_state(own["set"])
 
     def close(self) -> None:
-        """Closes the data sets; running episodes are kept as cut ones."""
+        """Closes the data sets; running episodes are kept as incomplete ones."""
         for writer in self._writers.values():
             writer.close()
 

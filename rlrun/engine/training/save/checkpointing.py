@@ -6,9 +6,9 @@
               league         where there are seats: pool, pay-offs, and copies of other runs' policies
               trainees       by name: learner, filters and flow
 
-A new component adds a section without changing the others. Version 1 of the format, which had no sections, is
-readable in part: policies, target networks, optimizers, filters and counters. Its dataflow, replay and env states
-are dropped, and the run continues with new episodes.
+A new component adds a section without changing the others. Version 1 of the format, which had no sections, is partly
+readable: policies, target networks, optimizers, filters and counters. Dataflow, replay and env states are dropped, and
+the run continues with new episodes.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
 
 
 def league_table(content: Content) -> dict[str, Any] | None:
-    """Returns the league's ratings and payoff matrix in a checkpoint; None without a league.
+    """Ratings and payoff matrix of the league in a checkpoint; None if there is no league.
 
     Raises:
         CheckpointError: The table is malformed.
@@ -113,13 +113,13 @@ def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, 
 
 @contextmanager
 def refusing(part: str) -> Iterator[None]:
-    """Context manager that reraises errors of loading malformed state as CheckpointError.
+    """Context manager that turns errors from loading malformed state into CheckpointError.
 
     Args:
         part: Name of the part in the message.
 
     Raises:
-        CheckpointError: The owner met a value of another kind or shape than it had saved.
+        CheckpointError: The state contains a value of an unexpected kind or shape.
     """
     try:
         yield
@@ -129,7 +129,7 @@ def refusing(part: str) -> Iterator[None]:
 
 
 def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
-    """Entries of a manifest on the executor of updates, and on the kernels that its last digits depend on."""
+    """Manifest entries for the update executor, and for the kernels on which the last digits depend."""
     if update_executor != "c":
         return {"update_executor": update_executor}
     from rlrun.engine.kernels.library import key
@@ -138,7 +138,7 @@ def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
 
 
 def has_other_kernels(manifest: Mapping[str, Any], update_executor: UpdateExecutor | None) -> bool:
-    """Whether kernels in C give other last digits here than those that wrote a checkpoint."""
+    """Whether the C kernels on this machine may give different last digits than those that wrote a checkpoint."""
     written = {name: manifest.get(name) for name in ("update_executor", "kernels")}
     return written["update_executor"] == update_executor == "c" and written != executor_record(update_executor)
 
@@ -202,13 +202,13 @@ def load_policy(trainee: Trainee, content: Content) -> None:
 
 
 def load_policy_in_part(trainee: Trainee, content: Content) -> None:
-    """Loads the parameters that a trainee's policy and a checkpoint's have in common, by name.
+    """Loads the parameters that a trainee's policy and a checkpoint have in common, by name.
 
-    So a cloned policy becomes the policy of an actor-critic, whose values keep their initial parameters. A target
-    network without parameters in the checkpoint starts as a copy.
+    For example, a cloned policy can become the policy of an actor-critic, whose value network keeps its initial
+    parameters. A target network without parameters in the checkpoint starts as a copy.
 
     Raises:
-        CheckpointError: There is no common parameter, one has another shape or is not finite.
+        CheckpointError: There is no common parameter, or a common one has a different shape or is not finite.
     """
     learner, parameters = trainee.learner, trainee.policy.parameters
     try:
@@ -316,9 +316,9 @@ class SavedTraining:
 
     Attributes:
         policies: The policies, with their algorithms and settings.
-        env: The environment, or the world of many agents.
+        env: The environment, or the multi-agent world.
         seed: Root seed.
-        actions: Kind of actions with which the policies are evaluated and act.
+        actions: Kind of actions, greedy or sampled, in evaluations and inference.
         evaluation_env: The environment of evaluations; None for `env`.
     """
 
@@ -331,15 +331,15 @@ class SavedTraining:
 
 @contextmanager
 def loading(path: object, undo: Callable[[], None]) -> Iterator[None]:
-    """Context manager around the load of a checkpoint, which names it in errors.
+    """Context manager around the loading of a checkpoint; adds the checkpoint's path to errors.
 
     Args:
         path: Path of the checkpoint.
-        undo: Called after any failure.
+        undo: Function called after any failure.
 
     Raises:
-        CheckpointError: The checkpoint, or its spec, cannot be used here.
-        CompilerMissing: There is no compiler for its updates.
+        CheckpointError: The checkpoint or its spec cannot be used.
+        CompilerMissing: The training's updates need a compiler, which is missing.
     """
     try:
         yield
@@ -372,13 +372,13 @@ def saved_training(
         path: Path of the checkpoint, for messages.
         trained_by: Required class of the algorithms.
         trust: Whether code and files beyond the allowlist of harmless ones may be used.
-        env: The env in place of the saved one; None for the saved one.
-        eval_env: The env of evaluations in place of the saved one; None for the saved one.
+        env: Replacement of the saved env; None for the saved env.
+        eval_env: Replacement of the saved evaluation env; None for the saved one.
 
     Raises:
         CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
-        CheckpointError: The spec does not describe a training, or one by another algorithm, or its env has no import
-            name and is not given.
+        CheckpointError: The spec does not describe a training, or a training by another algorithm, or the env has no
+            import name and no replacement is given.
     """
     try:
         saved, seed = EnvConfig.parse(content.spec["env"]), content.spec["seed"]

@@ -58,13 +58,13 @@ class SavedOpponent:
         }
 
     def in_world(self, spaces: Spaces, view: WorldView | None) -> FrozenPolicy:
-        """Creates the frozen policy for a seat of a multi-agent world, or for an env of one agent.
+        """Creates the frozen policy for a seat of a multi-agent world, or for a single-agent env.
 
-        Only code of installed algorithms is run: settings that name other code are refused.
+        Only code of installed algorithms runs; settings that name other code are refused.
 
         Args:
             spaces: Observation and action space of the agents.
-            view: View of the agents' world; None for an env of one agent.
+            view: View of the agents' world; None for a single-agent env.
 
         Raises:
             CheckpointError: The settings contain absurdly large numbers.
@@ -95,7 +95,7 @@ class SavedOpponent:
 
 
 def read_opponent(named: str) -> SavedOpponent:
-    """Loads a frozen opponent from a checkpoint path, PATH:policy if the checkpoint holds several policies.
+    """Loads a frozen opponent from a checkpoint path, or PATH:policy if the checkpoint holds several policies.
 
     Raises:
         CheckpointError: The checkpoint does not exist or cannot be used.
@@ -124,7 +124,7 @@ def read_opponent(named: str) -> SavedOpponent:
 def saved_spaces(named: str) -> tuple[str, str] | None:
     """Returns the observation and action space (as text) of a checkpoint's policy, without loading the policy.
 
-    None for a checkpoint of an earlier version, without recorded spaces of each policy.
+    None for a checkpoint of an older version, which does not record each policy's spaces.
 
     Raises:
         CheckpointError: There is no such checkpoint.

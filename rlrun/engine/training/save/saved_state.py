@@ -30,7 +30,7 @@ def content_of(
         running: The running training.
         spec: Spec of the training, for the checkpoint.
         description: Description of the training.
-        update_executor: Executor of its updates.
+        update_executor: Executor of the training's updates.
 
     Raises:
         UsageError: The training was restored for acting only.
@@ -104,9 +104,9 @@ def _flow_state(branch: Branch) -> dict[str, Any]:
 
 
 def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the policies without a counterpart in a checkpoint: missing there, or trained by another algorithm.
+    """Returns the policies that a checkpoint lacks, or that another algorithm had trained; None if nothing differs.
 
-    None means that nothing differs: neither policies nor the agents mapped to them.
+    None means that neither the policies nor the mapping of agents to them differ.
 
     Args:
         policies: Policies of the current training.
@@ -134,15 +134,16 @@ def load(
 ) -> None:
     """Restores a training from a checkpoint.
 
-    If policies have changed since, new ones keep their initial state, and all worlds begin new episodes. A dataflow is
-    then restored only if its plan is unchanged.
+    If policies have changed since the checkpoint, new ones keep their initial state, and all worlds begin new episodes.
+    A dataflow is then restored only if its plan is unchanged.
 
     Args:
         running: The running training.
         content: The checkpoint.
         new: Policies that are missing in the checkpoint or had another algorithm; empty if only the mapping of agents
             differs. None if nothing differs.
-        for_training: Whether the training continues; else workers and dataflow are not restored, and no worker starts.
+        for_training: Whether the training continues; otherwise workers and dataflow are not restored, and no worker
+            starts.
 
     Raises:
         CheckpointError: The checkpoint does not fit this env or network.
@@ -234,12 +235,12 @@ def _load_league(league: League, saved: Mapping[str, Any], *, is_new: bool) -> N
 def load_weights(
     running: RunningTraining, content: Content, *, in_part: bool = False, optimizers: bool = False
 ) -> None:
-    """Warm start: loads policy weights and filters from another run's checkpoint, and on request its optimizers.
+    """Warm start: loads policy weights and filters, and optionally optimizers, from another run's checkpoint.
 
     Args:
         running: The running training.
         content: A checkpoint of the other run.
-        in_part: Whether the other run's policy may lack parameters, such as a value network, or have further ones.
+        in_part: Whether the other run's policy may lack parameters, such as a value network, or have additional ones.
         optimizers: Whether to load the state of the optimizers.
 
     Raises:
@@ -259,7 +260,7 @@ def load_weights(
 
 
 def freeze_filters(running: RunningTraining) -> None:
-    """Keeps the moments of all policies' observations as they are from now on."""
+    """Freezes the moments of all policies' observation filters."""
     for branch in running.branches.values():
         branch.trainee.filters.is_frozen = True
 

@@ -40,7 +40,7 @@ class ArrayGame(Protocol):
         ...
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns the mask of terminal positions [n] and the mover's outcomes [n] in [-1, 1], 0 if not terminal."""
+        """Returns the mask of terminal positions [n], and the movers' outcomes [n] in [-1, 1], 0 if not terminal."""
         ...
 
     def movers(self, states: States) -> Floats:

@@ -12,13 +12,13 @@ CHANCE = -1
 
 
 class GameTree(Protocol):
-    """Position in a finite game of two players with perfect recall (an extensive-form game); immutable.
+    """Position in a finite two-player game with perfect recall (an extensive-form game); immutable.
 
-    Players that act at once do so one after the other, where the second is not shown the first one's action.
+    Simultaneous moves are represented in sequence, without showing the first player's action to the second player.
 
     Attributes:
-        player: Player to act, 0 or 1; CHANCE; None at the end.
-        returns: Returns of both players at the end.
+        player: Player to act: 0, 1, or CHANCE for a random move; None at the end.
+        returns: Returns of both players, valid at the end of the game.
     """
 
     @property
@@ -28,19 +28,19 @@ class GameTree(Protocol):
     def returns(self) -> tuple[float, float]: ...  # noqa: D102 (an attribute)
 
     def chances(self) -> Sequence[tuple[float, Self]]:
-        """Returns the probability and the position of each outcome, where chance moves."""
+        """Returns the probability and the resulting position of each outcome, if it is chance's move."""
         ...
 
     def legal(self) -> Flags:
-        """Returns the mask of the player's legal actions, [A]."""
+        """Returns the mask of legal actions of the player to act, [A]."""
         ...
 
     def play(self, action: int) -> Self:
-        """Returns the position after a legal action of the player."""
+        """Returns the position after a legal action of the player to act."""
         ...
 
     def observe(self) -> Tree:
-        """Returns the information state of the player to act, equal in positions that it cannot tell apart.
+        """Returns the information state of the player to act: equal in positions that the player cannot distinguish.
 
         It must tell all that the player saw and did before.
         """

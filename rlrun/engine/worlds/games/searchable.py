@@ -26,8 +26,8 @@ class Searchable(Protocol):
 
     Attributes:
         mover: Player to act: 1 for the first, -1 for the second.
-        result: Outcome for the mover in a terminal position, in [-1, 1]; None before the end. For games with ranked
-            rewards (`rlrun.algorithms.alphazero.ranked_rewards`), the return.
+        result: Outcome for the mover in a terminal position, in [-1, 1]; None before the end. In games with ranked
+            rewards (`rlrun.algorithms.alphazero.ranked_rewards`), this is the return.
     """
 
     @property
@@ -53,9 +53,9 @@ class Searchable(Protocol):
         ...
 
     def at(self, observation: Tree) -> Self:
-        """Reconstructs a position from the mover's observation, with the same future as the observed position.
+        """Reconstructs a position from the mover's observation, with the same future as the original position.
 
-        Needed for search outside of training, where a policy receives only observations.
+        This is needed for search outside of training, where a policy receives only observations.
         """
         ...
 
@@ -65,7 +65,7 @@ class ObjectGame:
 
     Args:
         name: Name of the game in messages.
-        begin: Returns the initial position as a deterministic function of the seed.
+        begin: Function that returns the initial position, deterministic in the seed.
         num_actions: Size of the action space, A.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Adapter for tree search in single-agent Gymnasium envs with a settable state."""
+"""Adapter for tree search in single-agent Gymnasium envs whose state can be set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METHODS = ("get_state", "set_state", "state_of")
 class SearchedEnv(World):
     """World of a deterministic single-agent env whose state can be saved, set, and inferred from observations.
 
-    The env has three more methods: `get_state()`; `set_state(state)`, also within an episode; and
+    The env has three additional methods: `get_state()`; `set_state(state)`, also within an episode; and
     `state_of(observation)`, the state inferred from an observation. States are immutable, and only `reset` may be
     random. The agent's id is `agent`.
 
@@ -158,5 +158,5 @@ class EnvPosition:
         return cloned
 
     def at(self, observation: Any) -> EnvPosition:
-        """Returns the position inferred from an observation, with a return of 0 so far."""
+        """Returns the position inferred from an observation; its return so far is set to 0."""
         return EnvPosition(self._env, self._env.state_of(observation), observation)

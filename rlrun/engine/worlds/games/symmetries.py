@@ -31,7 +31,7 @@ class Symmetries:
 
     @staticmethod
     def none(num_cells: int, num_actions: int) -> Symmetries:
-        """Returns the trivial symmetry group of a game: the identity alone."""
+        """Returns the trivial symmetries of a game: the identity only."""
         return Symmetries(np.arange(num_cells)[None], np.arange(num_actions)[None])
 
     @staticmethod

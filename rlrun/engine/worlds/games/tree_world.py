@@ -18,11 +18,11 @@ PLAYERS = ("player_0", "player_1")
 
 
 class TreeWorld(World):
-    """World that plays a game of two players from its tree; both are paid at the end.
+    """World that plays a two-player game from its game tree; both players are rewarded at the end.
 
     Args:
         root: First position of the game.
-        spaces: Spaces of both players: those of information states and of actions.
+        spaces: Spaces of both players: observation space of the information states, and action space.
     """
 
     clock: WorldClock = "per_agent"
@@ -39,14 +39,14 @@ class TreeWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Starts a game; the outcomes of chance are drawn by the seed."""
+        """Starts a game; the seed determines the random outcomes."""
         self._draws = np.random.default_rng(seed)
         self._position = self._after_chance(self._root)
         return self._shown()
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Applies the action of the player to act, and draws the outcomes of chance that follow."""
+        """Applies the action of the player to act, and draws the random outcomes that follow."""
         (action,) = actions.values()
         self._position = self._after_chance(self._position.play(int(action)))
         if self._position.player is not None:

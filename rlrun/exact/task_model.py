@@ -1,4 +1,4 @@
-"""Tabular model of a task, the product of a known env and the task's automaton, and certificates of satisfaction.
+"""Tabular model of a task: product of an env's finite MDP and the task's automaton.
 
 Source:
     Hasanbeig, Kroening, Abate, "LCRL: certified policy synthesis via logically-constrained reinforcement learning",
@@ -32,12 +32,12 @@ _FORM = f"wrappers: [{{id: {STATE_LABELS}, kwargs: {{labels: ...}}}}, {{id: {TAS
 
 
 def has_task(config: EnvConfig) -> bool:
-    """Whether an env has the task of an automaton."""
+    """Whether an env has a task given by an automaton."""
     return any(wrapper.id == TASK for wrapper in config.wrappers)
 
 
 def with_satisfaction(config: EnvConfig) -> EnvConfig:
-    """Returns the config of an env with a task so that it records in which episodes the task is satisfied."""
+    """Returns the config of an env with a task, extended to record in which episodes the task is satisfied."""
     if not has_task(config) or SATISFIED in config.columns:
         return config
     return config.replace(columns=(*config.columns, SATISFIED))
@@ -48,8 +48,8 @@ class TaskModel:
     """Product of a finite MDP and an automaton: its states are pairs of an env state and the progress of the task.
 
     Attributes:
-        mdp: The product of N states, whose reward is 1 for the step that satisfies the task. Its values without
-            discount are probabilities of satisfaction.
+        mdp: The product MDP with N states, whose reward is 1 for the step that satisfies the task; undiscounted values
+            are probabilities of satisfaction.
         env_states: Env state of each product state, [N].
         automaton_states: Index of each product state's automaton state, [N].
     """
@@ -59,13 +59,13 @@ class TaskModel:
     automaton_states: NDArray[np.int64]
 
     def observations(self) -> dict[str, NDArray[np.int64]]:
-        """Returns the observations in the product states, leaves [N], as the env with the task shows them."""
+        """Returns the env's observations in the product states, leaves [N]."""
         return {"observation": self.env_states, AUTOMATON: self.automaton_states}
 
     def satisfaction(self, policy: NDArray[np.int64] | None = None) -> float:
         """Probability that an episode satisfies the task, by value iteration from zero to the time limit.
 
-        Without a time limit it is the least fixed point, to which the probabilities ascend.
+        Without a time limit, the probabilities converge from below to the least fixed point.
 
         Args:
             policy: Action in each product state, [N]; None for the best policy.
@@ -86,11 +86,11 @@ _TOLERANCE = 1e-12
 
 
 def task_model(config: EnvConfig) -> TaskModel:
-    """Returns the product of an env's model and the automaton of its task.
+    """Creates the product of an env's tabular model and the automaton of its task.
 
     Raises:
-        UsageError: There is no tabular model, there are wrappers besides labels of states and the task, settings that
-            may change the model, epsilon transitions, or too many states.
+        UsageError: There is no tabular model, or there are other wrappers than those for labels and the task, settings
+            that may change the model, epsilon transitions, or too many states.
     """
     where = f"env {config.id}: no exact probability of its task"
     if [wrapper.id for wrapper in config.wrappers] != [STATE_LABELS, TASK]:

@@ -1,4 +1,4 @@
-"""Off-policy evaluation of saved policies on recorded episodes: all estimators, remarks on them, and a ranking."""
+"""Off-policy evaluation of a policy: all estimators on recorded episodes, with remarks on their assumptions."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ LACKS_SUPPORT = (
 
 @dataclass(frozen=True)
 class PolicyEstimate:
-    """Row of an off-policy evaluation.
+    """Result of one estimator in an off-policy evaluation of a policy.
 
     Attributes:
         estimator: Name of the estimator.
-        estimate: The estimate; None if it is refused.
+        estimate: The value estimate; None if the estimator refuses to give one.
         effective_size: Effective number of episodes of the importance weights; None without weights.
         remarks: Assumptions and weaknesses of this estimate.
     """
@@ -81,11 +81,11 @@ class PolicyEvaluation:
     """Off-policy evaluation of one policy.
 
     Attributes:
-        policy: Kind of the judged actions: `stochastic`, `greedy` or `deterministic`.
+        policy: Kind of the evaluated actions: `stochastic`, `greedy` or `deterministic`.
         gamma: Discount factor.
         mean_weight: Mean importance weight of whole episodes, 1 in expectation; None without importance weights.
-        judgements: The estimates.
-        remarks: Remarks on all of them.
+        judgements: Results of the estimators.
+        remarks: Remarks that concern all estimators.
     """
 
     policy: str
@@ -95,18 +95,18 @@ class PolicyEvaluation:
     remarks: tuple[str, ...]
 
     def judged_by(self, estimator: str) -> PolicyEstimate | None:
-        """The row of an estimator; None if there is none."""
+        """The result of the estimator with a given name; None if there is none."""
         return next((row for row in self.judgements if row.estimator == estimator), None)
 
 
 @dataclass(frozen=True)
 class FittedValues:
-    """Values of the judged policy by fitted Q evaluation.
+    """Values of the evaluated policy, computed by fitted Q evaluation.
 
     Attributes:
-        q: Value of each recorded action by a fit without its episode, [N].
-        v: Value of each observation by a fit without its episode, [N]; 0 where the episode has terminated.
-        estimate: Mean initial value by the fit to all episodes.
+        q: Value of each recorded action, [N], from a fit that excludes the action's episode.
+        v: Value of each observation, [N], from a fit that excludes the observation's episode; 0 after termination.
+        estimate: Mean value of the initial observations, from a fit to all episodes.
     """
 
     q: Doubles
@@ -115,12 +115,12 @@ class FittedValues:
 
 
 class OffPolicyEvaluator:
-    """Evaluator of policies on recorded episodes.
+    """Evaluator that estimates values of policies from recorded episodes.
 
     Args:
-        episodes: The recorded episodes, two or more.
+        episodes: The recorded episodes; at least two.
         spaces: Observation and action space.
-        model: Network settings of a policy, of which the encodings of observations are used.
+        model: Network settings of a policy, whose encodings of observations are used.
         gamma: Discount factor.
         settings: Settings of fitted Q evaluation.
         seed: Seed of the fits.
@@ -144,7 +144,7 @@ class OffPolicyEvaluator:
         self._seed = seed
 
     def evaluate(self, policy: TargetPolicy) -> PolicyEvaluation:
-        """Evaluates a policy by all estimators that its kind of actions allows."""
+        """Evaluates a policy by all estimators that support its kind of actions."""
         judged = policy.on(self._episodes)
         fitted = self._fitted_values(judged)
         memory = ("the Q function does not see the policy's memory",) if policy.has_memory else ()

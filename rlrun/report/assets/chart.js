@@ -13,7 +13,7 @@ const newView = () => ({ zoom: null, smoothing: 0, logX: false, logY: false });
  */
 function curveChart({ name, height = 380, view = newView(), zoomed, small = false, content }) {
   let state = null;
-  const chart = figure({ name, picture, rows: () => curveRows(content()) });
+  const chart = figure({ name, picture, rows: () => curveRows(content()), caption: small ? content().yName : "" });
 
   function picture(width) {
     const { curves, xName, yName, y: yAxis = {}, lines = [], empty = "nothing to draw yet", note } = content();
@@ -21,7 +21,7 @@ function curveChart({ name, height = 380, view = newView(), zoomed, small = fals
     const shown = curves.map((curve) => seen(curve, view));
     const ends = shown.filter((curve) => curve.end);
     const room = ends.length ? Math.min(width * 0.3, 14 + 7 * Math.max(...ends.map((curve) => curve.end.length))) : 14;
-    const [left, right, top, bottom] = small ? [42, width - 8, 30, height - 22] : [58, width - room, 34, height - 44];
+    const [left, right, top, bottom] = small ? [42, width - 8, 24, height - 22] : [58, width - room, 34, height - 44];
     const spanX = extent(shown.map((curve) => curve.xs));
     const level = lines.filter((line) => line.y !== undefined);
     const spanY = extent(
@@ -37,7 +37,7 @@ function curveChart({ name, height = 380, view = newView(), zoomed, small = fals
     const y = scaleOf({ ...spanY, kind: view.logY && spanY.low > 0 ? "log" : "linear", ...yAxis }, bottom, top);
     axes(svg, x, y, {
       ...{ left, right, top, bottom },
-      yName: small ? shortened(yName, Math.floor((width - (note ? 66 : 0)) / 6.6)) : yName,
+      yName: small ? "" : yName,
       xName: small ? "" : xName,
       xTicks: width / 110,
       yTicks: small ? 3 : Math.max(4, (bottom - top) / 52),

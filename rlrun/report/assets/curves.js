@@ -66,7 +66,9 @@ function learningCurves() {
       charts.push(chart);
       return chart.node;
     });
-    main.lastChild.append(el("h3", { text: title }), el("div", { class: "grid-of-charts" }, cells));
+    const drawn = el("div", { class: "grid-of-charts" }, cells);
+    if (title === "Time") main.lastChild.append(el("details", {}, el("summary", { text: title }), drawn));
+    else main.lastChild.append(el("h3", { text: title }), drawn);
   }
   main.lastChild.append(...gridNotes(grid));
   return { emphasise, toggle };

@@ -10,15 +10,16 @@ const SAVED_STYLES = [
  * A picture.
  *
  * `picture(width, tip)` returns its svg; `rows()` its numbers, of which the first row holds the names of the columns.
+ * A `caption` stands above the picture, and wraps.
  */
-function figure({ name, picture, rows, least = 0 }) {
+function figure({ name, picture, rows, least = 0, caption = "" }) {
   const node = el("div", { class: least > 320 ? "chart wide-chart" : "chart" });
   const tip = tipOf(node);
   const save = (kind, text) =>
     el("button", { type: "button", text: kind, title: `Save as ${kind}`, click: () => saved(`${name}.${kind.toLowerCase()}`, text()) });
-  node.append(
-    el("div", { class: "save" }, save("SVG", () => svgText(node.querySelector("svg"), name)), save("CSV", () => csvText(rows()))),
-  );
+  const buttons = el("div", { class: "save" }, save("SVG", () => svgText(node.querySelector("svg"), name)), save("CSV", () => csvText(rows())));
+  if (caption) node.append(el("div", { class: "caption", text: caption }));
+  node.append(buttons);
   function render() {
     const svg = picture(Math.max(least || 200, node.clientWidth || 1000), tip);
     svg.setAttribute("role", "img");
@@ -26,7 +27,7 @@ function figure({ name, picture, rows, least = 0 }) {
     if (least > 320) svg.setAttribute("style", `min-width: ${least}px`);
     const old = node.querySelector("svg");
     if (old) old.replaceWith(svg);
-    else node.prepend(svg);
+    else node.insertBefore(svg, buttons);
   }
   follow(node, render);
   return { node, tip, render };

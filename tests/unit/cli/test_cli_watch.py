@@ -83,17 +83,17 @@ def test_off_a_terminal_a_run_is_told_in_lines(
     lines = watched(
         monkeypatch,
         [
-            RunStarted("tiny", Path("runs/tiny"), "ray", True, (small_trial(0),), False, sys.stdout, expected=2),
+            RunStarted("tiny", Path("runs/tiny-2"), "ray", True, (small_trial(0),), False, sys.stdout, expected=2),
             TrialEvent("000-seed=0", "RUNNING", place="here:7"),
             RunResources(1, 2, 0, 0),
             TrialAdded(small_trial(1)),
             TrialNote("001-seed=1", "compiles"),
             TrialEvent("001-seed=1", "ERROR", error="no such env"),
             RunStopping("SIGINT"),
-            RunFinished(Path("runs/tiny"), (), 1.0),
+            RunFinished(Path("runs/tiny-2"), (), 1.0),
         ],
     )
-    assert lines == wording("runs/tiny", "here:7", "000")
+    assert lines == wording("runs/tiny-2", "here:7", "000")
 
 
 def test_where_several_experiments_run_each_line_names_its_own(

@@ -111,7 +111,7 @@ def remedy(profile: Profile, config: AlgorithmConfig, cpus: int) -> str:
     collecting = (profile.waited_s + received) / profile.seconds
     if profile.sgd_s / profile.seconds > MOST:
         share = f"{profile.sgd_s / profile.seconds:.0%}"
-        return f"remedy: learning takes {share} of the time, which no more workers or envs shorten; see learners.md"
+        return f"remedy: learning takes {share} of the time, so more workers will not help; see `rlrun docs scaling`"
     if collecting <= MOST:
         return "remedy: none; neither collecting nor learning takes most of the time"
     begin = f"remedy: collecting takes {collecting:.0%} of the time"
@@ -125,7 +125,7 @@ def remedy(profile: Profile, config: AlgorithmConfig, cpus: int) -> str:
     workers = min(wanted, cpus - 1)
     if workers > config.num_workers and workers > 1:
         return f"{begin}, most of it in envs: try num_workers: {workers}, now {config.num_workers}"
-    return f"{begin}, and the {cpus} CPUs of this machine have no room for more workers; see scaling.md"
+    return f"{begin}, and the {cpus} CPUs of this machine have no room for more workers; see `rlrun docs scaling`"
 
 
 def _phases(profile: Profile) -> list[str]:

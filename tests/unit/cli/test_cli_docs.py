@@ -21,7 +21,7 @@ def test_every_page_is_listed_with_its_title_below_the_folder_that_holds_them() 
     listed = dict(row.split(maxsplit=1) for row in rows)
     pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in DOCS.rglob("*.md")}
     assert listed.keys() == pages
-    assert listed["running"] == "Watching a run"
+    assert listed["running"] == "Running and monitoring"
     assert all(listed.values())
 
 

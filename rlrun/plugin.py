@@ -208,6 +208,7 @@ if TYPE_CHECKING:
     from rlrun.engine.flow.operators.training import TrainOnBatch as TrainOnBatch
     from rlrun.engine.flow.operators.weights import BroadcastWeights as BroadcastWeights
     from rlrun.engine.flow.operators.weights import MergeFilters as MergeFilters
+    from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS as REPLAY_METRICS
     from rlrun.engine.flow.recipes.replay_updates import replay_updates as replay_updates
     from rlrun.engine.flow.sources.items import StatefulSource as StatefulSource
     from rlrun.engine.flow.sources.items import from_items as from_items
@@ -331,7 +332,7 @@ _NAMES = {
     "rlrun.engine.flow.operators.minibatches": "TrainOnMinibatch UpdateTargetNetwork",
     "rlrun.engine.flow.operators.weights": "BroadcastWeights MergeFilters",
     "rlrun.engine.flow.operators.replay": "StoreToReplay NormalizeObservations UpdatePriorities",
-    "rlrun.engine.flow.recipes.replay_updates": "replay_updates",
+    "rlrun.engine.flow.recipes.replay_updates": "REPLAY_METRICS replay_updates",
     "rlrun.algorithms.evolution.generations": "GatherWorkers",
     # Replay buffers.
     "rlrun.engine.replay.replay_config": "ReplayConfig SequenceReplayConfig",

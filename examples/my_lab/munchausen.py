@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.plugin import (
+    REPLAY_METRICS,
     TD_METRICS,
     Algorithm,
     BroadcastWeights,
@@ -68,6 +69,7 @@ class Munchausen(Algorithm[MunchausenConfig]):
     policy_family = "rlrun.plugin:QPolicy"
     has_target_network = True
     learner_metrics = TD_METRICS
+    operator_metrics = REPLAY_METRICS
 
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Huber loss of the TD error with the bonus and the soft value of the next observation (eq. 1), [S, 1]."""

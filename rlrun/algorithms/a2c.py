@@ -54,6 +54,7 @@ class A2C(Algorithm[A2CConfig]):
     Config = A2CConfig
     policy_family = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
     learner_metrics: ClassVar[tuple[Metric, ...]] = POLICY_GRADIENT_METRICS
+    operator_metrics = MeasureValues.declared_metrics
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

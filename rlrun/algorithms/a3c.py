@@ -56,6 +56,7 @@ class A3C(A2C):
     Config = A3CConfig
     config: A3CConfig
     learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, *VALUE_METRICS)
+    operator_metrics = ApplyGradients.declared_metrics
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

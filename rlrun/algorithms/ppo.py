@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
@@ -59,6 +59,11 @@ class PPO(Algorithm[PPOConfig]):
     Config: ClassVar[type[PPOConfig]] = PPOConfig
     policy_family = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
     learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION)
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return MeasureValues.declared_metrics
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

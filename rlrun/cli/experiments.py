@@ -59,10 +59,9 @@ def described_trainings(
     """
     if bool(algorithm) == bool(files):
         raise click.UsageError("name an algorithm, or spec files with -f")
-    from rlrun.engine.training.assemble.description import Description
+    from rlrun.engine.training.assemble.description import ANY_ENV, Description
     from rlrun.engine.training.assemble.policies import Policies
     from rlrun.experiments.spec.load import load_experiments
-    from rlrun.experiments.spec.metric_checks import ANY_ENV
 
     if algorithm is not None:
         return [(algorithm, Description(ANY_ENV, Policies.alone(algorithm_named(algorithm)())))]

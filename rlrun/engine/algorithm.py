@@ -109,6 +109,11 @@ class Algorithm(Generic[C]):
         return f"{type(self).__name__}({repr(self.config).partition('(')[2]}"
 
     @property
+    def operator_metrics(self) -> Sequence[Metric]:
+        """Metrics that operators of the dataflow report, which their classes declare; none by default."""
+        return ()
+
+    @property
     def has_target_network(self) -> bool:
         """Whether the learner keeps a target network, which the dataflow reads and updates."""
         return False

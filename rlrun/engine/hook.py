@@ -243,6 +243,10 @@ def refuse_other_settings(what: str, found: type[Any], settings: Mapping[str, An
         raise UsageError(f"{what} takes {signature}: {error}{near}") from None
 
 
+HOOK_SECONDS = Metric("time/hooks_s", "s", "Seconds of the trial's hooks since the last result")
+"""Metric of a run with hooks."""
+
+
 def declared_by(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[Metric]:
     """Declared metrics of hooks, by their names in results.
 

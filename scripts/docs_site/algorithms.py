@@ -6,9 +6,8 @@ import re
 
 from rlrun.engine.flow.plan import plan_text
 from rlrun.engine.settings.registry import algorithm_class
-from rlrun.engine.training.assemble.description import Description
+from rlrun.engine.training.assemble.description import ANY_ENV, Description
 from rlrun.engine.training.assemble.policies import Policies
-from rlrun.experiments.spec.metric_checks import ANY_ENV
 from scripts.docs_site.curves import curves_of
 from scripts.docs_site.page import Page, raw_html
 from scripts.docs_site.plan_picture import Picture

@@ -8,7 +8,12 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
-from rlrun.algorithms.dqn.apex import asynchronous_fragments, first_priorities, store_and_learn_concurrently
+from rlrun.algorithms.dqn.apex import (
+    asynchronous_fragments,
+    first_priorities,
+    metrics_of_replay,
+    store_and_learn_concurrently,
+)
 from rlrun.algorithms.settings.distributed_replay import DistributedReplaySettings
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.sources.rollouts import RolloutMode
@@ -16,6 +21,7 @@ from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.nn.model_config import ActionValueModelConfig
 from rlrun.engine.replay.replay_config import SequenceReplayConfig
 from rlrun.engine.settings.config import defaults
+from rlrun.engine.settings.metric import Metric
 
 
 @defaults(
@@ -46,6 +52,11 @@ class ApexDDPG(DDPG):
 
     Config = ApexDDPGConfig
     config: ApexDDPGConfig
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return metrics_of_replay(self.config.asynchrony, self.config.num_workers)
 
     @property
     @override

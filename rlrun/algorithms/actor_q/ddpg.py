@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
@@ -17,7 +17,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS, replay_updates
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss, Objective
@@ -62,6 +62,11 @@ class DDPG(Algorithm[DDPGConfig]):
         Metric("actor/loss", "", "Loss of the actor"),
         GRAD_NORM.below("actor/"),
     )
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return REPLAY_METRICS
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

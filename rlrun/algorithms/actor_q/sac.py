@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -18,7 +18,7 @@ from rlrun.engine.data.space_kinds import ActionKind
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS, replay_updates
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss, Objective
@@ -81,6 +81,11 @@ class SAC(Algorithm[SACConfig]):
         Metric("alpha/alpha", "", "Temperature: the weight of the entropy"),
         GRAD_NORM.below("alpha/"),
     )
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return REPLAY_METRICS
 
     @property
     @override

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -30,6 +30,7 @@ from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS
 from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
@@ -168,6 +169,13 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
         Metric("visits_entropy", "nats", "Mean entropy of the visits, which the cross-entropy cannot fall below"),
         GRAD_NORM,
     )
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        gate = () if self.config.gate is None else BroadcastAccepted.declared_metrics
+        ranked = () if self.config.ranked_returns is None else RaiseBar.declared_metrics
+        return (*REPLAY_METRICS, *gate, *ranked)
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:

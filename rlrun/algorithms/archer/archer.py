@@ -23,6 +23,7 @@ from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.training import TrainOnBatch
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.engine.flow.recipes.data_updates import minibatches_with_data
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS
 from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
@@ -58,6 +59,7 @@ class Archer(Algorithm[ArcherConfig]):
         Metric("critics/value_error", "", "Mean absolute error of V against the target critics' Q", mode="min"),
         MEAN_RATIO.below("critics/"),
     )
+    operator_metrics = REPLAY_METRICS
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

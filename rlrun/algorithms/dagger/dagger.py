@@ -16,6 +16,7 @@ from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS
 from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
@@ -43,6 +44,7 @@ class DAgger(Algorithm[DAggerConfig]):
         Metric("log_prob", "nats", "Mean log-probability of the expert's actions", mode="max"),
         GRAD_NORM,
     )
+    operator_metrics = REPLAY_METRICS
 
     @override
     def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

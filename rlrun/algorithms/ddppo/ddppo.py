@@ -66,6 +66,7 @@ class DDPPO(PPO):
 
     Config = DDPPOConfig
     config: DDPPOConfig
+    operator_metrics = MirrorReplicas.declared_metrics
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:

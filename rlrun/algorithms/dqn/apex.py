@@ -21,11 +21,12 @@ from rlrun.engine.flow.flow import Flow, Operator
 from rlrun.engine.flow.operators.batch_refs import LowerProcessPriority
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import MergeFilters, SendWeights
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS, replay_updates
 from rlrun.engine.flow.sources.rollouts import RolloutMode
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.policy.exploration.epsilons import EpsilonLadder
 from rlrun.engine.replay.n_step import n_step_transitions
+from rlrun.engine.replay.replay import RESTARTS
 from rlrun.engine.replay.replay_buffer import PRIORITIES
 from rlrun.engine.replay.replay_shards import ReplayShards
 from rlrun.engine.settings.config import NonNegativeFloat, Schedule, defaults
@@ -33,6 +34,7 @@ from rlrun.engine.settings.config import NonNegativeFloat, Schedule, defaults
 if TYPE_CHECKING:
     from rlrun.engine.replay.replay import Replay
     from rlrun.engine.replay.replay_config import ReplayConfig
+    from rlrun.engine.settings.metric import Metric
 
 
 @defaults(
@@ -77,6 +79,11 @@ class Apex(DQN):
 
     @property
     @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return metrics_of_replay(self.config.asynchrony, self.config.num_workers)
+
+    @property
+    @override
     def mode(self) -> RolloutMode:
         return "async"
 
@@ -94,6 +101,16 @@ class Apex(DQN):
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Dataflow: stores fragments and sends weights to their workers; concurrently, updates from minibatches."""
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)
+
+
+def metrics_of_replay(asynchrony: AsynchronyConfig, num_workers: int) -> tuple[Metric, ...]:
+    """Metrics of a replay buffer and its minibatches; those of shards if there are shards, and workers that fill them.
+
+    Args:
+        asynchrony: How workers, replay and learner run concurrently.
+        num_workers: Number of remote workers.
+    """
+    return (*REPLAY_METRICS, RESTARTS) if asynchrony.replay_shards and num_workers else REPLAY_METRICS
 
 
 def first_priorities(trainee: Trainee, config: OffPolicyConfig) -> tuple[Callable[[Any], Any], ...]:

@@ -101,6 +101,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
     policy_family = "rlrun.algorithms.dqn.policy:QPolicy"
     has_target_network = True
     learner_metrics = HUBER_METRICS
+    operator_metrics = ApplyGradients.declared_metrics
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

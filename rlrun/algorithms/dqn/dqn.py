@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Le
@@ -20,7 +20,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS, replay_updates
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss, Objective
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from rlrun.algorithms.dqn.networks import QNetworks
     from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.settings.metric import Metric
 
 
 class MunchausenConfig(ConfigModel):
@@ -169,6 +170,11 @@ class DQN(Algorithm[DQNConfig]):
     policy_family = "rlrun.algorithms.dqn.policy:QPolicy"
     has_target_network = True
     learner_metrics = HUBER_METRICS
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return REPLAY_METRICS
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

@@ -53,6 +53,7 @@ class Gorila(DQN):
 
     Config = GorilaConfig
     config: GorilaConfig
+    operator_metrics = ApplyGradients.declared_metrics
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:

@@ -20,6 +20,7 @@ from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS
 from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
@@ -163,6 +164,7 @@ class Dreamer(Algorithm[DreamerConfig]):
         ),
         GRAD_NORM.below("critic/"),
     )
+    operator_metrics = REPLAY_METRICS
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

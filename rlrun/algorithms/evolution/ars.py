@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.evolution.candidates import MirroredPairs
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
-from rlrun.algorithms.evolution.generations import MergeObservations, generations
+from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations
 from rlrun.algorithms.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.algorithms.evolution.settings import EvolutionConfig
 from rlrun.engine.algorithm import Algorithm
@@ -58,6 +58,7 @@ class ARS(Algorithm[ARSConfig]):
     worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
     learns_in_worlds = False
     learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
+    operator_metrics = RETURN_METRICS
 
     @override
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.evolution.candidates import Samples, perturbation
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
-from rlrun.algorithms.evolution.generations import MergeObservations, generations
+from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations
 from rlrun.algorithms.evolution.settings import EvolutionConfig
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.envs.spaces import Spaces
@@ -63,6 +63,7 @@ class CEM(Algorithm[CEMConfig]):
     config: CEMConfig
     worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
     learns_in_worlds = False
+    operator_metrics = RETURN_METRICS
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:

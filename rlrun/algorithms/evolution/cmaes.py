@@ -13,7 +13,7 @@ from typing_extensions import override
 from rlrun.algorithms.evolution.candidates import ListedCandidates
 from rlrun.algorithms.evolution.cma import CovarianceAdaptation
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
-from rlrun.algorithms.evolution.generations import MergeObservations, generations, ranks_within_bounds
+from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations, ranks_within_bounds
 from rlrun.algorithms.evolution.settings import EvolutionConfig
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.envs.spaces import Spaces
@@ -66,6 +66,11 @@ class CMAES(Algorithm[CMAESConfig]):
     config: CMAESConfig
     worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
     learns_in_worlds = False
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return (*RETURN_METRICS, *AdaptDistribution.declared_metrics)
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
@@ -132,10 +137,7 @@ class AdaptDistribution(StatefulOperator):
         load_update(learner, np.append(search.mean.astype(np.float32), search.candidates(noise)))
         return item
 
-    @property
-    @override
-    def declared_metrics(self) -> Sequence[Metric]:
-        return (Metric("distribution/sigma", "", "Step size of the distribution over parameters"),)
+    declared_metrics = (Metric("distribution/sigma", "", "Step size of the distribution over parameters"),)
 
     @override
     def metrics(self) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.evolution.candidates import MirroredPairs
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
-from rlrun.algorithms.evolution.generations import MergeObservations, centred_ranks, generations
+from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, centred_ranks, generations
 from rlrun.algorithms.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.algorithms.evolution.settings import EvolutionConfig
 from rlrun.engine.algorithm import Algorithm
@@ -46,6 +46,7 @@ class ES(Algorithm[ESConfig]):
     worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
     learns_in_worlds = False
     learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
+    operator_metrics = RETURN_METRICS
 
     @override
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:

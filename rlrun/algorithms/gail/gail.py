@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
@@ -43,6 +43,11 @@ class GAIL(PPO):
         Metric("discriminator/own_accuracy", "", "Part of the learner's steps that it takes for the learner's"),
         Metric("discriminator/expert_accuracy", "", "Part of the expert's steps that it takes for the expert's"),
     )
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return (*super().operator_metrics, *ImitationRewards.declared_metrics)
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

@@ -100,6 +100,7 @@ class MAML(Algorithm[MAMLConfig]):
         CLIP_FRACTION,
         GRAD_NORM,
     )
+    operator_metrics = TrainOnTasks.declared_metrics
 
     @override
     def worker_config(self, config: WorkerConfig) -> AdaptingWorkerConfig:

@@ -75,6 +75,12 @@ class MBMPO(Algorithm[MBMPOConfig]):
     acts_in = ("Discrete", "Box")
     learns_in_worlds = False
     learner_metrics = (*MAML.learner_metrics, *DYNAMICS_METRICS)
+    operator_metrics = (
+        *StoreToReplay.declared_metrics,
+        *FitModel.declared_metrics,
+        *ImagineTasks.declared_metrics,
+        *TrainOnTasks.declared_metrics,
+    )
 
     @property
     def maml(self) -> MAML:

@@ -19,6 +19,7 @@ from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS
 from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.learner.objective import Objective
@@ -93,6 +94,7 @@ class MBPO(Algorithm[MBPOConfig]):
         *SAC.learner_metrics,
         *DYNAMICS_METRICS,
     )
+    operator_metrics = (*REPLAY_METRICS, *FitModel.declared_metrics, *BranchRollouts.declared_metrics)
 
     @property
     def sac(self) -> SAC:

@@ -16,7 +16,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS, replay_updates
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss, Objective
@@ -76,6 +76,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
         Metric("actors/loss", "", "Loss of the actors, added up over the members"),
         GRAD_NORM.below("actors/"),
     )
+    operator_metrics = REPLAY_METRICS
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:

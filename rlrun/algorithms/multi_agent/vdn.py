@@ -17,7 +17,7 @@ from rlrun.engine.data.tree import map_tree
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS, replay_updates
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.functional.sequence_rows import following_steps, row_priorities
@@ -83,6 +83,7 @@ class VDN(Algorithm[VDNConfig]):
     policy_family = "rlrun.algorithms.multi_agent.team_q:TeamQPolicy"
     has_target_network = True
     learner_metrics = HUBER_METRICS
+    operator_metrics = REPLAY_METRICS
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:

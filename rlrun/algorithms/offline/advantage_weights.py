@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,14 +85,11 @@ class WeighByAdvantage(StatefulOperator):
         self._effective = float(weights.mean() ** 2 / np.square(weights).mean())
         return weights.astype(np.float32, copy=False)
 
-    @property
-    @override
-    def declared_metrics(self) -> Sequence[Metric]:
-        return (
-            Metric("advantage_norm", "", "Running root mean square of the advantages, by which they are divided"),
-            Metric("clipped", "", "Part of the last minibatch's actions with the largest weight, max_weight"),
-            Metric("effective", "", "Effective part of the last minibatch: squared mean weight / mean squared weight"),
-        )
+    declared_metrics = (
+        Metric("advantage_norm", "", "Running root mean square of the advantages, by which they are divided"),
+        Metric("clipped", "", "Part of the last minibatch's actions with the largest weight, max_weight"),
+        Metric("effective", "", "Effective part of the last minibatch: squared mean weight / mean squared weight"),
+    )
 
     @override
     def metrics(self) -> dict[str, float]:

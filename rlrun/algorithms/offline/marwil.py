@@ -59,6 +59,7 @@ class MARWIL(Algorithm[MARWILConfig]):
     Config = MARWILConfig
     clock_unit = "sgd_steps"
     learner_metrics = POLICY_GRADIENT_METRICS
+    operator_metrics = WeighByAdvantage.declared_metrics
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

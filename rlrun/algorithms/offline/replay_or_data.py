@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -12,13 +13,14 @@ from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.engine.flow.recipes.data_updates import data_transitions, updates_from_data, updates_with_data
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS, replay_updates
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.messages.errors import UsageError
 
 if TYPE_CHECKING:
     from rlrun.engine.envs.spaces import Spaces
     from rlrun.engine.policy.policy import Policy
+    from rlrun.engine.settings.metric import Metric
 
 
 class ReplayOrData(Algorithm[Any]):
@@ -27,6 +29,11 @@ class ReplayOrData(Algorithm[Any]):
     List it first among the base classes. With shares of `input` that sum to 1 the algorithm learns from data alone,
     with less from data next to an env, and without `input` from an env.
     """
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return () if self.config.is_offline else REPLAY_METRICS
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:

@@ -55,6 +55,7 @@ class FilteredBC(PG):
         ENTROPY,
         GRAD_NORM,
     )
+    operator_metrics = ()
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

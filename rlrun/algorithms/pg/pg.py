@@ -64,6 +64,11 @@ class PG(Algorithm[PGConfig]):
     policy_family = "rlrun.engine.policy.actor_critic:ActorCriticPolicy"
     learner_metrics: ClassVar[tuple[Metric, ...]] = POLICY_GRADIENT_METRICS
 
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return MeasureValues.declared_metrics
+
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Policy-gradient loss over rows [S, L]: score function times return (Williams 1992, eq. 4)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,11 @@ class RewardModel(Algorithm[RewardModelConfig]):
         Metric("accuracy", "", "Part of the pairs whose preferred episode has the higher score", mode="max"),
         GRAD_NORM,
     )
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return MeasureHeldOut.declared_metrics
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -38,6 +39,11 @@ class RLHF(PPO):
     policy_family = "rlrun.algorithms.preferences.policy:RewardModelPolicy"
     learns_in_worlds = False
     has_target_network = True
+
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return (*super().operator_metrics, *ModelRewards.declared_metrics)
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

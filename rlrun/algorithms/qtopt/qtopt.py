@@ -19,7 +19,7 @@ from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.batch_refs import LowerProcessPriority
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS, replay_updates
 from rlrun.engine.flow.sources.rollouts import RolloutMode
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
@@ -82,6 +82,7 @@ class QTOpt(Algorithm[QTOptConfig]):
     policy_family = "rlrun.algorithms.qtopt.policy:CriticsPolicy"
     has_target_network = True
     learner_metrics = HUBER_METRICS
+    operator_metrics = REPLAY_METRICS
 
     @override
     def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

@@ -16,7 +16,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS, replay_updates
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.functional.sequence_rows import following_steps, row_priorities
@@ -64,6 +64,7 @@ class R2D2(Algorithm[R2D2Config]):
     policy_family = "rlrun.algorithms.recurrent_q.policy:RecurrentQPolicy"
     has_target_network = True
     learner_metrics = HUBER_METRICS
+    operator_metrics = REPLAY_METRICS
 
     @override
     def loss(self, outputs: RecurrentQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

@@ -16,7 +16,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.operators.replay import StoreToReplay
 from rlrun.engine.flow.operators.weights import BroadcastWeights
-from rlrun.engine.flow.recipes.replay_updates import replay_updates
+from rlrun.engine.flow.recipes.replay_updates import REPLAY_METRICS, replay_updates
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss, Objective
@@ -42,6 +42,7 @@ class SlateQ(Algorithm[SlateQConfig]):
         Metric("choice/loss", "nats", "Mean negative log-probability of clicks by the choice model", mode="min"),
         GRAD_NORM.below("choice/"),
     )
+    operator_metrics = REPLAY_METRICS
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

@@ -43,6 +43,11 @@ class QLearning(Algorithm[QLearningConfig]):
     config: QLearningConfig
     learns_in_worlds = False
 
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return UpdateTable.declared_metrics
+
     @override
     def policy(self, spaces: Spaces, seed: int) -> TabularPolicy:
         """Creates a Q table with uniform initial values."""
@@ -105,10 +110,7 @@ class UpdateTable(Operator):
         load_update(learner, flat)
         return item
 
-    @property
-    @override
-    def declared_metrics(self) -> Sequence[Metric]:
-        return (Metric("table/td_error", "", "Mean absolute TD error of this iteration's steps", mode="min"),)
+    declared_metrics = (Metric("table/td_error", "", "Mean absolute TD error of this iteration's steps", mode="min"),)
 
     @override
     def metrics(self) -> dict[str, float]:

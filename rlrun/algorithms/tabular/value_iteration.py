@@ -45,6 +45,11 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
     learns_in_worlds = False
     clock_unit = "sgd_steps"
 
+    @property
+    @override
+    def operator_metrics(self) -> Sequence[Metric]:
+        return LoadTable.declared_metrics
+
     @override
     def policy(self, spaces: Spaces, seed: int) -> TabularPolicy:
         """Creates a table of action values, initially 0."""
@@ -84,14 +89,9 @@ class LoadTable(Operator):
         self._change = item.change
         return item
 
-    @property
-    @override
-    def declared_metrics(self) -> Sequence[Metric]:
-        return (
-            Metric(
-                "table/change", "", "By how much the value of a state changed in the last sweep at most", mode="min"
-            ),
-        )
+    declared_metrics = (
+        Metric("table/change", "", "By how much the value of a state changed in the last sweep at most", mode="min"),
+    )
 
     @override
     def metrics(self) -> dict[str, float]:

@@ -46,6 +46,7 @@ class TRPO(Algorithm[TRPOConfig]):
         Metric("value_loss", "", "Mean squared error of the values", mode="min"),
         GRAD_NORM,
     )
+    operator_metrics = MeasureValues.declared_metrics
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

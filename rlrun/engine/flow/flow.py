@@ -59,9 +59,12 @@ class Operator(ABC):
 
     Attributes:
         learns: Whether profiles count the operator's time as SGD.
+        declared_metrics: Declarations of the metrics that `metrics` returns. An algorithm repeats them in its
+            `operator_metrics`, so that the metrics are known without a dataflow.
     """
 
     learns: ClassVar[bool] = False
+    declared_metrics: ClassVar[Sequence[Metric]] = ()
 
     @abstractmethod
     def __call__(self, item: Any) -> Any:
@@ -70,11 +73,6 @@ class Operator(ABC):
     def settings(self) -> dict[str, Any]:
         """Returns the operator's settings for the printed plan; none by default."""
         return {}
-
-    @property
-    def declared_metrics(self) -> Sequence[Metric]:
-        """Declarations of the metrics that `metrics` returns, none by default."""
-        return ()
 
     def metrics(self) -> dict[str, float]:
         """Returns the operator's metrics for an iteration's result; none by default."""

@@ -77,7 +77,6 @@ class LocalReplay:
 
     accepts_fragments = True
     has_minibatch = False
-    declared_metrics = (GIGABYTES,)
 
     def __init__(self, experience: Experience, workers: Sequence[int]) -> None:
         self.experience = experience

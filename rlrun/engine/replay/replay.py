@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +18,9 @@ Awaited = tuple[tuple[Any, ...], float]
 """Ray references and a deadline (`time.monotonic`) to wait for; no state changes before one of these is ready."""
 
 GIGABYTES = Metric("replay/gigabytes", "GB", "Memory, or disk space, allocated for the replay buffer")
+"""Metric of every replay buffer."""
+RESTARTS = Metric("replay_shard_restarts", "shards", "Replay shards that were restarted, empty")
+"""Metric of a replay buffer in shards."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,6 @@ class Replay(Protocol):
 
     def settings(self) -> dict[str, Any]:
         """Settings of the replay for the printed dataflow plan."""
-
-    @property
-    def declared_metrics(self) -> Sequence[Metric]:
-        """Names and descriptions of the metrics that `metrics` reports."""
 
     def metrics(self) -> dict[str, float]:
         """Replay metrics for an iteration's results, by name."""

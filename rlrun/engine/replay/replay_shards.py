@@ -16,9 +16,8 @@ from rlrun.engine.actors.supervised_actors import SupervisedActors
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import CheckpointError
-from rlrun.engine.replay.replay import GIGABYTES, Awaited, ReplayRatio
+from rlrun.engine.replay.replay import GIGABYTES, RESTARTS, Awaited, ReplayRatio
 from rlrun.engine.replay.replay_buffer import ReplayBuffer
-from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from rlrun.engine.replay.hindsight import MakeGoals
@@ -34,7 +33,6 @@ busy until the next portion arrives, with few messages."""
 UNSTORED_FRAGMENTS = 8
 """Number of pending fragments per shard at which the replay stops accepting fragments (backpressure)."""
 
-RESTARTS = Metric("replay_shard_restarts", "shards", "Replay shards that were restarted, empty")
 
 SHARD_BIT = 40
 """Bit offset of the shard number in a global replay index; the lower bits are the index within the shard."""
@@ -286,8 +284,6 @@ class ReplayShards:
     def settings(self) -> dict[str, Any]:
         """Settings of the replay for the printed dataflow plan."""
         return {"shards": self.num_shards, "capacity": self._config.capacity}
-
-    declared_metrics = (GIGABYTES, RESTARTS)
 
     def metrics(self) -> dict[str, float]:
         """Replay metrics: memory or disk space allocated by the shards, and the number of restarts."""

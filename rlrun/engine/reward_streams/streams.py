@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rlrun.engine.settings.metric import Metric
+
 if TYPE_CHECKING:
     from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConfig
 
@@ -20,6 +22,31 @@ INTRINSIC_REWARDS = "intrinsic_rewards"
 
 CURIOSITY_OBS, CURIOSITY_NEXT_OBS = "curiosity_obs", "curiosity_next_obs"
 """Columns of the observation before and after a step, as inputs of the novelty networks, trees of [T, B, ...]."""
+
+
+INTRINSIC_REWARD = Metric("intrinsic_reward_mean", "", "Mean intrinsic reward of the steps of this iteration")
+"""Metric of curiosity's rewards."""
+
+CURIOSITY_METRICS = (
+    INTRINSIC_REWARD,
+    Metric("learner/intrinsic_value_loss", "", "Squared error of the values of intrinsic rewards", mode="min"),
+)
+"""Metrics of every kind of curiosity."""
+
+NOVELTY_METRICS = (
+    Metric("learner/curiosity/loss", "", "Loss of the networks that learn what was seen", mode="min"),
+    Metric("learner/curiosity/grad_norm", "", "Norm of its gradient before it is clipped"),
+)
+"""Metrics of the kinds of curiosity whose networks learn."""
+
+MULTIPLIER = Metric("lagrange_multiplier", "", "Weight of the costs' advantages relative to those of rewards")
+"""Metric of a constraint's multiplier."""
+
+CONSTRAINT_METRICS = (
+    MULTIPLIER,
+    Metric("learner/cost_value_loss", "", "Mean squared error of the values of costs", mode="min"),
+)
+"""Metrics of a constraint."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +85,14 @@ class RewardStreams:
 
     curiosity: CuriosityConfig | None = None
     constraint: ConstraintConfig | None = None
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Metrics that the streams add to a training's results."""
+        curiosity: tuple[Metric, ...] = ()
+        if self.curiosity is not None:
+            curiosity = CURIOSITY_METRICS if self.curiosity.kind == "re3" else CURIOSITY_METRICS + NOVELTY_METRICS
+        return curiosity if self.constraint is None else curiosity + CONSTRAINT_METRICS
 
     @property
     def further(self) -> tuple[RewardStream, ...]:

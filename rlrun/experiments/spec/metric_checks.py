@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rlrun.engine.envs.env_config import EnvConfig, names_world
+from rlrun.engine.envs.env_config import names_world
 from rlrun.engine.messages.errors import did_you_mean
 from rlrun.engine.messages.explain import Location, Mistake, shown
 from rlrun.engine.messages.foreign_names import other_metric
 from rlrun.engine.settings.metric import Metric
-from rlrun.engine.training.assemble.description import Description
+from rlrun.engine.training.assemble.metric_table import metric_table
 from rlrun.engine.training.assemble.policies import Policies
 from rlrun.experiments.spec.experiment import (
     AGAINST_METRICS,
@@ -24,10 +24,6 @@ from rlrun.experiments.spec.experiment import (
 )
 from rlrun.experiments.spec.stop_config import PLATEAU, StopConfig
 
-ANY_ENV = EnvConfig(id="CartPole-v1")
-"""Placeholder env for metric names: an algorithm reports equal metrics in any env."""
-ANY_WORLD = EnvConfig(world="any")
-"""Placeholder multi-agent world for metric names."""
 _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 
 
@@ -46,7 +42,7 @@ def reported_metrics(
         measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS, *GAME_ORACLE_METRICS]
     else:
         measured += ORACLE_METRICS
-    return Description(ANY_WORLD if in_world else ANY_ENV, learns, hooks=hooks).metrics(), measured
+    return metric_table(learns, hooks, has_many_agents=in_world), measured
 
 
 def check_metrics(

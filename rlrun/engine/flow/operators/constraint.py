@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import StatefulOperator
-from rlrun.engine.settings.metric import Metric
+from rlrun.engine.reward_streams.streams import MULTIPLIER
 
 
 class LagrangianAdvantages(StatefulOperator):
@@ -41,15 +41,12 @@ class LagrangianAdvantages(StatefulOperator):
     def settings(self) -> dict[str, Any]:
         return {"column": self.column, "limit": self.limit, "rate": self.rate}
 
-    declared_metrics = (
-        Metric("lagrange_multiplier", "", "Weight of the costs' advantages relative to those of rewards"),
-        Metric("learner/cost_value_loss", "", "Mean squared error of the values of costs", mode="min"),
-    )
+    declared_metrics = (MULTIPLIER,)
 
     @override
     def metrics(self) -> dict[str, float]:
         """Returns the current Lagrange multiplier."""
-        return {"lagrange_multiplier": self.multiplier}
+        return {MULTIPLIER.name: self.multiplier}
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:

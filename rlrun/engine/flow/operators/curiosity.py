@@ -16,8 +16,7 @@ from rlrun.engine.functional.moments import Moments
 from rlrun.engine.functional.returns import Floats, forward_discounted_sums
 from rlrun.engine.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.engine.policy.observation_filter import ObservationFilter
-from rlrun.engine.reward_streams.streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS, INTRINSIC_REWARDS
-from rlrun.engine.settings.metric import Metric
+from rlrun.engine.reward_streams.streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS, INTRINSIC_REWARD, INTRINSIC_REWARDS
 
 if TYPE_CHECKING:
     from rlrun.engine.flow.trainee import Trainee
@@ -43,6 +42,8 @@ class IntrinsicRewards(StatefulOperator):
         Burda et al., arXiv:1810.12894, sections 2.3 and 2.4.
     """
 
+    declared_metrics = (INTRINSIC_REWARD,)
+
     def __init__(self, trainee: Trainee, config: CuriosityConfig) -> None:
         self.trainee = trainee
         self.config = config
@@ -55,27 +56,11 @@ class IntrinsicRewards(StatefulOperator):
     def settings(self) -> dict[str, Any]:
         return {"kind": self.config.kind, "gamma": self.config.gamma}
 
-    @property
-    @override
-    def declared_metrics(self) -> tuple[Metric, ...]:
-        """Metrics of the intrinsic rewards, and of the loss of curiosity's networks."""
-        always = (
-            Metric("intrinsic_reward_mean", "", "Mean intrinsic reward of the steps of this iteration"),
-            Metric("learner/intrinsic_value_loss", "", "Squared error of the values of intrinsic rewards", mode="min"),
-        )
-        if self.config.kind == "re3":
-            return always
-        return (
-            *always,
-            Metric("learner/curiosity/loss", "", "Loss of the networks that learn what was seen", mode="min"),
-            Metric("learner/curiosity/grad_norm", "", "Norm of its gradient before it is clipped"),
-        )
-
     @override
     def metrics(self) -> dict[str, float]:
         """Returns the mean intrinsic reward since the last call."""
         seen, self._rewards = self._rewards, Moments.empty(())
-        return {"intrinsic_reward_mean": float(seen.mean)} if seen.count else {}
+        return {INTRINSIC_REWARD.name: float(seen.mean)} if seen.count else {}
 
     @override
     def __call__(self, item: tuple[int | None, SampleBatch]) -> SampleBatch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -14,12 +13,12 @@ from rlrun.engine.flow.flow import Operator, StatefulOperator
 from rlrun.engine.flow.nodes import Pending
 from rlrun.engine.flow.operators.minibatches import TrainedMinibatch
 from rlrun.engine.policy.observation_filter import ObservationFilter
+from rlrun.engine.replay.replay import GIGABYTES
 
 if TYPE_CHECKING:
     from rlrun.engine.actors.batch_ref import BatchRef
     from rlrun.engine.flow.trainee import Trainee
     from rlrun.engine.replay.replay import Replay
-    from rlrun.engine.settings.metric import Metric
 
 LOOK_EVERY_S = 0.005
 """Seconds between two polls of workers without a ready fragment, while there is a minibatch to learn from: a poll takes
@@ -33,6 +32,8 @@ class StoreToReplay(StatefulOperator):
     replay and closes the replay's processes.
     """
 
+    declared_metrics = (GIGABYTES,)
+
     def __init__(self, replay: Replay) -> None:
         self.replay = replay
         self._look_at = 0.0
@@ -41,12 +42,6 @@ class StoreToReplay(StatefulOperator):
     @override
     def settings(self) -> dict[str, Any]:
         return self.replay.settings()
-
-    @property
-    @override
-    def declared_metrics(self) -> Sequence[Metric]:
-        """Declares the replay's metrics."""
-        return self.replay.declared_metrics
 
     @override
     def metrics(self) -> dict[str, float]:

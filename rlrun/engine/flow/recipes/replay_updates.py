@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from rlrun.engine.flow.operators.minibatches import TrainedMinibatch, TrainOnMinibatch, UpdateTargetNetwork
-from rlrun.engine.flow.operators.replay import UpdatePriorities
+from rlrun.engine.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.engine.flow.sources.replay_minibatches import replay_minibatches
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ class ReplayUpdateSettings(Protocol):
     def tau(self) -> float:
         """Polyak coefficient of the target network; 1 copies the parameters."""
 
+
+REPLAY_METRICS = (*StoreToReplay.declared_metrics, *TrainOnMinibatch.declared_metrics)
+"""Metrics of dataflows that store fragments in a replay buffer and learn from its minibatches."""
 
 MOST_TOGETHER = 16
 """Largest number of minibatches that are sampled and learned from in one call: more save no time, but take memory."""

@@ -14,8 +14,6 @@ from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_watch import hangs_fail_after
 from rlrun.engine.envs.make import check_env, check_same_spaces
 from rlrun.engine.envs.presets import with_preset
-from rlrun.engine.hook import declared_by
-from rlrun.engine.league.league import LEAGUE_METRICS
 from rlrun.engine.league.matches import Matches
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.network_spec import chosen_by_observation
@@ -27,7 +25,6 @@ from rlrun.engine.training.assemble.env_of_data import check_data_fits, env_of_d
 from rlrun.engine.training.assemble.learner_factory import made_policy, silent
 from rlrun.engine.training.assemble.metric_table import metric_table
 from rlrun.engine.training.assemble.policies import Policies
-from rlrun.engine.training.assemble.trial_hooks import HOOK_SECONDS
 from rlrun.engine.worlds.make import spaces_of_policies
 from rlrun.engine.worlds.user_env import EnvLike, env_config
 
@@ -43,8 +40,8 @@ if TYPE_CHECKING:
 
 Settings = TypeVar("Settings", bound="AlgorithmConfig")
 
-_ANY_ENV = EnvConfig(id="CartPole-v1")
-"""Placeholder env for descriptions in which no env is created."""
+ANY_ENV = EnvConfig(id="CartPole-v1")
+"""Placeholder env for the plan of an algorithm, for which no env is created."""
 
 
 @dataclass(frozen=True)
@@ -155,15 +152,7 @@ class Description:
 
     def metrics(self) -> list[Metric]:
         """Declarations of the metrics in the training's results."""
-        # What an algorithm reports does not depend on its env, so that nothing has to be made.
-        algorithms = self.policies.sampling_together()
-        learned = {
-            policy: (algorithm, Description(_ANY_ENV, Policies.alone(algorithm)).plan())
-            for policy, algorithm in algorithms.items()
-        }
-        table = metric_table(learned, has_many_agents=self.env.has_many_agents)
-        own = [*declared_by(self.hooks), HOOK_SECONDS] if self.hooks else []
-        return [*table, *(LEAGUE_METRICS if self.policies.seats else ()), *own]
+        return metric_table(self.policies, self.hooks, has_many_agents=self.env.has_many_agents)
 
     def networks(self, spaces: Mapping[str, Spaces]) -> list[str]:
         """Returns text lines on each policy's network: settings inferred from the spaces, and observation encodings.

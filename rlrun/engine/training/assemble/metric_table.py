@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlrun.engine.hook import HOOK_SECONDS, declared_by
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.settings.metric import Metric, of_policy
 
 if TYPE_CHECKING:
     from rlrun.engine.algorithm import Algorithm
-    from rlrun.engine.flow.flow import Flow
     from rlrun.engine.training.assemble.policies import Policies
 
 EPISODE_METRICS = (
@@ -65,26 +65,36 @@ POLICY_METRICS = (
 agents."""
 
 
-def metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]], *, has_many_agents: bool) -> list[Metric]:
-    """All declared metrics of a training's results, in the order of single-agent results.
+def metric_table(
+    policies: Policies,
+    hooks: Sequence[Mapping[str, Mapping[str, Any]]] = (),
+    *,
+    has_many_agents: bool,
+) -> list[Metric]:
+    """All declared metrics of a training's results, in the order of single-agent results; nothing is assembled.
 
     Args:
-        learned: Algorithm and dataflow (or its plan) of each policy; operators declare metrics too.
+        policies: The policies, whose algorithms declare metrics.
+        hooks: Settings of each hook by its import path; hooks declare metrics too.
         has_many_agents: Whether the policies learn in a multi-agent world, with metrics per policy.
 
     Raises:
         UsageError: Two parts of an algorithm declare metrics with equal names.
     """
     table = [*WORLD_METRICS] if has_many_agents else []
-    for policy, (algorithm, flow) in learned.items():
+    for policy, algorithm in policies.sampling_together().items():
         common = POLICY_METRICS if has_many_agents else TRAINING_METRICS
-        own = _without_duplicates([*common, *_learned(algorithm, flow)], algorithm)
+        own = _without_duplicates([*common, *_learned(algorithm)], algorithm)
         table += [metric.below(of_policy(policy)) for metric in own] if has_many_agents else own
-    return table
+    if policies.seats:
+        from rlrun.engine.league.league import LEAGUE_METRICS
+
+        table += LEAGUE_METRICS
+    return [*table, *declared_by(hooks), HOOK_SECONDS] if hooks else table
 
 
-def _learned(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
-    """Returns the metrics declared by a learner and by the operators of its dataflow."""
+def _learned(algorithm: Algorithm[Any]) -> list[Metric]:
+    """Returns the metrics of an algorithm's losses, schedules and operators."""
     fields = type(algorithm.config).model_fields
     scheduled = [
         Metric(name, "", f"Present value of the setting {name}. {fields[name].description or ''}".strip())
@@ -92,8 +102,39 @@ def _learned(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
     ]
     return [
         *(metric.below("learner/") for metric in (*algorithm.learner_metrics, *scheduled)),
-        *flow.declared_metrics(),
+        *operator_metrics(algorithm),
     ]
+
+
+def operator_metrics(algorithm: Algorithm[Any]) -> list[Metric]:
+    """Returns the metrics of an algorithm's operators, and of those that its settings put in front of them."""
+    config = algorithm.config
+    own: list[Metric] = []
+    if config.before_learning:
+        from rlrun.engine.training.assemble.custom_operators import custom_operator_class
+
+        for plugin in config.before_learning:
+            ((path, settings),) = plugin.items()
+            own += custom_operator_class(path, settings).declared_metrics
+    return [*config.reward_streams.metrics, *own, *algorithm.operator_metrics]
+
+
+def check_operator_metrics(algorithm: Algorithm[Any], declared: Sequence[Metric]) -> None:
+    """Validates that an algorithm names the metrics that the operators of its dataflow declare.
+
+    Args:
+        algorithm: The algorithm.
+        declared: What the operators declare.
+
+    Raises:
+        UsageError: Some are missing.
+    """
+    named = operator_metrics(algorithm)
+    if missing := [metric.name for metric in declared if metric not in named]:
+        raise UsageError(
+            f"{algorithm.name()}: operators of its dataflow report {', '.join(missing)}; its operator_metrics must "
+            "include their declared_metrics"
+        )
 
 
 def _without_duplicates(table: list[Metric], algorithm: Algorithm[Any]) -> list[Metric]:

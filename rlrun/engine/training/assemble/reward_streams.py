@@ -11,6 +11,7 @@ from rlrun.engine.flow.operators.curiosity import IntrinsicRewards
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.training.assemble.custom_operators import custom_operator
+from rlrun.engine.training.assemble.metric_table import check_operator_metrics
 from rlrun.engine.training.assemble.plugin_results import require
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> F
     for plugin in algorithm.config.before_learning:
         ((path, settings),) = plugin.items()
         items = items.for_each(custom_operator(path, settings, trainee))
-    learned = require(algorithm.learn(items, trainee), Flow, algorithm, "learn")
+    learned: Flow[Any] = require(algorithm.learn(items, trainee), Flow, algorithm, "learn")
+    check_operator_metrics(algorithm, learned.declared_metrics())
     if (bound := streams.constraint) is None:
         return learned
     placed = learned.with_step_after(

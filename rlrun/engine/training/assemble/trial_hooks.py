@@ -6,12 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rlrun.engine.hook import TRIAL_EVENTS, declared_by
+from rlrun.engine.hook import HOOK_SECONDS, TRIAL_EVENTS, declared_by
 from rlrun.engine.rollout.hook_answers import HookAnswers, HookInstances
-from rlrun.engine.settings.metric import HOOKS, Metric
-
-HOOK_SECONDS = Metric("time/hooks_s", "s", "Seconds of the trial's hooks since the last result")
-"""Metric of a run with hooks."""
+from rlrun.engine.settings.metric import HOOKS
 
 
 class TrialHooks:

@@ -13,8 +13,19 @@ from rlrun.engine.datasets.writer import SetWriter
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.flow.flow import Operator
 from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.replay.replay import RESTARTS
+from rlrun.engine.reward_streams.streams import (
+    CONSTRAINT_METRICS,
+    CURIOSITY_METRICS,
+    INTRINSIC_REWARD,
+    MULTIPLIER,
+    NOVELTY_METRICS,
+)
 from rlrun.engine.settings.metric import Metric
 from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
+from rlrun.engine.training.assemble.description import ANY_ENV, Description
+from rlrun.engine.training.assemble.metric_table import operator_metrics
+from rlrun.engine.training.assemble.policies import Policies
 from rlrun.engine.training.training import Training
 
 SMALL = {"model": {"hiddens": [8]}, "num_envs_per_worker": 2, "compile": False}
@@ -179,12 +190,53 @@ def test_two_parts_that_report_one_name_are_an_error(wording) -> None:
             return item
 
     class Clashing(PPO):
-        def learn(self, fragments, trainee):
-            return super().learn(fragments, trainee).for_each(Twice())
+        operator_metrics = Twice.declared_metrics
 
     training = Training(EnvConfig(id="CartPole-v1"), Clashing(Clashing.Config()))
     with wording.raised(UsageError, "sgd_steps"):
         training.description.metrics()
+
+
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in BUILT_IN),
+    ("alphazero", {"gate": {}}),
+    ("alphazero", {"ranked_returns": {}}),
+    ("ppo", {"curiosity": {"kind": "rnd"}, "constraint": {"column": "cost", "limit": 1}}),
+    ("ppo", {"curiosity": {"kind": "re3"}}),
+    ("rlpd", {"input": "configs/cartpole/data/expert"}),
+    ("awac", {"input": [{"path": "configs/cartpole/data/expert", "share": 0.5}]}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIANTS)
+def test_algorithms_name_the_metrics_that_their_operators_declare(name: str, settings: dict[str, Any]) -> None:
+    algorithm = algorithm_class(name)(**settings)
+    declared = Description(ANY_ENV, Policies.alone(algorithm)).plan().declared_metrics()
+    assert set(declared) == set(operator_metrics(algorithm)) - OF_LEARNERS
+
+
+OF_LEARNERS = {*CURIOSITY_METRICS, *NOVELTY_METRICS, *CONSTRAINT_METRICS} - {INTRINSIC_REWARD, MULTIPLIER}
+"""Metrics of reward streams that the learner reports, and no operator."""
+
+
+def test_an_algorithm_that_does_not_name_the_metrics_of_an_operator_is_refused() -> None:
+    class Measuring(Operator):
+        declared_metrics = (Metric("measured", "", "Something"),)
+
+        def __call__(self, item: object) -> object:
+            return item
+
+    class Unnamed(PPO):
+        def learn(self, fragments, trainee):
+            return super().learn(fragments, trainee).for_each(Measuring())
+
+    with pytest.raises(UsageError, match="operators of its dataflow report measured; its operator_metrics must"):
+        Description(ANY_ENV, Policies.alone(Unnamed())).plan()
+
+
+def test_metrics_of_shards_are_declared_where_workers_fill_them() -> None:
+    alone, shared = (algorithm_class("apex")(num_workers=number) for number in (0, 2))
+    assert set(operator_metrics(shared)) - set(operator_metrics(alone)) == {RESTARTS}
 
 
 def test_declaring_starts_nothing() -> None:

@@ -266,6 +266,8 @@ if TYPE_CHECKING:
     from rlrun.engine.replay.local_replay import LocalReplay as LocalReplay
     from rlrun.engine.replay.replay_config import ReplayConfig as ReplayConfig
     from rlrun.engine.replay.replay_config import SequenceReplayConfig as SequenceReplayConfig
+    from rlrun.engine.replay.row_sampler import Rows as Rows
+    from rlrun.engine.replay.row_sampler import RowSampler as RowSampler
     from rlrun.engine.rollout.evaluation import evaluate as evaluate
     from rlrun.engine.rollout.rollout import Episode as Episode
     from rlrun.engine.rollout.rollout import Rollout as Rollout
@@ -337,6 +339,7 @@ _NAMES = {
     # Replay buffers.
     "rlrun.engine.replay.replay_config": "ReplayConfig SequenceReplayConfig",
     "rlrun.engine.replay.local_replay": "Experience LocalReplay",
+    "rlrun.engine.replay.row_sampler": "RowSampler Rows",
     # Functions that losses and operators use.
     "rlrun.engine.functional.masked": "masked_mean",
     "rlrun.engine.functional.seeding": "generator child_seed",

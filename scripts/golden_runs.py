@@ -47,11 +47,14 @@ OFF_POLICY = frozenset(
 SETTINGS: tuple[tuple[frozenset[str], str, str], ...] = (
     (OFF_POLICY, "train_batch_size", "minibatch_size"),
     (frozenset(("r2d2", "r2d3")), "model.lstm", "model.core_width"),
+    (OFF_POLICY | {"vdn", "qmix", "maddpg"}, "replay.prioritized", "replay.sampling"),
 )
 """Of which algorithms a setting is renamed, its path below `config` in golden_runs.yaml, and its new path.
 
 A revision that does not know the old one is given the new one.
 """
+VALUES: Mapping[str, Mapping[Any, Any]] = {"replay.sampling": {False: "uniform", True: "prioritized"}}
+"""New values of renamed settings, by new path."""
 DATA = "golden-data"
 """Data set that is recorded in the unpacked revision, for runs that name it as `input`."""
 RESULTS: Mapping[str, str] = {
@@ -336,7 +339,7 @@ def renamed_settings(algorithm: str, config: Record, known: Record) -> Record:
             target = config
             for key in new_above:
                 target = target.setdefault(key, {})
-            target[new_last] = value
+            target[new_last] = VALUES[new][value] if new in VALUES else value
     return dict(config)
 
 

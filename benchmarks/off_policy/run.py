@@ -68,7 +68,7 @@ def rlrun(name: str, aims: Mapping[str, float], **config: Any) -> Side:
 STABLE = Side(SB3, "off_policy.sb3", {"library": "stable_baselines3"}, peer=SB3)
 JAX = Side(SBX, "off_policy.sb3", {"library": "sbx"}, peer=SBX)
 RAY = Side(RLLIB, "off_policy.rllib", peer=RLLIB)
-PRIORITIZED = rlrun("rlrun, prioritized", {}, replay={"capacity": DQN["capacity"], "prioritized": True})
+PRIORITIZED = rlrun("rlrun, prioritized", {}, replay={"capacity": DQN["capacity"], "sampling": "prioritized"})
 WORKS = (
     Work(
         "dqn",

@@ -50,7 +50,7 @@ def steps(first: int, length: int, rng: np.random.Generator) -> SampleBatch:
 
 def rlrun_replay(rng: np.random.Generator) -> ReplayBuffer:
     """Returns a full replay of rlrun's."""
-    config = ReplayConfig(capacity=CAPACITY, prioritized=True)
+    config = ReplayConfig(capacity=CAPACITY, sampling="prioritized")
     replay = ReplayBuffer(config, num_workers=1, n_step=1, gamma=0.99, seed=0)
     for first in range(0, CAPACITY, FRAGMENT):
         replay.add(0, steps(first, FRAGMENT, rng))

@@ -68,7 +68,7 @@ SHORT = {
     "appo": (APPO, ON_POLICY),
     "double dueling c51": (DQN, {**Q, "dueling": True, "distribution": "c51", "v_min": -30.0, "v_max": 0.0}),
     "quantile, not double": (DQN, {**Q, "double": False, "distribution": "quantile", "num_atoms": 11}),
-    "noisy, 3 steps, prioritized": (DQN, {**Q, "noisy": True, "n_step": 3, "replay": {"prioritized": True}}),
+    "noisy, 3 steps, prioritized": (DQN, {**Q, "noisy": True, "n_step": 3, "replay": {"sampling": "prioritized"}}),
     "soft q": (DQN, {**Q, "exploration": "soft_q"}),
     "parameter noise": (DQN, {**Q, "exploration": "parameter_noise"}),
     "filtered": (DQN, {**Q, "normalize_observations": True}),

@@ -35,7 +35,7 @@ CONFIG: dict[str, Any] = {
     "learning_starts": 200,
     "min_env_steps_per_iteration": 300,
     "target_update_interval": 20,
-    "replay": {"capacity": 4000, "prioritized": True},
+    "replay": {"capacity": 4000, "sampling": "prioritized"},
     "compile": False,
     "asynchrony": {"minibatches_per_fragment": 2, "weights_age": 5},
 }

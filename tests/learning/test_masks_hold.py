@@ -40,7 +40,7 @@ RAINBOW = {
     "distribution": "c51",
     "v_min": -30.0,
     "v_max": 0.0,
-    "replay": {"capacity": 3000, "prioritized": True},
+    "replay": {"capacity": 3000, "sampling": "prioritized"},
 }
 RUNS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "a2c": (A2C, GRID, ON_POLICY),

@@ -479,7 +479,7 @@ def test_transitions_drawn_from_a_replay(world: World, n_step: int, frame_stack:
 @SLOWLY
 @given(world=worlds)
 def test_steps_come_into_a_replay_with_the_priorities_that_they_came_with(world: World) -> None:
-    config = ReplayConfig(capacity=10_000, prioritized=True, priority_alpha=1.0, priority_epsilon=1e-6)
+    config = ReplayConfig(capacity=10_000, sampling="prioritized", priority_alpha=1.0, priority_epsilon=1e-6)
     replay = ReplayBuffer(config, num_workers=1, n_step=2, gamma=GAMMA, seed=0)
     told = {}
     for batch, _, _ in fragments_of(world):

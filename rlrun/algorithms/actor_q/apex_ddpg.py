@@ -43,7 +43,7 @@ class ApexDDPGConfig(DistributedReplaySettings, DDPGConfig):
     records_values: ClassVar[bool] = True
     model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of the critic."""
-    replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000, prioritized=True)
+    replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000, sampling="prioritized")
     """Replay buffer of single transitions, distributed over shards."""
 
 

@@ -19,7 +19,7 @@ _OF_WORKERS = ("valid", "weights_version")
 """Names of columns that are not stored in the buffer."""
 
 
-@fixed("rows are drawn uniformly", prioritized=False, priority_alpha=0.6, priority_beta=0.4, priority_epsilon=1e-6)
+@fixed("rows are drawn uniformly", sampling="uniform", priority_alpha=0.6, priority_beta=0.4, priority_epsilon=1e-6)
 @fixed("an observation is kept as it is", frame_stack=None, hindsight=None)
 class RowReplayConfig(ReplayConfig):
     """Settings of a uniform replay buffer of independent rows."""
@@ -47,6 +47,8 @@ class RowReplay:
         self._columns = SampleBatch()
         self._restored = RestoredRows()
         self._generator = np.random.Generator(np.random.Philox(seed))
+
+    learns_priorities = False
 
     @property
     def num_ready(self) -> int:

@@ -26,7 +26,7 @@ class ArcherModelConfig(ModelConfig):
 
 
 @fixed("a sequence begins with the recurrent state recorded while acting", burn_in=0)
-@fixed("utterances are drawn uniformly", prioritized=False, priority_alpha=0.6, priority_beta=0.4)
+@fixed("utterances are drawn uniformly", sampling="uniform", priority_alpha=0.6, priority_beta=0.4)
 @fixed("utterances have no goals", hindsight=None)
 class UtteranceReplayConfig(SequenceReplayConfig):
     """Settings of a replay of sequences of tokens, with the probabilities by which these were drawn."""

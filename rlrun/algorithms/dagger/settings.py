@@ -50,8 +50,8 @@ class DAggerConfig(OffPolicyConfig):
 
     @model_validator(mode="after")
     def _all_labels_count_alike(self) -> DAggerConfig:
-        if self.replay.prioritized:
-            raise ValueError("replay.prioritized: labels have no TD errors to sample by; leave it out")
+        if self.replay.sampling == "prioritized":
+            raise ValueError("replay.sampling: labels have no TD errors to sample by; leave it out")
         if self.replay.hindsight is not None:
             raise ValueError("replay.hindsight: a label is the expert's action for the goal that it saw; leave it out")
         return self

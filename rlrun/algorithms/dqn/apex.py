@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     n_step=3,
     dueling=True,
     max_grad_norm=40.0,
-    replay={"capacity": 2_000_000, "prioritized": True},
+    replay={"capacity": 2_000_000, "sampling": "prioritized"},
     learning_starts=50_000,
     target_update_interval=2500,
 )

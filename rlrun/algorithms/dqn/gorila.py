@@ -20,7 +20,7 @@ from rlrun.engine.replay.replay_config import ReplayConfig
 from rlrun.engine.settings.config import PositiveInt, defaults, fixed
 
 
-@fixed("gradients of the workers come without priorities", prioritized=False, priority_alpha=0.6, priority_beta=0.4)
+@fixed("gradients of the workers come without priorities", sampling="uniform", priority_alpha=0.6, priority_beta=0.4)
 @fixed("gradients of the workers come without priorities", priority_epsilon=1e-6)
 class UniformReplayConfig(ReplayConfig):
     """Settings of a replay buffer with uniform sampling."""

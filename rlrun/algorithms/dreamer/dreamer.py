@@ -55,7 +55,7 @@ PERCENTILES = (0.05, 0.95)
 @fixed("a sequence begins with the latent state that was stored with its first step", burn_in=0)
 @fixed(
     "sequences are sampled uniformly",
-    prioritized=False,
+    sampling="uniform",
     priority_alpha=0.6,
     priority_beta=0.4,
     priority_epsilon=1e-6,

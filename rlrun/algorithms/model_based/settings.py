@@ -8,7 +8,7 @@ from rlrun.engine.settings.config import fixed
 from rlrun.engine.settings.metric import Metric
 
 
-@fixed("collected and imagined transitions are drawn uniformly", prioritized=False, priority_alpha=0.6)
+@fixed("collected and imagined transitions are drawn uniformly", sampling="uniform", priority_alpha=0.6)
 @fixed("collected and imagined transitions are drawn uniformly", priority_beta=0.4, priority_epsilon=1e-6)
 @fixed("a learned model predicts vectors", frame_stack=None)
 @fixed("imagined transitions have the goals of the states that they begin in", hindsight=None)

@@ -73,6 +73,11 @@ class DemonstratedReplay:
         return self._collected.drawn_batches
 
     @property
+    def learns_priorities(self) -> bool:
+        """Whether minibatches depend on the priorities of those before."""
+        return self._collected.learns_priorities
+
+    @property
     def num_bytes(self) -> int:
         """Size of the allocated arrays in bytes."""
         return sum(replay.num_bytes for replay in (self._collected, self._demonstrated) if replay is not None)

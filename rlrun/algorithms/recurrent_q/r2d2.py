@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rlrun.engine.replay.replay import Replay
 
 
-@defaults(replay={"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6})
+@defaults(replay={"sampling": "prioritized", "priority_alpha": 0.9, "priority_beta": 0.6})
 @defaults(lr=5e-4, training_intensity=0.1, n_step=3, target_update_interval=100)
 class R2D2Config(HuberSettings, OffPolicyConfig):
     """Settings of R2D2.

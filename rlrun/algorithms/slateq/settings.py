@@ -16,7 +16,7 @@ class SlateModelConfig(QModelConfig):
 
 
 @defaults(
-    lr=2.5e-4, minibatch_size=32, learning_starts=20_000, target_update_interval=800, replay={"prioritized": True}
+    lr=2.5e-4, minibatch_size=32, learning_starts=20_000, target_update_interval=800, replay={"sampling": "prioritized"}
 )
 @fixed("a slate's click is in the observation after it", n_step=1)
 @fixed("features of items enter as they are", normalize_observations=False)

@@ -44,6 +44,10 @@ class Experience(Protocol):
         """Number of transitions or sequences that can be sampled."""
 
     @property
+    def learns_priorities(self) -> bool:
+        """Whether minibatches depend on the priorities of those before, and are sampled one at a time."""
+
+    @property
     def num_bytes(self) -> int:
         """Allocated bytes of the replay buffer."""
 
@@ -101,7 +105,7 @@ class LocalReplay:
         due = ratio.minibatches(experience.stored_steps) - experience.drawn_batches
         if due < 1 or not experience.num_ready:
             return None
-        return experience.sample(minibatch_size, env_steps, 1 if experience.config.prioritized else min(due, at_most))
+        return experience.sample(minibatch_size, env_steps, 1 if experience.learns_priorities else min(due, at_most))
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
         """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""

@@ -1,4 +1,4 @@
-"""Replay buffer of single n-step transitions, uniform or prioritized."""
+"""Replay buffer of single n-step transitions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.saved_numbers import as_count, load_generator
-from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.replay.priorities import Priorities
 from rlrun.engine.replay.replay_config import ReplayConfig
 from rlrun.engine.replay.ring import ReplayRing
+from rlrun.engine.replay.row_sampler import RowSampler, make_sampler, sampler_of
+from rlrun.engine.replay.stores import Indices
 from rlrun.engine.replay.streams import Inserted
 
 if TYPE_CHECKING:
@@ -25,12 +25,13 @@ PRIORITIES = "priorities"
 
 
 class ReplayBuffer:
-    """Replay buffer of n-step transitions: stores fragments, and samples minibatches uniformly or by priority.
+    """Replay buffer of n-step transitions: stores fragments, and samples minibatches by a `RowSampler`.
 
     Attributes:
         config: Settings of the replay buffer.
         stored_steps: Number of steps added since creation, including overwritten ones.
         drawn_batches: Number of minibatches sampled since creation.
+        learns_priorities: Whether minibatches depend on the priorities of those before.
 
     Args:
         config: Settings of the replay buffer.
@@ -64,7 +65,8 @@ class ReplayBuffer:
         self._ring = ReplayRing(
             config.capacity, num_workers, n_step, gamma, frame_stack=config.frame_stack, on_disk=config.on_disk
         )
-        self._priorities: Priorities | None = None
+        self.learns_priorities = sampler_of(config)[0].learns_priorities
+        self._sampler: RowSampler | None = None
         # Initial priorities of fragments, by index, until their steps can be drawn.
         self._initial_priorities: NDArray[np.float32] | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
@@ -78,11 +80,16 @@ class ReplayBuffer:
         return self._ring.ready.number
 
     @property
+    def num_indices(self) -> int:
+        """Number of indices of transitions; 0 before the first fragment."""
+        return self._ring.streams.num_indices
+
+    @property
     def num_bytes(self) -> int:
-        """Allocated bytes of the ring buffer and the priorities."""
+        """Allocated bytes of the ring buffer and the sampler."""
         initial = 0 if self._initial_priorities is None else self._initial_priorities.nbytes
         places = 0 if self._hindsight is None else self._hindsight.num_bytes
-        return self._ring.num_bytes + initial + places + (0 if self._priorities is None else self._priorities.num_bytes)
+        return self._ring.num_bytes + initial + places + (0 if self._sampler is None else self._sampler.num_bytes)
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
         """Adds a fragment [T, B] to the replay and returns its number of valid steps.
@@ -98,8 +105,7 @@ class ReplayBuffer:
         for inserted in self._ring.insert(worker, fragment):
             if hindsight is not None:
                 hindsight.insert(inserted)
-            if self.config.prioritized:
-                self._prioritize(inserted, fragment.get(PRIORITIES))
+            self._note(inserted, fragment.get(PRIORITIES) if self.learns_priorities else None)
         steps = int(np.count_nonzero(fragment["valid"]))
         self.stored_steps += steps
         return steps
@@ -112,25 +118,31 @@ class ReplayBuffer:
             self._hindsight = Hindsight(self.config.hindsight, self._ring, self._make_goals, self._hindsight_seed)
         return self._hindsight
 
-    def _prioritize(self, inserted: Inserted, priorities: NDArray[Any] | None) -> None:
-        if self._priorities is None:
-            self._priorities = self._new_priorities()
+    def _note(self, inserted: Inserted, priorities: NDArray[Any] | None) -> None:
+        """Informs the sampler of new and of overwritten transitions."""
+        if self._sampler is None:
+            self._sampler = make_sampler(self.config, self)
         if priorities is not None and self._initial_priorities is None:
-            self._initial_priorities = np.full(self._ring.streams.num_indices, np.nan, np.float32)
+            self._initial_priorities = np.full(self.num_indices, np.nan, np.float32)
         if len(inserted.overwritten):
-            self._priorities.remove(inserted.overwritten)
+            self._sampler.remove(inserted.overwritten)
         if self._initial_priorities is None:
-            self._priorities.add(inserted.ready)
+            self._sampler.add(inserted.ready, None)
         else:
             slots = np.arange(self._ring.num_slots)[inserted.slots]
             indices = self._ring.streams.numbered(inserted.worker, inserted.rows[:-1, None], slots)
             self._initial_priorities[indices] = (
                 np.nan if priorities is None else priorities[inserted.steps, inserted.slots]
             )
-            self._priorities.add(inserted.ready, self._initial_priorities[inserted.ready])
+            self._sampler.add(inserted.ready, self._initial_priorities[inserted.ready])
 
-    def _new_priorities(self) -> Priorities:
-        return Priorities(self._ring.streams.num_indices, self.config.priority_alpha, self.config.priority_epsilon)
+    def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
+        """Draws transitions uniformly with replacement, [times * number].
+
+        Raises:
+            RuntimeError: No transition can be sampled yet.
+        """
+        return self._ring.draw(generator, number, times)
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
         """Samples minibatches of n-step transitions in one vectorized call, with the same result as separate calls.
@@ -147,7 +159,10 @@ class ReplayBuffer:
         Raises:
             RuntimeError: No transition can be sampled yet.
         """
-        indices, weights = self._drawn(batch_size, env_steps, number)
+        self.drawn_batches += number
+        if self._sampler is None:
+            raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
+        indices, weights = self._sampler.draw(self._generator, batch_size, number, env_steps)
         batch = self._ring.gather(indices)
         if self._hindsight is not None:
             self._hindsight.relabel(indices, batch)
@@ -189,27 +204,19 @@ class ReplayBuffer:
         ends = self._ring.read(indices[:, None], ("terminateds",))
         return SampleBatch(self._ring.gather(indices), **ends, indices=indices)
 
-    def _drawn(self, batch_size: int, env_steps: int, number: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Samples the replay indices of minibatches and their importance weights, [S] each."""
-        self.drawn_batches += number
-        if self._priorities is None:
-            return self._ring.draw(self._generator, batch_size, number), np.ones(batch_size * number, np.float32)
-        beta = value_at(self.config.priority_beta, env_steps)
-        return self._priorities.sample(self._generator, batch_size, number, beta)
-
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[Any]) -> None:
-        """Sets the priorities of sampled transitions; a no-op for uniform replay.
+        """Sets the priorities of sampled transitions; a no-op where the sampler learns none.
 
         Args:
             indices: Replay `indices` [S] of a minibatch; indices overwritten since sampling are skipped.
             priorities: Absolute TD errors of the transitions, [S]; empty to change no priority.
         """
-        if self._priorities is None or not len(priorities):
+        if self._sampler is None or not self.learns_priorities or not len(priorities):
             return
         ready = self._ring.ready.has(indices)
         if np.count_nonzero(ready) < len(ready):
             indices, priorities = indices[ready], priorities[ready]
-        self._priorities.update(indices, priorities)
+        self._sampler.update(indices, priorities)
 
     @property
     def is_saved(self) -> bool:
@@ -224,7 +231,7 @@ class ReplayBuffer:
                 "stored_steps": self.stored_steps,
                 "drawn_batches": self.drawn_batches,
                 "ring": self._ring.state(),
-                "priorities": None if self._priorities is None else self._priorities.state(),
+                "sampler": None if self._sampler is None else self._sampler.state(),
                 "told": None if self._initial_priorities is None else self._initial_priorities.copy(),
             }
             if self._hindsight is not None:
@@ -242,9 +249,9 @@ class ReplayBuffer:
             return
         self.stored_steps, self.drawn_batches = as_count(kept["stored_steps"]), as_count(kept["drawn_batches"])
         self._ring.load_state(kept["ring"])
-        if kept["priorities"] is not None:
-            self._priorities = self._new_priorities()
-            self._priorities.load_state(kept["priorities"])
+        if kept["sampler"] is not None:
+            self._sampler = make_sampler(self.config, self)
+            self._sampler.load_state(kept["sampler"])
         hindsight = self._relabelling()
         if hindsight is not None and "hindsight" in kept:
             hindsight.load_state(kept["hindsight"])

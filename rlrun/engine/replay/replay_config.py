@@ -7,9 +7,11 @@ from typing import ClassVar, Literal
 from rlrun.engine.settings.config import (
     ConfigModel,
     Fraction,
+    ImportPath,
     NonEmptyText,
     NonNegativeFloat,
     NonNegativeInt,
+    Plugin,
     PositiveFloat,
     PositiveInt,
     Schedule,
@@ -33,9 +35,10 @@ class ReplayConfig(ConfigModel):
 
     capacity: PositiveInt = 100_000
     """Capacity in env steps, over all workers and env slots; the newest steps overwrite the oldest."""
-    prioritized: bool = False
-    """Whether transitions are sampled in proportion to priorities from their last TD errors (prioritized experience
-    replay, Schaul et al., arXiv:1511.05952); otherwise uniformly."""
+    sampling: Literal["uniform", "prioritized"] | ImportPath | Plugin = "uniform"
+    """How rows are sampled: `uniform`, or `prioritized` in proportion to priorities from their last TD errors
+    (prioritized experience replay, Schaul et al., arXiv:1511.05952). `package.module:Class` is a custom sampler, and
+    {package.module:Class: SETTINGS} one with settings."""
     priority_alpha: NonNegativeFloat = 0.6
     """Priority exponent alpha: 0 samples uniformly, 1 in proportion to the TD error."""
     priority_beta: Schedule = 0.4

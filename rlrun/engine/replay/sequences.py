@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from rlrun.engine.data.packing import clear
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.saved_numbers import as_count, load_generator
-from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.messages.errors import CheckpointError, UsageError
 from rlrun.engine.replay.n_step import n_step_transitions
-from rlrun.engine.replay.priorities import Priorities
 from rlrun.engine.replay.replay_config import SequenceReplayConfig
 from rlrun.engine.replay.ring import ReplayRing
+from rlrun.engine.replay.row_sampler import RowSampler, make_sampler, sampler_of
 from rlrun.engine.replay.stores import Indices
 from rlrun.engine.replay.streams import Inserted
 
@@ -35,6 +34,7 @@ class SequenceReplay:
         config: Settings of the sequence replay.
         stored_steps: Number of steps added since creation, including overwritten ones.
         drawn_batches: Number of minibatches sampled since creation.
+        learns_priorities: Whether minibatches depend on the priorities of those before.
         num_ready: Number of sequences that can be sampled.
 
     Args:
@@ -69,14 +69,20 @@ class SequenceReplay:
         )
         self._ready = np.zeros((num_workers, 0, 0), np.bool_)
         self._recurrent: NDArray[np.float32] = np.zeros((num_workers, 0, 0, 0), np.float32)
-        self._priorities: Priorities | None = None
+        self.learns_priorities = sampler_of(config)[0].learns_priorities
+        self._sampler: RowSampler | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     @property
+    def num_indices(self) -> int:
+        """Number of indices of sequences; 0 before the first fragment."""
+        return self._ready.size
+
+    @property
     def num_bytes(self) -> int:
-        """Allocated bytes of columns, recurrent states and priorities."""
-        priorities = 0 if self._priorities is None else self._priorities.num_bytes
-        return self._ring.num_bytes + self._ready.nbytes + self._recurrent.nbytes + priorities
+        """Allocated bytes of columns, recurrent states and the sampler."""
+        own = 0 if self._sampler is None else self._sampler.num_bytes
+        return self._ring.num_bytes + self._ready.nbytes + self._recurrent.nbytes + own
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
         """Adds a fragment [T, B] to the replay and returns its number of valid steps.
@@ -128,13 +134,13 @@ class SequenceReplay:
         if not len(places):
             return
         self._ready[inserted.worker, places, inserted.slots] = ready
-        if self._priorities is not None:
+        if self._sampler is not None:
             firsts = (inserted.worker * self._ready.shape[1] + places) * self._ring.num_slots
             sequences = (firsts[:, None] + np.arange(self._ring.num_slots)[inserted.slots]).ravel()
             if ready:
-                self._priorities.add(sequences)
+                self._sampler.add(sequences, None)
             else:
-                self._priorities.remove(sequences)
+                self._sampler.remove(sequences)
 
     def _allocate(self, width: int) -> None:
         """Allocates storage for recurrent states, one per possible sequence start."""
@@ -147,16 +153,16 @@ class SequenceReplay:
             )
         shape = (ring.num_workers, -(-ring.rows // self.config.stride), ring.num_slots)
         self._ready, self._recurrent = np.zeros(shape, np.bool_), np.zeros((*shape, width), np.float32)
-        self._priorities = self._new_priorities()
+        self._sampler = make_sampler(self.config, self)
 
-    def _new_priorities(self) -> Priorities | None:
-        config = self.config
-        if not config.prioritized:
-            return None
-        return Priorities(self._ready.size, config.priority_alpha, config.priority_epsilon)
+    def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
+        """Draws sequences uniformly with replacement, [times * number]."""
+        ready = np.flatnonzero(self._ready)
+        drawn: Indices = ready[generator.integers(len(ready), size=number * times)]
+        return drawn
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
-        """Samples minibatches of sequences, uniformly or by priority.
+        """Samples minibatches of sequences.
 
         Args:
             batch_size: Number of sequences of a minibatch.
@@ -170,13 +176,8 @@ class SequenceReplay:
             for `update_priorities`.
         """
         self.drawn_batches += number
-        if self._priorities is None:
-            ready = np.flatnonzero(self._ready)
-            sequences = ready[self._generator.integers(len(ready), size=batch_size * number)]
-            weights = np.ones(batch_size * number, np.float32)
-        else:
-            beta = value_at(self.config.priority_beta, env_steps)
-            sequences, weights = self._priorities.sample(self._generator, batch_size, number, beta)
+        assert self._sampler is not None  # it is there since the first fragment
+        sequences, weights = self._sampler.draw(self._generator, batch_size, number, env_steps)
         return SampleBatch(self.gather(sequences), weights=weights[:, None], indices=sequences)
 
     def gather(self, sequences: Indices) -> SampleBatch:
@@ -214,15 +215,15 @@ class SequenceReplay:
         )
 
     def update_priorities(self, indices: Indices, priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled sequences; a no-op for uniform replay.
+        """Sets the priorities of sampled sequences; a no-op where the sampler learns none.
 
         Args:
             indices: Replay `indices` [S] of a minibatch; indices overwritten since sampling are skipped.
             priorities: New priorities of the sequences, [S].
         """
-        if self._priorities is not None:
+        if self._sampler is not None and self.learns_priorities:
             ready = self._ready.reshape(-1)[indices]
-            self._priorities.update(indices[ready], priorities[ready])
+            self._sampler.update(indices[ready], priorities[ready])
 
     @property
     def is_saved(self) -> bool:
@@ -264,19 +265,17 @@ class SequenceReplay:
         self.load_draws(kept)
 
     def draws(self) -> dict[str, Any]:
-        """State dict of the sampler: random state and priorities, without the experience."""
+        """State dict of the sampling: random state and the sampler's, without the experience."""
         return {
             "drawn_batches": self.drawn_batches,
-            "priorities": None if self._priorities is None else self._priorities.state(),
+            "sampler": None if self._sampler is None else self._sampler.state(),
             "generator": dict(self._generator.bit_generator.state),
         }
 
     def load_draws(self, state: dict[str, Any]) -> None:
         """Restores the sampler from `draws()`; the stored experience must be identical."""
         self.drawn_batches = as_count(state["drawn_batches"])
-        if state["priorities"] is not None:
-            self._priorities = self._new_priorities()
-            if self._priorities is None:
-                raise ValueError("priorities of a replay that draws without them")
-            self._priorities.load_state(state["priorities"])
+        if state["sampler"] is not None:
+            self._sampler = make_sampler(self.config, self)
+            self._sampler.load_state(state["sampler"])
         load_generator(self._generator, state["generator"])

@@ -72,7 +72,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("cls", [rlrun.SAC, rlrun.TD3, rlrun.DDPG])
-@pytest.mark.parametrize("extra", [{}, {"replay": {**SMALL["replay"], "prioritized": True}, "n_step": 2}])
+@pytest.mark.parametrize("extra", [{}, {"replay": {**SMALL["replay"], "sampling": "prioritized"}, "n_step": 2}])
 def test_a_resumed_run_goes_on_to_the_last_bit(
     cls: type[Algorithm[Any]], extra: dict[str, Any], tmp_path: Path
 ) -> None:

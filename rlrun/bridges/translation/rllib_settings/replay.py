@@ -33,13 +33,17 @@ def target_updates(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 
 @conversion
-def is_prioritized(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Whether a buffer's type, or the older switch, is that of prioritized replay."""
+def sampling(foreign: ForeignSettings, key: str, value: Any) -> Any:
+    """Sampling of a buffer, by its type or by the older switch."""
     if key.endswith("prioritized_replay"):
-        return OMIT if key != "prioritized_replay" else bool(value)
+        return OMIT if key != "prioritized_replay" else _sampling(is_prioritized=bool(value))
     if "prioritized_replay" in foreign.written:
         return OMIT
-    return "Prioritized" in str(value)
+    return _sampling(is_prioritized="Prioritized" in str(value))
+
+
+def _sampling(*, is_prioritized: bool) -> str:
+    return "prioritized" if is_prioritized else "uniform"
 
 
 @conversion

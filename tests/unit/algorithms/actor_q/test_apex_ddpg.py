@@ -14,7 +14,7 @@ SMALL = {
     "minibatch_size": 8,
     "learning_starts": 40,
     "min_env_steps_per_iteration": 100,
-    "replay": {"capacity": 400, "prioritized": True},
+    "replay": {"capacity": 400, "sampling": "prioritized"},
     "compile": False,
 }
 NEAR = rounding_error(3 + 8 + 4 + 8)  # inputs of the layers of the actor and of the critic

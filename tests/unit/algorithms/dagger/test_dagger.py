@@ -193,4 +193,4 @@ def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
 
 def test_labels_are_not_sampled_by_priority(wording) -> None:
     with wording.raised(SpecError):
-        DAggerConfig.parse({"replay": {"prioritized": True}})
+        DAggerConfig.parse({"replay": {"sampling": "prioritized"}})

@@ -132,8 +132,8 @@ def test_settings_of_a_central_learner_and_shares_that_do_not_add_up_are_refused
             config_class(num_learners=2)
         with wording.raised(SpecError, "normalize_observations"):
             config_class(normalize_observations=True)
-    with wording.raised(SpecError, "replay.prioritized"):
-        GorilaConfig(replay={"prioritized": True})
+    with wording.raised(SpecError, "replay.sampling"):
+        GorilaConfig(replay={"sampling": "prioritized"})
     with wording.raised(SpecError, "noisy"):
         GorilaConfig(noisy=True)
     with wording.raised(SpecError, "final_epsilon_shares", "final_epsilons"):

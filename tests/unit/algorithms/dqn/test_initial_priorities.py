@@ -55,7 +55,7 @@ def test_priorities_are_the_temporal_differences_over_n_steps_or_up_to_an_end():
 
 
 def test_a_replay_draws_first_what_the_worker_thought_worth_it():
-    config = ReplayConfig(capacity=100, prioritized=True, priority_alpha=1.0)
+    config = ReplayConfig(capacity=100, sampling="prioritized", priority_alpha=1.0)
     replay = ReplayBuffer(config, num_workers=1, n_step=1, gamma=0.9, seed=0)
 
     no_end = np.zeros((6, 2), np.bool_)

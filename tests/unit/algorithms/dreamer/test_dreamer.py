@@ -304,7 +304,7 @@ def test_imagined_rewards_on_a_tiny_lake_are_the_true_ones_within_0_05() -> None
         ({"num_bins": 64}, "odd number"),
         ({"compile": True}, "step by step"),
         ({"replay": {"burn_in": 5}}, "stored with its first step"),
-        ({"replay": {"prioritized": True}}, "sampled uniformly"),
+        ({"replay": {"sampling": "prioritized"}}, "sampled uniformly"),
         ({"model": {"core": "lstm"}}, "latent state is its core"),
         ({"normalize_observations": True}, "symlog"),
     ],

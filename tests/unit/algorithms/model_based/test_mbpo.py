@@ -108,7 +108,7 @@ def test_without_a_temperature_that_is_learned_nobody_asks_for_it() -> None:
     ("settings", "message"),
     [
         ({"real_ratio": 0.01}, "real_ratio: 0.01 of 32 transitions is none"),
-        ({"replay": {"prioritized": True}}, "drawn uniformly"),
+        ({"replay": {"sampling": "prioritized"}}, "drawn uniformly"),
         ({"model": {"core": "gru"}}, "have recurrent networks"),
         ({"learning_starts": 5}, "learning_starts: a model is fitted to 20 transitions"),
         ({"n_step": 3}, "imagined transitions are of single steps"),

@@ -276,7 +276,7 @@ def test_what_is_learned_from_remembers_at_each_step_what_acted_though_members_d
 RESUMED: dict[str, dict[str, Any]] = {
     "qmix": {
         **TEAM,
-        "replay": {"burn_in": 2, "length": 3, "stride": 2, "prioritized": True, "capacity": 400},
+        "replay": {"burn_in": 2, "length": 3, "stride": 2, "sampling": "prioritized", "capacity": 400},
         "n_step": 2,
         "num_envs_per_worker": 3,
         "learning_starts": 60,

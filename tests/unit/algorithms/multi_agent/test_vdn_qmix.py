@@ -147,7 +147,7 @@ SMALL = {
     "learning_starts": 20,
     "minibatch_size": 8,
     "min_env_steps_per_iteration": 50,
-    "replay": {"prioritized": True, "capacity": 120},
+    "replay": {"sampling": "prioritized", "capacity": 120},
     "n_step": 2,
     "mixer_hidden": 4,
 }

@@ -37,7 +37,7 @@ def shown(tmp_path: Path) -> str:
     return str(path)
 
 
-PRIORITIZED = {"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6}
+PRIORITIZED = {"sampling": "prioritized", "priority_alpha": 0.9, "priority_beta": 0.6}
 
 
 def replay_of(
@@ -46,7 +46,7 @@ def replay_of(
     config = SequenceReplayConfig(
         capacity=500,
         **{
-            "prioritized": True,
+            "sampling": "prioritized",
             "priority_alpha": 0.9,
             "priority_beta": 0.6,
             "burn_in": 3,
@@ -108,7 +108,7 @@ def test_each_row_is_a_demonstration_with_the_given_probability(shown: str) -> N
 
 
 def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(shown: str) -> None:
-    together, one_by_one = (replay_of(shown, 0.5, prioritized=False) for _ in range(2))
+    together, one_by_one = (replay_of(shown, 0.5, sampling="uniform") for _ in range(2))
     for replay in (together, one_by_one):
         replay.add(0, fragment())
     found = together.sample(6, 0, 3)["indices"]
@@ -123,7 +123,7 @@ def test_none_or_all_rows_are_demonstrations_at_the_ends(shown: str, ratio: floa
 
 
 def test_every_step_that_was_shown_behind_the_burn_in_is_drawn_with_nothing_remembered(shown: str) -> None:
-    replay = replay_of(shown, 1.0, prioritized=False)
+    replay = replay_of(shown, 1.0, sampling="uniform")
     replay.add(0, fragment())
     batch = replay.sample(2000, 0)
     learned = batch["obs"][:, 3:7, 0][batch["valid"]]

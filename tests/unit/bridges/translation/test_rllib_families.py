@@ -131,7 +131,7 @@ def test_replayed_sequences_of_r2d2_are_counted_by_their_steps_there() -> None:
     config = "{model: {max_seq_len: 15}, replay_buffer_config: {replay_burn_in: 5, capacity: 7000}}"
     r2d2 = config_of("R2D2", config)
     assert r2d2["minibatch_size"] == 50  # 1,000 steps of 20 each
-    assert r2d2["replay"] == {"burn_in": 5, "capacity": 7000, "length": 15, "stride": 15, "prioritized": False}
+    assert r2d2["replay"] == {"burn_in": 5, "capacity": 7000, "length": 15, "stride": 15, "sampling": "uniform"}
     assert (r2d2["training_intensity"], r2d2["target_update_interval"]) == (0.15, 150)
 
 

@@ -106,7 +106,7 @@ def test_a_replay_keeps_raw_observations_and_minibatches_are_normalised_by_prese
 
 
 def test_errors_that_were_learned_from_decide_what_is_drawn_next(trainee):
-    replay = replay_of((0,), prioritized=True, priority_alpha=1.0, priority_epsilon=1e-9)
+    replay = replay_of((0,), sampling="prioritized", priority_alpha=1.0, priority_epsilon=1e-9)
     StoreToReplay(replay)((0, fragment(0)))
     item = TrainedMinibatch(np.array([0, 1, 2]), np.array([0.0, 2.0, 0.0], np.float32))
     assert UpdatePriorities(replay)(item) is item
@@ -171,5 +171,5 @@ def test_minibatches_due_at_once_are_one_item_up_to_the_next_update_of_the_targe
 
 
 def test_a_minibatch_by_priority_waits_for_the_errors_of_the_one_before(make_trainee):
-    numbers, _ = learned_with(make_trainee, 16, replay={"prioritized": True})
+    numbers, _ = learned_with(make_trainee, 16, replay={"sampling": "prioritized"})
     assert numbers == [1] * 16

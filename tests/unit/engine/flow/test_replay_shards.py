@@ -18,7 +18,7 @@ SMALL = {
     "rollout_fragment_length": 5,
     "min_env_steps_per_iteration": 100,
     "target_update_interval": 10,
-    "replay": {"capacity": 400, "prioritized": True},
+    "replay": {"capacity": 400, "sampling": "prioritized"},
     "compile": False,
 }
 
@@ -40,10 +40,10 @@ def fragments(number):
         )
 
 
-@pytest.mark.parametrize("prioritized", [False, True])
-def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(prioritized):
+@pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
+def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(sampling):
     settings = {"n_step": 3, "gamma": 0.9, "seed": 5}
-    config = ReplayConfig(capacity=60, prioritized=prioritized)
+    config = ReplayConfig(capacity=60, sampling=sampling)
     shard = ReplayShard(partial(ReplayBuffer, config, num_workers=2, **settings))
     replay = ReplayBuffer(config, num_workers=2, **settings)
     new = np.array([3, 4]), np.ones(2, np.float32)

@@ -83,10 +83,10 @@ def assert_masks_are_the_grid_s(observations: Any) -> None:
     np.testing.assert_array_equal(observations["action_mask"] != 0, grid_masks(observations["position"]))
 
 
-@pytest.mark.parametrize("prioritized", [False, True])
+@pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_transitions_hold_the_masks_of_both_their_observations(n_step: int, prioritized: bool) -> None:
-    config = ReplayConfig(capacity=300, prioritized=prioritized)
+def test_transitions_hold_the_masks_of_both_their_observations(n_step: int, sampling: Any) -> None:
+    config = ReplayConfig(capacity=300, sampling=sampling)
     replay = ReplayBuffer(config, num_workers=1, n_step=n_step, gamma=0.9, seed=0)
     shard = ReplayShard(partial(ReplayBuffer, config, num_workers=1, n_step=n_step, gamma=0.9, seed=0))
     for fragment in fragments_of(GRID, 8):
@@ -121,7 +121,7 @@ def test_stacked_frames_and_masks_stay_together(n_step: int) -> None:
 
 
 def test_sequences_hold_the_masks_of_their_observations() -> None:
-    config = SequenceReplayConfig(prioritized=True, capacity=400, length=6, burn_in=2, stride=3)
+    config = SequenceReplayConfig(sampling="prioritized", capacity=400, length=6, burn_in=2, stride=3)
     replay = SequenceReplay(config, num_workers=1, n_step=2, gamma=0.9, seed=0)
     for fragment in fragments_of(GRID, 6):
         slots = fragment["valid"].shape

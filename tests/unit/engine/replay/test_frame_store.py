@@ -140,7 +140,7 @@ def test_an_observation_that_is_no_such_stack_is_refused(wording) -> None:
 
 def test_a_million_steps_of_atari_take_less_than_8_gigabytes() -> None:
     """The hundredth part is looked at; arrays that nobody writes to take no memory."""
-    config = ReplayConfig(capacity=10_000, prioritized=True, frame_stack=4)
+    config = ReplayConfig(capacity=10_000, sampling="prioritized", frame_stack=4)
     replay = ReplayBuffer(config, num_workers=1, n_step=3, gamma=0.99, seed=0)
     shape = (4, 1)
     fragment = SampleBatch(

@@ -65,8 +65,8 @@ def fragments(rng, number, length, *, ends="truncateds", goal=NEVER):
         )
 
 
-def replay_of(*, n_step=1, goals=Distances, capacity=60, prioritized=False, **hindsight):
-    config = ReplayConfig.parse({"capacity": capacity, "prioritized": prioritized, "hindsight": hindsight})
+def replay_of(*, n_step=1, goals=Distances, capacity=60, sampling="uniform", **hindsight):
+    config = ReplayConfig.parse({"capacity": capacity, "sampling": sampling, "hindsight": hindsight})
     return ReplayBuffer(config, num_workers=1, n_step=n_step, gamma=GAMMA, seed=0, make_goals=goals)
 
 
@@ -129,9 +129,9 @@ def test_the_share_is_of_sampled_transitions_and_others_keep_goal_and_reward():
     np.testing.assert_allclose(batch["rewards"][own, 0], reward(following[own], goals[own]))
 
 
-@pytest.mark.parametrize("prioritized", [False, True])
-def test_minibatches_drawn_together_equal_those_drawn_one_by_one(prioritized):
-    together, alone = (filled(replay_of(n_step=2, prioritized=prioritized)) for _ in range(2))
+@pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
+def test_minibatches_drawn_together_equal_those_drawn_one_by_one(sampling):
+    together, alone = (filled(replay_of(n_step=2, sampling=sampling)) for _ in range(2))
     many = together.sample(8, 0, 3)
     for i in range(3):
         one = alone.sample(8, 0)
@@ -140,7 +140,7 @@ def test_minibatches_drawn_together_equal_those_drawn_one_by_one(prioritized):
 
 
 def test_priorities_are_of_stored_transitions_whatever_goal_they_were_sampled_with():
-    replay = filled(replay_of(prioritized=True, share=1.0))
+    replay = filled(replay_of(sampling="prioritized", share=1.0))
     batch = replay.sample(200, 0)
     first = batch["indices"][0]
     replay.update_priorities(batch["indices"], np.where(batch["indices"] == first, 1e6, 1e-6))

@@ -42,9 +42,9 @@ def learned(env: Any, replay: dict[str, Any], model: dict[str, Any], iterations:
     ]
 
 
-@pytest.mark.parametrize("prioritized", [False, True])
-def test_a_run_whose_replay_lies_on_disk_learns_the_same_bits(tmp_path: Path, prioritized: bool) -> None:
-    in_memory = {"capacity": 300, "prioritized": prioritized}  # the oldest half is overwritten
+@pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
+def test_a_run_whose_replay_lies_on_disk_learns_the_same_bits(tmp_path: Path, sampling: Any) -> None:
+    in_memory = {"capacity": 300, "sampling": sampling}  # the oldest half is overwritten
     on_disk = {**in_memory, "on_disk": str(tmp_path)}
     weights, results = learned("CartPole-v1", in_memory, {"hiddens": [16]}, 3)
     weights_from_disk, results_from_disk = learned("CartPole-v1", on_disk, {"hiddens": [16]}, 3)

@@ -41,7 +41,7 @@ def with_priorities(batch: SampleBatch, errors: Any) -> SampleBatch:
 
 
 def prioritized(capacity: int, *, n_step: int = 1, **settings: Any) -> ReplayBuffer:
-    config = ReplayConfig(capacity=capacity, prioritized=True, **settings)
+    config = ReplayConfig(capacity=capacity, sampling="prioritized", **settings)
     return ReplayBuffer(config, num_workers=1, n_step=n_step, gamma=0.9, seed=3)
 
 
@@ -52,9 +52,9 @@ def frequencies(replay: ReplayBuffer, draws: int = 2000) -> dict[float, float]:
     return dict(zip(found.tolist(), (counts / len(numbers)).tolist(), strict=True))
 
 
-@pytest.mark.parametrize("is_prioritized", [False, True])
-def test_a_minibatch_has_all_a_learner_needs(is_prioritized: bool) -> None:
-    config = ReplayConfig(capacity=50, prioritized=is_prioritized)
+@pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
+def test_a_minibatch_has_all_a_learner_needs(sampling: Any) -> None:
+    config = ReplayConfig(capacity=50, sampling=sampling)
     replay = ReplayBuffer(config, num_workers=1, n_step=2, gamma=0.5, seed=0)
     assert replay.add(0, fragment(10, 8, ends=(3,))) == 7
     batch = replay.sample(32, 0)
@@ -171,16 +171,16 @@ def test_an_error_that_is_not_finite_counts_as_the_largest() -> None:
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    is_prioritized=st.booleans(),
+    sampling=st.sampled_from(["uniform", "prioritized"]),
     n_step=st.integers(1, 3),
     before=st.integers(0, 12),
     with_errors=st.booleans(),
 )
 def test_a_saved_replay_goes_on_draw_for_draw(
-    seed: int, is_prioritized: bool, n_step: int, before: int, with_errors: bool
+    seed: int, sampling: Any, n_step: int, before: int, with_errors: bool
 ) -> None:
     def replay() -> ReplayBuffer:
-        config = ReplayConfig(capacity=60, prioritized=is_prioritized)
+        config = ReplayConfig(capacity=60, sampling=sampling)
         return ReplayBuffer(config, num_workers=2, n_step=n_step, gamma=0.9, seed=seed)
 
     def go_on(replay: ReplayBuffer, begin: int, end: int) -> list[SampleBatch]:
@@ -207,16 +207,16 @@ def test_a_saved_replay_goes_on_draw_for_draw(
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    is_prioritized=st.booleans(),
+    sampling=st.sampled_from(["uniform", "prioritized"]),
     number=st.integers(1, 5),
     size=st.integers(1, 20),
     ends=st.sets(st.integers(0, 11)),
 )
 def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(
-    seed: int, is_prioritized: bool, number: int, size: int, ends: set[int]
+    seed: int, sampling: Any, number: int, size: int, ends: set[int]
 ) -> None:
     def replay() -> ReplayBuffer:
-        config = ReplayConfig(capacity=60, prioritized=is_prioritized)
+        config = ReplayConfig(capacity=60, sampling=sampling)
         found = ReplayBuffer(config, num_workers=2, n_step=1, gamma=0.9, seed=seed)
         for worker in (0, 1):
             found.add(worker, fragment(0, 12, 2, ends=tuple(sorted(ends))))

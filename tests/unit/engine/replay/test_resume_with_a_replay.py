@@ -25,7 +25,7 @@ def rows(training: Training, iterations: int) -> list[dict[str, Any]]:
 
 
 def test_a_resumed_run_gives_the_same_results(tmp_path: Path) -> None:
-    replay = {"capacity": 500, "prioritized": True, "priority_beta": [[0, 0.4], [2000, 1.0]]}
+    replay = {"capacity": 500, "sampling": "prioritized", "priority_beta": [[0, 0.4], [2000, 1.0]]}
     with Training("CartPole-v1", DQN(**CONFIG, replay=replay), seed=1) as training:
         rows(training, 3)
         training.save(tmp_path / "checkpoint")

@@ -56,7 +56,7 @@ class Stream:
         return row
 
 
-PRIORITIZED = {"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6}
+PRIORITIZED = {"sampling": "prioritized", "priority_alpha": 0.9, "priority_beta": 0.6}
 
 
 def folded_by_a_loop(rows: list[dict[str, Any]], t: int, column: int, n_step: int) -> tuple[float, float, int]:
@@ -74,7 +74,7 @@ def replay_of(capacity: int, *, num_workers: int = 1, n_step: int = 3, **setting
     config = SequenceReplayConfig(
         capacity=capacity,
         **{
-            "prioritized": True,
+            "sampling": "prioritized",
             "priority_alpha": 0.9,
             "priority_beta": 0.6,
             "burn_in": 4,
@@ -169,7 +169,7 @@ def test_nothing_can_be_drawn_before_a_whole_sequence_is_there() -> None:
 
 
 def test_every_sequence_is_drawn_equally_often() -> None:
-    replay, stream = replay_of(1000, prioritized=False), Stream(0, 2)
+    replay, stream = replay_of(1000, sampling="uniform"), Stream(0, 2)
     replay.add(0, stream.fragment(60))
     counts = np.bincount(replay.sample(40_000, 0)["indices"], minlength=replay.num_ready)
     assert len(counts) == replay.num_ready == 2 * 17
@@ -177,9 +177,9 @@ def test_every_sequence_is_drawn_equally_often() -> None:
     assert ((counts - expected) ** 2 / expected).sum() < 63.9  # chi-square, 33 degrees of freedom, p = 0.001
 
 
-@pytest.mark.parametrize("prioritized", [False, True])
-def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(prioritized: bool) -> None:
-    together, one_by_one = (replay_of(1000, prioritized=prioritized) for _ in range(2))
+@pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
+def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(sampling: Any) -> None:
+    together, one_by_one = (replay_of(1000, sampling=sampling) for _ in range(2))
     for replay in (together, one_by_one):
         replay.add(0, Stream(0, 2).fragment(60))
     found = together.sample(5, 0, 3)
@@ -253,14 +253,14 @@ def test_a_replay_that_is_not_saved_begins_empty_and_goes_on_with_its_draws() ->
     np.testing.assert_array_equal(other.sample(9, 0)["indices"], fresh.sample(9, 0)["indices"])
 
 
-@pytest.mark.parametrize("prioritized", [False, True])
-def test_a_resumed_replay_goes_on_the_same(prioritized: bool) -> None:
-    replay, stream = replay_of(200, prioritized=prioritized), Stream(0, 2)
+@pytest.mark.parametrize("sampling", ["uniform", "prioritized"])
+def test_a_resumed_replay_goes_on_the_same(sampling: Any) -> None:
+    replay, stream = replay_of(200, sampling=sampling), Stream(0, 2)
     for _ in range(12):
         replay.add(0, stream.fragment(7))
     drawn = replay.sample(4, 0)["indices"]
     replay.update_priorities(drawn, np.arange(4, dtype=np.float32))
-    other = replay_of(200, prioritized=prioritized)
+    other = replay_of(200, sampling=sampling)
     other.load_state(pickle.loads(pickle.dumps(replay.state())))
     more = stream.fragment(5)
     for each in (replay, other):

@@ -6,7 +6,9 @@ import math
 
 import pytest
 
-from rlrun.engine.replay.priorities import Priorities
+from rlrun.engine.replay.prioritized_sampler import PrioritizedSampler
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.replay.replay_config import ReplayConfig
 from rlrun.engine.replay.streams import Streams
 
 
@@ -20,7 +22,10 @@ def test_streams_of_another_number_of_workers_are_refused(wording) -> None:
 
 @pytest.mark.parametrize("largest", [math.nan, math.inf, -1.0])
 def test_a_largest_priority_that_is_none_is_refused(largest: float, wording) -> None:
-    saved = Priorities(4, 0.6, 1e-6).state()
-    Priorities(4, 0.6, 1e-6).load_state(saved)
+    sampler = PrioritizedSampler(
+        ReplayBuffer(ReplayConfig(), num_workers=1, n_step=1, gamma=1.0, seed=0), 0.6, 1.0, 1e-6
+    )
+    saved = sampler.state()
+    sampler.load_state(saved)
     with wording.raised(ValueError):
-        Priorities(4, 0.6, 1e-6).load_state({**saved, "largest": largest})
+        sampler.load_state({**saved, "largest": largest})

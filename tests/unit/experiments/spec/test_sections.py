@@ -94,7 +94,7 @@ def test_state_dependent_noise_leaves_sac_its_width(way: Way, tmp_path: Path) ->
 def test_another_capacity_leaves_the_replay_prioritized(algorithm: str, way: Way, tmp_path: Path) -> None:
     replay = way(algorithm, "replay", {"capacity": 50_000}, tmp_path).to_data()["replay"]
     assert replay == algorithm_class(algorithm).Config().to_data()["replay"] | {"capacity": 50_000}
-    assert replay["prioritized"] is True
+    assert replay["sampling"] == "prioritized"
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -116,8 +116,8 @@ def test_what_a_population_changes_in_a_section_leaves_the_rest() -> None:
         assert trial.config.model == default.replace(activation=trial.params["activation"])
     for trial in population("apex", "replay.priority_alpha", {"uniform": [0.3, 0.9]}):
         changed = with_settings(trial, {"replay.priority_alpha": 0.45}).config.to_data()["replay"]
-        assert (changed["prioritized"], changed["capacity"], changed["priority_alpha"]) == (True, 2_000_000, 0.45)
-        assert trial.config.to_data()["replay"]["prioritized"] is True
+        assert (changed["sampling"], changed["capacity"], changed["priority_alpha"]) == ("prioritized", 2_000_000, 0.45)
+        assert trial.config.to_data()["replay"]["sampling"] == "prioritized"
 
 
 @pytest.mark.parametrize("algorithm", algorithm_names())

@@ -60,12 +60,12 @@ def test_a_setting_that_could_have_one_value_is_refused_with_the_reason(
 
 
 def test_a_refused_setting_of_a_section_and_of_a_population_is_told_with_the_reason_too(wording) -> None:
-    reason = "'prioritized' cannot be set in gorila: gradients of the workers come without priorities"
-    assert problems("gorila", "replay: {prioritized: true}") == [
-        f"spec.yaml:5:21: try.config.replay.prioritized: {reason}"
+    reason = "'sampling' cannot be set in gorila: gradients of the workers come without priorities"
+    assert problems("gorila", "replay: {sampling: prioritized}") == [
+        f"spec.yaml:5:21: try.config.replay.sampling: {reason}"
     ]
-    assert problems("gorila", "", POPULATION % "replay.prioritized") == [
-        f"spec.yaml:7:58: try.scheduler.pbt.mutations.replay.prioritized: {reason}"
+    assert problems("gorila", "", POPULATION % "replay.sampling") == [
+        f"spec.yaml:7:58: try.scheduler.pbt.mutations.replay.sampling: {reason}"
     ]
     assert problems("a3c", "", POPULATION % "num_gpus") == wording(
         "spec.yaml:7:58", "try.scheduler.pbt.mutations.num_gpus"

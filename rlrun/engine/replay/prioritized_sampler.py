@@ -1,4 +1,4 @@
-"""Proportional prioritized experience replay: priorities and importance weights (NumPy)."""
+"""Sampler of proportional prioritized experience replay: priorities and importance weights (NumPy)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
+from rlrun.engine.functional.schedules import value_at
+from rlrun.engine.replay.row_sampler import Rows, RowSampler
+from rlrun.engine.replay.stores import Indices
 from rlrun.engine.replay.sum_tree import SumTree
+from rlrun.engine.settings.config import Schedule
 
-Indices = NDArray[np.int64]
 
-
-class Priorities:
-    """Proportional prioritization: samples index i with P(i) = p_i / sum p, where p_i = (|error_i| + epsilon)^alpha.
+class PrioritizedSampler(RowSampler):
+    """Proportional prioritized sampling: P(i) = p_i / sum p for row i, where p_i = (|error_i| + epsilon)^alpha.
 
     A new index without a TD error gets the largest priority so far. An index that cannot be sampled has priority 0.
 
@@ -22,39 +25,41 @@ class Priorities:
         Schaul et al., "Prioritized Experience Replay", arXiv:1511.05952, eq. 1 and algorithm 1 (proportional).
     """
 
-    def __init__(self, num_indices: int, alpha: float, epsilon: float) -> None:
+    learns_priorities = True
+
+    def __init__(self, rows: Rows, alpha: float, beta: Schedule, epsilon: float) -> None:
         """Initializes all priorities to 0: no index can be sampled yet.
 
         Args:
-            num_indices: Number of replay indices.
+            rows: The rows of the replay.
             alpha: Priority exponent: 0 samples uniformly, 1 in proportion to the error.
+            beta: Importance-sampling exponent by env steps: 0 for no correction, 1 for full correction.
             epsilon: Constant added to the absolute TD errors.
         """
         self.alpha = alpha
+        self.beta = beta
         self.epsilon = epsilon
-        self._tree = SumTree(num_indices)
+        self._tree = SumTree(rows.num_indices)
         self._largest = 1.0
 
-    def add(self, indices: Indices, errors: NDArray[Any] | None = None) -> None:
-        """Adds indices with initial priorities, so that they can be sampled.
-
-        Args:
-            indices: Replay indices, [N].
-            errors: TD errors of the indices, [N]: NaN for an unknown error, None if all are unknown.
-        """
-        if errors is None:
+    @override
+    def add(self, indices: Indices, priorities: NDArray[Any] | None) -> None:
+        """Adds rows [N] with their TD errors [N] as priorities: NaN for an unknown error, None if all are unknown."""
+        if priorities is None:
             self._tree.set(indices, self._largest)
             return
-        known = self._powers(np.nan_to_num(errors, nan=0.0))
-        self._tree.set(indices, np.where(np.isnan(errors), self._largest, known))
+        known = self._powers(np.nan_to_num(priorities, nan=0.0))
+        self._tree.set(indices, np.where(np.isnan(priorities), self._largest, known))
 
+    @override
     def remove(self, indices: Indices) -> None:
         """Sets the priorities of indices [N] to 0, so that they are no longer sampled."""
         self._tree.set(indices, 0.0)
 
-    def update(self, indices: Indices, errors: NDArray[Any]) -> None:
-        """Updates the priorities of indices [N] from new TD errors [N]; the last of duplicate indices counts."""
-        self._tree.set(indices, self._powers(errors))
+    @override
+    def update(self, indices: Indices, priorities: NDArray[Any]) -> None:
+        """Updates the priorities of rows [N] from new TD errors [N]; the last of duplicate indices counts."""
+        self._tree.set(indices, self._powers(priorities))
 
     def _powers(self, errors: NDArray[Any]) -> NDArray[np.float64]:
         """Priorities (|error| + epsilon)^alpha from TD errors.
@@ -71,7 +76,7 @@ class Priorities:
             powers[~finite] = self._largest
         return powers
 
-    def draw(self, generator: np.random.Generator, number: int) -> Indices:
+    def stratified(self, generator: np.random.Generator, number: int) -> Indices:
         """Stratified sampling by priority: one index from each of `number` equal segments of the total priority.
 
         Raises:
@@ -97,23 +102,28 @@ class Priorities:
         weights: NDArray[np.float32] = ((powers / np.minimum.reduce(powers)) ** -beta).astype(np.float32)
         return weights
 
-    def sample(
-        self, generator: np.random.Generator, batch_size: int, number: int, beta: float
+    @override
+    def draw(
+        self, generator: np.random.Generator, batch_size: int, number: int, env_steps: int
     ) -> tuple[Indices, NDArray[np.float32]]:
-        """Samples the indices of minibatches, one after another, and their weights, [number * batch_size] each."""
-        drawn = [self.draw(generator, batch_size) for _ in range(number)]
+        """Draws stratified minibatches, with importance weights relative to each minibatch's largest."""
+        beta = value_at(self.beta, env_steps)
+        drawn = [self.stratified(generator, batch_size) for _ in range(number)]
         weights = [self.weights(indices, beta) for indices in drawn]
         return np.concatenate(drawn), np.concatenate(weights)
 
     @property
+    @override
     def num_bytes(self) -> int:
         """Allocated bytes of the sum tree."""
         return self._tree.num_bytes
 
+    @override
     def state(self) -> dict[str, Any]:
         """State dict with a copy of all priorities."""
         return {"values": self._tree.values.copy(), "largest": self._largest}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
         """Restores the priorities from a `state()` dict."""
         self._tree.set_all(state["values"])

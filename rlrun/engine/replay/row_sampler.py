@@ -1,0 +1,149 @@
+"""Interface of samplers, which choose the rows of a replay that make up minibatches, and the uniform one (NumPy)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.hook import refuse_other_settings
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.replay.replay_config import ReplayConfig
+from rlrun.engine.replay.stores import Indices
+from rlrun.engine.settings.registry import load_object
+
+
+class Rows(Protocol):
+    """Rows of a replay, which are transitions or sequences, as a sampler sees them: by index."""
+
+    @property
+    def num_indices(self) -> int:
+        """Number of indices, from 0 on; the index of an overwritten row is used again for a newer one."""
+
+    @property
+    def num_ready(self) -> int:
+        """Number of rows that can be drawn."""
+
+    def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
+        """Draws rows uniformly with replacement, [times * number], as `times` calls for `number` each.
+
+        Raises:
+            RuntimeError: There are none.
+        """
+
+
+class RowSampler(ABC):
+    """Chooses the rows of minibatches; a replay creates one as soon as it has stored rows.
+
+    A custom sampler is named in `replay: {sampling: my_lab.recent:EmphasizedRecent}`, and made from the rows and its
+    settings by name. Random numbers come from the replay's generator alone, whose state the replay saves.
+
+    Attributes:
+        learns_priorities: Whether minibatches depend on the priorities of those before, by `update`. One is then drawn
+            at a time, and a fragment's column `priorities` is given to `add`.
+    """
+
+    learns_priorities: ClassVar[bool] = False
+
+    @abstractmethod
+    def add(self, indices: Indices, priorities: NDArray[Any] | None) -> None:
+        """Adds rows that can be drawn from now on.
+
+        Args:
+            indices: Indices of the rows, [N], in the order of their env steps.
+            priorities: Their initial priorities [N], NaN where unknown; None if all are.
+        """
+
+    @abstractmethod
+    def remove(self, indices: Indices) -> None:
+        """Removes rows [N] that can no longer be drawn."""
+
+    @abstractmethod
+    def draw(
+        self, generator: np.random.Generator, batch_size: int, number: int, env_steps: int
+    ) -> tuple[Indices, NDArray[np.float32]]:
+        """Draws the rows of minibatches, one minibatch after the other.
+
+        Args:
+            generator: Random generator to draw with.
+            batch_size: Rows of a minibatch.
+            number: Number of minibatches; 1 where `learns_priorities`.
+            env_steps: Total env steps so far, for schedules.
+
+        Returns:
+            Indices of the rows, [number * batch_size], and the weights of their losses: 1, or importance weights.
+        """
+
+    def update(self, indices: Indices, priorities: NDArray[Any]) -> None:
+        """Takes note of the priorities [S] that a loss returned for drawn rows [S]; by default not."""
+        return
+
+    @property
+    def num_bytes(self) -> int:
+        """Allocated bytes; 0 by default."""
+        return 0
+
+    def state(self) -> dict[str, Any]:
+        """State for checkpoints, with copies of arrays; empty by default."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores `state()`, after the replay has restored its rows; `add` is not called for those."""
+        return
+
+
+class UniformSampler(RowSampler):
+    """Draws all rows with equal probability."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    @override
+    def add(self, indices: Indices, priorities: NDArray[Any] | None) -> None:
+        pass
+
+    @override
+    def remove(self, indices: Indices) -> None:
+        pass
+
+    @override
+    def draw(
+        self, generator: np.random.Generator, batch_size: int, number: int, env_steps: int
+    ) -> tuple[Indices, NDArray[np.float32]]:
+        return self._rows.draw(generator, batch_size, number), np.ones(batch_size * number, np.float32)
+
+
+def sampler_of(config: ReplayConfig) -> tuple[type[RowSampler], Mapping[str, Any]]:
+    """Class of the sampler that the settings of a replay name, and its arguments after the rows.
+
+    Raises:
+        UsageError: There is no such class, it is not a sampler, or it has no such arguments.
+        UserCodeError: Its module raises while it is imported.
+    """
+    if config.sampling == "uniform":
+        return UniformSampler, {}
+    if config.sampling == "prioritized":
+        from rlrun.engine.replay.prioritized_sampler import PrioritizedSampler
+
+        names = ("alpha", "beta", "epsilon")
+        return PrioritizedSampler, {name: getattr(config, f"priority_{name}") for name in names}
+    named = {config.sampling: {}} if isinstance(config.sampling, str) else config.sampling
+    ((path, settings),) = named.items()
+    found = load_object(path, "sampler")
+    if not (isinstance(found, type) and issubclass(found, RowSampler)):
+        raise UsageError(f"'{path}' is not a RowSampler: derive it from rlrun.plugin.RowSampler")
+    if missing := ", ".join(sorted(found.__abstractmethods__)):
+        raise UsageError(f"the sampler '{path}' has no {missing}: write all abstract methods of RowSampler")
+    refuse_other_settings(f"the sampler '{path}'", found, settings, "rows")
+    return found, settings
+
+
+def make_sampler(config: ReplayConfig, rows: Rows) -> RowSampler:
+    """Creates the sampler that the settings of a replay name; see `sampler_of`."""
+    found, settings = sampler_of(config)
+    make: Callable[..., RowSampler] = found
+    return make(rows, **settings)

@@ -199,7 +199,8 @@ def text_risks(value: Any, path: str) -> list[str]:
     if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
         return []
     if isinstance(value, dict):
-        return [risk for key, item in value.items() for risk in text_risks(item, f"{path}.{key!s:.40}")]
+        code = [f"{path} names {key:.80}, which is code that would be run" for key in map(str, value) if ":" in key]
+        return code + [risk for key, item in value.items() for risk in text_risks(item, f"{path}.{key!s:.40}")]
     if isinstance(value, list | tuple):
         return [risk for number, item in enumerate(value) for risk in text_risks(item, f"{path}[{number}]")]
     return [f"{path} is {repr(value)[:_SHOWN_CHARACTERS]}, which may name a file or code"]
@@ -209,9 +210,11 @@ def _config_risks(config: Any, path: str) -> list[str]:
     """Collects the risks of an algorithm's settings; a data set is a folder to read, an operator is code."""
     if not isinstance(config, dict):
         return text_risks(config, path)
-    others = {key: value for key, value in config.items() if key != "expert" or value not in harmless()["experts"]}
+    others = {key: value for key, value in config.items() if key != "before_learning"}
+    if others.get("expert") in harmless()["experts"]:
+        del others["expert"]
     reads = [f"{path}.{key} is a place to read from" for key in ("input", "expert") if others.get(key)]
-    if others.get("before_learning"):
+    if config.get("before_learning"):
         reads.append(f"{path}.before_learning is code that would be run")
     return reads + text_risks(others, path)
 

@@ -126,7 +126,8 @@ class SequenceReplay:
         firsts = np.setdiff1d(firsts[firsts % stride == 0], np.setdiff1d(inserted.lost[1:], inserted.rows))
         ahead = self._ring.streams.rows_ahead((worker * rows + firsts) * self._ring.num_slots + inserted.slots.start)
         new = (ahead >= self._span - 1) & ~self._ready[worker, firsts // stride, inserted.slots.start]
-        self._mark(inserted, firsts[new], ready=True)
+        firsts, ahead = firsts[new], ahead[new]
+        self._mark(inserted, firsts[np.argsort(-ahead)], ready=True)
 
     def _mark(self, inserted: Inserted, rows: Indices, *, ready: bool) -> None:
         """Updates whether the sequences starting at given rows of an insertion can be sampled."""

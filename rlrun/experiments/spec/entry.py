@@ -14,8 +14,6 @@ from rlrun.engine.envs.env_model import finite_mdp
 from rlrun.engine.hook import TRIAL_EVENTS, declared_by, make_hook, worker_hooks
 from rlrun.engine.league.scripted_opponent import ScriptedOpponent
 from rlrun.engine.messages.explain import Location, Mistake, shown
-from rlrun.engine.replay.replay_config import ReplayConfig
-from rlrun.engine.replay.row_sampler import sampler_of
 from rlrun.engine.rollout.worker import ROLLOUT_WORKER
 from rlrun.engine.settings.config import ConfigModel, Plugin
 from rlrun.engine.settings.metric import HOOKS
@@ -222,17 +220,6 @@ def _logger_mistakes(entry: _ParsedEntry) -> list[Mistake]:
     ]
 
 
-def _sampler_mistakes(entry: _ParsedEntry) -> list[Mistake]:
-    """Mistakes in the samplers of replays."""
-    return [
-        mistake
-        for location, config in entry.configs.items()
-        for name in type(config).model_fields
-        if isinstance(replay := getattr(config, name), ReplayConfig)
-        for mistake in refusals((*location, name, "sampling"), partial(sampler_of, replay))
-    ]
-
-
 def _mutation_mistakes(entry: _ParsedEntry) -> list[Mistake]:
     """Mistakes for settings that a population cannot mutate."""
     return [] if entry.learning.learns is None else check_mutations(entry.data, entry.learning.parts)
@@ -286,7 +273,6 @@ CHECKS: Sequence[Callable[[_ParsedEntry], list[Mistake]]] = (
     _metric_mistakes,
     _hooks_without_events,
     _logger_mistakes,
-    _sampler_mistakes,
     _mutation_mistakes,
     _env_mistakes,
     _plan_mistakes,

@@ -17,6 +17,8 @@ from rlrun.engine.envs.without_env import without_env
 from rlrun.engine.flow.clock import ClockUnit
 from rlrun.engine.messages.errors import SpecError, UsageError, did_you_mean
 from rlrun.engine.messages.explain import Location, Mistake, annotation_at, dotted, shown, unknown_name
+from rlrun.engine.replay.replay_config import ReplayConfig
+from rlrun.engine.replay.row_sampler import sampler_of
 from rlrun.engine.settings.config import ConfigModel, fixed, is_config
 from rlrun.engine.settings.registry import (
     known_algorithm,
@@ -112,7 +114,7 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
         entry = {**entry, "env": with_env} if "env" in entry else entry
     written, wrong = with_run_length(written, entry.get("stop"), _clock_unit(algorithm, written))
     mistakes += wrong
-    config = _with_operators(check_section(model, written, ("config",), algorithm=name))
+    config = _with_custom_classes(check_section(model, written, ("config",), algorithm=name))
     mistakes += [with_key_location(mistake, name, [model]) for mistake in config.mistakes]
     learns = Policies.alone(algorithm(config.value or model()))
     in_place_of_env, wrong = _check_input(config.value, entry)
@@ -121,13 +123,18 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
     return CheckedLearning(entry, mistakes, name, (config,), learns=learns)
 
 
-def _with_operators(config: Section[AlgorithmConfig]) -> Section[AlgorithmConfig]:
-    """Checks the operators of `before_learning`; settings with a wrong one have no value."""
+def _with_custom_classes(config: Section[AlgorithmConfig]) -> Section[AlgorithmConfig]:
+    """Checks the operators of `before_learning` and samplers of replays; settings with a wrong one have no value."""
+    if config.value is None:
+        return config
     mistakes = []
-    for number, operator in enumerate(() if config.value is None else config.value.before_learning):
+    for number, operator in enumerate(config.value.before_learning):
         for path, settings in operator.items():
             where: Location = (*config.location, "before_learning", number)
             mistakes += refusals(where, partial(custom_operator_class, path, settings))
+    for name in type(config.value).model_fields:
+        if isinstance(replay := getattr(config.value, name), ReplayConfig):
+            mistakes += refusals((*config.location, name, "sampling"), partial(sampler_of, replay))
     return replace(config, value=None, mistakes=[*config.mistakes, *mistakes]) if mistakes else config
 
 
@@ -277,7 +284,7 @@ def _check_policy(name: Any, policy: Any, entry: Mapping[str, Any], num_trained:
     mistakes += wrong
     model = _without_sampling(algorithm.Config)
     called = known_algorithm(policy["algorithm"])
-    config = _with_operators(check_section(model, written, where, algorithm=called))
+    config = _with_custom_classes(check_section(model, written, where, algorithm=called))
     mistakes += [with_key_location(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
     mistakes += _check_input(config.value, entry, where)[1]
     settings = algorithm.Config() if config.value is None else algorithm.Config.parse(config.value.to_data())

@@ -61,6 +61,10 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
             "config.model.encoders.front is 'os:system', which",
         ),
         (
+            {"config": {"replay": {"sampling": {"my_lab.emphasized:EmphasizedRecent": {}}}}},
+            "config.replay.sampling names my_lab.emphasized:EmphasizedRecent, which is code that would be run",
+        ),
+        (
             {"config": {"exploration": "my_lab.ez_greedy:EZGreedy"}},
             "config.exploration is 'my_lab.ez_greedy:EZGreedy', wh",
         ),

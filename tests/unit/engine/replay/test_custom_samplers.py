@@ -1,0 +1,121 @@
+"""A sampler from outside chooses the rows of a replay; the one of the examples emphasizes recent experience."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.messages.errors import SpecError, UsageError
+from rlrun.engine.replay.replay_buffer import ReplayBuffer
+from rlrun.engine.replay.replay_config import ReplayConfig, SequenceReplayConfig
+from rlrun.engine.replay.row_sampler import RowSampler, sampler_of
+from rlrun.engine.replay.sequences import SequenceReplay
+from rlrun.experiments.spec.load import parse_experiments
+
+RECENT = "my_lab.emphasized:EmphasizedRecent"
+SETTINGS = {"updates": 5, "anneal_steps": 1000, "eta": 0.9985, "at_least": 12}
+
+
+@pytest.fixture(autouse=True)
+def _lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[4] / "examples"))
+
+
+def steps(first: int, length: int) -> SampleBatch:
+    """Steps of two env slots, numbered in the order in which they are taken."""
+    numbers = first + np.arange(2 * (length + 1)).reshape(length + 1, 2)
+    zeros = np.zeros((length, 2))
+    return SampleBatch(
+        obs=numbers[..., None].astype(np.float32),
+        actions=zeros.astype(np.int64),
+        rewards=zeros.astype(np.float32),
+        terminateds=zeros.astype(np.bool_),
+        truncateds=zeros.astype(np.bool_),
+        valid=np.ones((length, 2), np.bool_),
+        state=np.zeros((length, 2, 1), np.float32),
+        episode_starts=zeros.astype(np.bool_),
+    )
+
+
+def replay_of(capacity: int = 60) -> ReplayBuffer:
+    config = ReplayConfig.parse({"capacity": capacity, "sampling": {RECENT: SETTINGS}})
+    return ReplayBuffer(config, num_workers=1, n_step=1, gamma=0.9, seed=0)
+
+
+def newest(present: list[int], k: int, env_steps: int) -> list[int]:
+    """The oracle: rows of minibatch k by equation 1 of arXiv:1906.04009, newest last."""
+    eta = 0.9985 + (1.0 - 0.9985) * env_steps / 1000
+    c_k = max(len(present) * eta ** (k * 1000 / 5), 12)
+    return present[-min(int(c_k), len(present)) :]
+
+
+def test_the_kth_minibatch_is_drawn_from_as_many_of_the_newest_steps_as_the_paper_says() -> None:
+    replay = replay_of()
+    for first in range(0, 100, 10):
+        replay.add(0, steps(first, 5))
+        present = sorted(replay.transitions()["obs"][:, 0, 0].astype(int).tolist())
+        for k, env_steps in enumerate((0, 0, 500, 500, 1000), 1):
+            drawn = replay.sample(2000, env_steps)["obs"][:, 0, 0].astype(int).tolist()
+            assert sorted(set(drawn)) == newest(present, k, env_steps)
+    assert len(present) == 58
+
+
+def test_steps_are_drawn_alike_one_by_one_and_together_and_after_a_resume() -> None:
+    one_by_one, together, resumed = replay_of(), replay_of(), replay_of()
+    for replay in (one_by_one, together):
+        for first in range(0, 80, 10):
+            replay.add(0, steps(first, 5))
+    alone = [one_by_one.sample(8, 0)["indices"] for _ in range(3)]
+    np.testing.assert_array_equal(np.concatenate(alone), together.sample(8, 0, number=3)["indices"])
+    resumed.load_state(one_by_one.state())
+    np.testing.assert_array_equal(resumed.sample(64, 0)["indices"], together.sample(64, 0)["indices"])
+
+
+def test_sequences_are_chosen_by_the_same_sampler() -> None:
+    settings = {"capacity": 80, "sampling": {RECENT: {**SETTINGS, "at_least": 2, "eta": 0.9}}}
+    config = SequenceReplayConfig.parse({**settings, "length": 2, "burn_in": 1, "stride": 1})
+    replay = SequenceReplay(config, num_workers=1, n_step=1, gamma=0.9, seed=0)
+    for first in range(0, 60, 10):
+        replay.add(0, steps(first, 5))
+    firsts = replay.sample(200, 0)["obs"][:, 0, 0]
+    assert sorted(set(firsts.astype(int).tolist())) == [54, 55]  # the newest sequence of each slot
+
+
+class WithoutDraw(RowSampler):
+    def add(self, indices: Any, priorities: Any) -> None:
+        pass
+
+    def remove(self, indices: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("sampling", "message"),
+    [
+        ("my_lab.nothing:Sampler", r"^the sampler's module 'my_lab\.nothing' is not found"),
+        ("my_lab.room:Room", r"^'my_lab\.room:Room' is not a RowSampler: derive it from rlrun\.plugin\.RowSampler$"),
+        (f"{__name__}:WithoutDraw", r"has no draw: write all abstract methods of RowSampler$"),
+        ({RECENT: {"update": 5}}, r"takes \(rows.*; did you mean 'updates'\?$"),
+    ],
+)
+def test_what_is_no_sampler_is_refused(sampling: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        sampler_of(ReplayConfig.parse({"sampling": sampling}))
+
+
+def test_a_mistake_in_a_sampler_is_found_when_the_spec_is_read() -> None:
+    spec = {
+        "algorithm": "dqn",
+        "env": "CartPole-v1",
+        "stop": {"env_steps": 1000},
+        "config": {"replay": {"sampling": "my_lab.room:Room"}},
+    }
+    with pytest.raises(SpecError) as caught:
+        parse_experiments({"try": spec})
+    assert [str(problem) for problem in caught.value.problems] == [
+        "try.config.replay.sampling: 'my_lab.room:Room' is not a RowSampler: derive it from rlrun.plugin.RowSampler"
+    ]

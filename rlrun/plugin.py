@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.sac import SAC as SAC
     from rlrun.algorithms.actor_q.sac import SACConfig as SACConfig
     from rlrun.algorithms.actor_q.soft_networks import SoftNetworks as SoftNetworks
+    from rlrun.algorithms.actor_q.soft_networks import SquashedNetworks as SquashedNetworks
     from rlrun.algorithms.actor_q.soft_policy import SoftPolicy as SoftPolicy
     from rlrun.algorithms.actor_q.td3 import TD3 as TD3
     from rlrun.algorithms.actor_q.td3 import TD3Config as TD3Config
@@ -251,6 +252,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.action_spaces.deterministic_box import DeterministicBoxActions as DeterministicBoxActions
     from rlrun.engine.policy.action_spaces.discrete import DiscreteActions as DiscreteActions
     from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions as SquashedBoxActions
+    from rlrun.engine.policy.action_spaces.squashed_box import SquashedGaussian as SquashedGaussian
     from rlrun.engine.policy.actor_critic import ActorCriticPolicy as ActorCriticPolicy
     from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs as ActorCriticOutputs
     from rlrun.engine.policy.behavior import BehaviorPolicy as BehaviorPolicy
@@ -365,7 +367,7 @@ _NAMES = {
     "rlrun.engine.policy.action_spaces.action_space": "Actions Floats",
     "rlrun.engine.policy.action_spaces.discrete": "DiscreteActions",
     "rlrun.engine.policy.action_spaces.deterministic_box": "DeterministicBoxActions",
-    "rlrun.engine.policy.action_spaces.squashed_box": "SquashedBoxActions",
+    "rlrun.engine.policy.action_spaces.squashed_box": "SquashedBoxActions SquashedGaussian",
     "rlrun.engine.data.uniform_sampler": "uniform_choices",
     "rlrun.algorithms.actor_q.actor_q_nets": "critic_spec",
     "rlrun.algorithms.actor_q.soft_policy": "SoftPolicy",
@@ -378,7 +380,7 @@ _NAMES = {
     "rlrun.engine.policy.stochastic_actor": "StochasticActorPolicy StochasticActorOutputs",
     "rlrun.algorithms.dqn.networks": "QNetworks",
     "rlrun.algorithms.actor_q.networks": "DeterministicNetworks",
-    "rlrun.algorithms.actor_q.soft_networks": "SoftNetworks",
+    "rlrun.algorithms.actor_q.soft_networks": "SoftNetworks SquashedNetworks",
     # Rollout workers and evaluation.
     "rlrun.engine.rollout.worker": "Worker Orders",
     "rlrun.engine.rollout.worker_config": "WorkerConfig",

@@ -492,7 +492,7 @@ def test_steps_come_into_a_replay_with_the_priorities_that_they_came_with(world:
     if replay.num_ready:
         cells = np.flatnonzero(replay._ring.ready.flags)
         expected = [told[obs.tobytes()] for obs in replay._ring.gather(cells)["obs"]]
-        values = replay.state()["kept"]["priorities"]["values"]
+        values = replay.state()["kept"]["sampler"]["values"]
         np.testing.assert_array_equal(values[cells], np.array(expected, np.float64) + 1e-6)
         assert np.count_nonzero(values) <= len(cells)
 

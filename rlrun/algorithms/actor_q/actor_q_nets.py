@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import torch
 from torch import nn
@@ -61,11 +62,12 @@ class ActorQNets(nn.Module):
         model: Settings of all networks.
         seed: Seed of the initial weights.
         initial_alpha: Initial temperature; None for no temperature.
+        scalars: First values of further learned scalars, by name.
         network: Makes each network of its spec.
 
     Attributes:
         critics: Critic networks. The other networks are attributes too, by their names.
-        log_alpha: Logarithm of the temperature, [1], of maximum-entropy actors.
+        log_alpha: Logarithm of the temperature, [1], of maximum-entropy actors. Further scalars [1] are attributes too.
 
     Raises:
         UsageError: If the model is a custom network.
@@ -79,6 +81,7 @@ class ActorQNets(nn.Module):
         *,
         seed: int,
         initial_alpha: float | None = None,
+        scalars: Mapping[str, float] = MappingProxyType({}),
         network: type[NetworkModule] = NetworkModule,
     ) -> None:
         if model.module is not None:
@@ -94,3 +97,5 @@ class ActorQNets(nn.Module):
         ordered = networks[len(critics) :] + networks[: len(critics)]
         initialize(ordered, self, orthogonal=model.orthogonal_init, seed=seed)
         self.log_alpha = None if initial_alpha is None else nn.Parameter(torch.tensor([initial_alpha]).log())
+        for name, value in scalars.items():
+            self.register_parameter(name, nn.Parameter(torch.tensor([value])))

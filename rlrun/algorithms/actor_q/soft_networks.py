@@ -69,7 +69,11 @@ class SoftNetworks(ABC):
     @property
     def log_alpha(self) -> Tensor:
         """Logarithm of the entropy temperature alpha, [1]."""
-        return self.networks.views["log_alpha"]
+        return self.scalar("log_alpha")
+
+    def scalar(self, name: str) -> Tensor:
+        """Learned scalar [1] by name."""
+        return self.networks.views[name]
 
     def target_entropy(self, batch: SampleBatch) -> Tensor | float:
         """Default target entropy in nats for the temperature loss over a minibatch."""

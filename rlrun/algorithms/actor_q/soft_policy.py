@@ -49,6 +49,7 @@ class SoftPolicy(ActorQPolicy):
         critic: Makes the spec of each critic.
         extra: Makes the specs of further networks, by name.
         actor: Makes the actor's spec.
+        scalars: First values of learned scalars besides `log_alpha`, by name, such as the logarithm of a multiplier.
         network: Makes each network of its spec.
 
     Attributes:
@@ -72,6 +73,7 @@ class SoftPolicy(ActorQPolicy):
         critic: CriticFactory = critic_spec,
         extra: NetworkFactories = MappingProxyType({}),
         actor: ActorFactory = actor_spec,
+        scalars: Mapping[str, float] = MappingProxyType({}),
         network: type[NetworkModule] = NetworkModule,
     ) -> None:
         model = config.model
@@ -99,7 +101,9 @@ class SoftPolicy(ActorQPolicy):
         seen = critic_leaves(leaves, model)
         critics = [critic(seen, model, num_values, self.num_normal)] * config.num_critics
         others = {"actor": self.actor_spec, **{name: made(seen, model) for name, made in extra.items()}}
-        module = ActorQNets(critics, others, model, seed=seed, initial_alpha=config.initial_alpha, network=network)
+        module = ActorQNets(
+            critics, others, model, seed=seed, initial_alpha=config.initial_alpha, scalars=scalars, network=network
+        )
         super().__init__(config, leaves, actions, module, burn_in=config.replay.burn_in)
 
     @override

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,12 @@ def evaluated(
 
 
 def require_picklable(function: EvaluatedFunction) -> None:
-    """Validates that a function can be pickled by reference (module and qualified name).
+    """Validates that a function can be pickled by reference (module and qualified name), or is a partial of one.
 
     Raises:
         ValueError: The function is a lambda, a method, or defined within another function.
     """
+    function = function.func if isinstance(function, partial) else function
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     if getattr(sys.modules.get(str(module)), name, None) is not function:
         raise ValueError(f"{name or function!r} must be a function of a module, found there by its name")

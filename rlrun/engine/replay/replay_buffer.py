@@ -13,7 +13,8 @@ from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.replay.replay_config import ReplayConfig
 from rlrun.engine.replay.ring import ReplayRing
-from rlrun.engine.replay.row_sampler import RowSampler, make_sampler, sampler_of
+from rlrun.engine.replay.row_sampler import RowSampler
+from rlrun.engine.replay.samplers import make_sampler, sampler_of
 from rlrun.engine.replay.stores import Indices
 from rlrun.engine.replay.streams import Inserted
 

@@ -36,8 +36,8 @@ class ReplayConfig(ConfigModel):
     capacity: PositiveInt = 100_000
     """Capacity in env steps, over all workers and env slots; the newest steps overwrite the oldest."""
     sampling: Literal["uniform", "prioritized"] | ImportPath | Plugin = "uniform"
-    """How rows are sampled: `uniform`, or `prioritized` in proportion to priorities from their last TD errors
-    (prioritized experience replay, Schaul et al., arXiv:1511.05952). `package.module:Class` is a custom sampler, and
+    """Sampling of rows: `uniform`, or `prioritized` in proportion to priorities from their last TD errors (prioritized
+    experience replay, Schaul et al., arXiv:1511.05952). `package.module:Class` is a custom sampler, and
     {package.module:Class: SETTINGS} one with settings."""
     priority_alpha: NonNegativeFloat = 0.6
     """Priority exponent alpha: 0 samples uniformly, 1 in proportion to the TD error."""

@@ -1,20 +1,14 @@
-"""Interface of samplers, which choose the rows of a replay that make up minibatches, and the uniform one (NumPy)."""
+"""Interface of samplers, which choose the rows of a replay that make up minibatches (NumPy)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import override
 
-from rlrun.engine.hook import refuse_other_settings
-from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.replay.replay_config import ReplayConfig
 from rlrun.engine.replay.stores import Indices
-from rlrun.engine.settings.registry import load_object
 
 
 class Rows(Protocol):
@@ -94,56 +88,3 @@ class RowSampler(ABC):
     def load_state(self, state: dict[str, Any]) -> None:
         """Restores `state()`, after the replay has restored its rows; `add` is not called for those."""
         return
-
-
-class UniformSampler(RowSampler):
-    """Draws all rows with equal probability."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    @override
-    def add(self, indices: Indices, priorities: NDArray[Any] | None) -> None:
-        pass
-
-    @override
-    def remove(self, indices: Indices) -> None:
-        pass
-
-    @override
-    def draw(
-        self, generator: np.random.Generator, batch_size: int, number: int, env_steps: int
-    ) -> tuple[Indices, NDArray[np.float32]]:
-        return self._rows.draw(generator, batch_size, number), np.ones(batch_size * number, np.float32)
-
-
-def sampler_of(config: ReplayConfig) -> tuple[type[RowSampler], Mapping[str, Any]]:
-    """Class of the sampler that the settings of a replay name, and its arguments after the rows.
-
-    Raises:
-        UsageError: There is no such class, it is not a sampler, or it has no such arguments.
-        UserCodeError: Its module raises while it is imported.
-    """
-    if config.sampling == "uniform":
-        return UniformSampler, {}
-    if config.sampling == "prioritized":
-        from rlrun.engine.replay.prioritized_sampler import PrioritizedSampler
-
-        names = ("alpha", "beta", "epsilon")
-        return PrioritizedSampler, {name: getattr(config, f"priority_{name}") for name in names}
-    named = {config.sampling: {}} if isinstance(config.sampling, str) else config.sampling
-    ((path, settings),) = named.items()
-    found = load_object(path, "sampler")
-    if not (isinstance(found, type) and issubclass(found, RowSampler)):
-        raise UsageError(f"'{path}' is not a RowSampler: derive it from rlrun.plugin.RowSampler")
-    if missing := ", ".join(sorted(found.__abstractmethods__)):
-        raise UsageError(f"the sampler '{path}' has no {missing}: write all abstract methods of RowSampler")
-    refuse_other_settings(f"the sampler '{path}'", found, settings, "rows")
-    return found, settings
-
-
-def make_sampler(config: ReplayConfig, rows: Rows) -> RowSampler:
-    """Creates the sampler that the settings of a replay name; see `sampler_of`."""
-    found, settings = sampler_of(config)
-    make: Callable[..., RowSampler] = found
-    return make(rows, **settings)

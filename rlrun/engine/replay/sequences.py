@@ -14,7 +14,8 @@ from rlrun.engine.messages.errors import CheckpointError, UsageError
 from rlrun.engine.replay.n_step import n_step_transitions
 from rlrun.engine.replay.replay_config import SequenceReplayConfig
 from rlrun.engine.replay.ring import ReplayRing
-from rlrun.engine.replay.row_sampler import RowSampler, make_sampler, sampler_of
+from rlrun.engine.replay.row_sampler import RowSampler
+from rlrun.engine.replay.samplers import make_sampler, sampler_of
 from rlrun.engine.replay.stores import Indices
 from rlrun.engine.replay.streams import Inserted
 

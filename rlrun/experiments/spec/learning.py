@@ -18,7 +18,7 @@ from rlrun.engine.flow.clock import ClockUnit
 from rlrun.engine.messages.errors import SpecError, UsageError, did_you_mean
 from rlrun.engine.messages.explain import Location, Mistake, annotation_at, dotted, shown, unknown_name
 from rlrun.engine.replay.replay_config import ReplayConfig
-from rlrun.engine.replay.row_sampler import sampler_of
+from rlrun.engine.replay.samplers import sampler_of
 from rlrun.engine.settings.config import ConfigModel, fixed, is_config
 from rlrun.engine.settings.registry import (
     known_algorithm,

@@ -12,7 +12,8 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.replay.replay_buffer import ReplayBuffer
 from rlrun.engine.replay.replay_config import ReplayConfig, SequenceReplayConfig
-from rlrun.engine.replay.row_sampler import RowSampler, sampler_of
+from rlrun.engine.replay.row_sampler import RowSampler
+from rlrun.engine.replay.samplers import sampler_of
 from rlrun.engine.replay.sequences import SequenceReplay
 from rlrun.experiments.spec.load import parse_experiments
 

@@ -229,7 +229,7 @@ class LocalLearner:
         """Evaluates a function of the policy's outputs on rows of experience; returns a tree of NumPy arrays.
 
         Args:
-            function: Module-level function from outputs and batch to a tree of tensors, or a partial of one; no gradients.
+            function: Module-level function from outputs and batch to a tree of tensors, or a partial of one.
             batch: Rows of experience [S, L, ...], with the noise columns that the function reads.
 
         Raises:

@@ -58,6 +58,7 @@ def card(
     from rlrun.cli.targets import run_or_trial_named
     from rlrun.deploy.card.folder import card_folder
     from rlrun.deploy.card.readme import README, RESULTS, Subject, readme, results_document
+    from rlrun.engine.trust import spec_risks
     from rlrun.experiments.spec.experiment import actions_of
     from rlrun.report.reading import read_run
 
@@ -69,7 +70,8 @@ def card(
     with card_folder(output) as folder:
         evidence = _evidence(view, trial, runs_dir, best=best, episodes=episodes, seed=seed, trust=trust)
         names = (view.name, view.algorithm, experiment.algorithms, view.env)
-        subject = Subject(*names, view.table, episodes, seed, best, actions_of(experiment.evaluation))
+        actions, risks = actions_of(experiment.evaluation), spec_risks(experiment.to_data())
+        subject = Subject(*names, view.table, episodes, seed, best, actions, imports_code=bool(risks))
         _write_files(folder, experiment, evidence, runs_dir, trust=trust)
         if video is not None:
             shutil.copy(video, folder / f"replay{video.suffix}")

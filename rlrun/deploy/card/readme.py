@@ -49,6 +49,7 @@ class Subject:
         first_seed: Seed of these episodes.
         best: Whether the best checkpoint of each seed was taken, not its newest.
         actions: Whether the actions of these episodes were greedy or sampled.
+        imports_code: Whether env or algorithm are code that the reader must have and trust.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Subject:
     first_seed: int
     best: bool
     actions: ActionKind
+    imports_code: bool
 
     @property
     def commits(self) -> list[str]:
@@ -115,9 +117,14 @@ def readme(subject: Subject, evidence: CardEvidence, files: Sequence[str]) -> st
         *([f"![Learning curve]({CURVE})"] if CURVE in files else []),
         *[f"![Video of the policy]({name})" for name in files if name == "replay.gif"],
         "## Use it",
-        "In this folder, with rlrun installed (`pip install rlrun`):",
-        "```sh\nrlrun evaluate .\nrlrun train -f spec.yaml --from .\n```",
-        "The weights are data: loading them runs no code. An env or algorithm that is not built in needs `--trust`.",
+        f"In this folder, with rlrun {subject.table.versions.get('rlrun', '')} installed:",
+        f"```sh\nrlrun evaluate .{' --trust' if subject.imports_code else ''}\nrlrun train -f spec.yaml --from .\n```",
+        "The weights are data: loading them runs no code."
+        + (
+            " The env or algorithm is code of its author: get it, read it, and put it here."
+            if subject.imports_code
+            else ""
+        ),
         "## Files",
         "\n".join(f"- `{name}`: {_FILES.get(name, 'the policy for programs without rlrun')}" for name in files),
     ]
@@ -130,7 +137,10 @@ def _is_alone(evidence: CardEvidence) -> bool:
 
 def _front_matter(subject: Subject, evidence: CardEvidence) -> dict[str, Any]:
     """Metadata of a model on Hugging Face: https://huggingface.co/docs/hub/model-cards#model-card-metadata."""
-    metric = {"type": "mean_reward", "name": "mean return", "value": result_text(evidence), "verified": False}
+    estimate = evidence.estimate
+    value = evidence.shared.mean if estimate is None else estimate.value
+    name = f"mean return, {result_text(evidence)}"
+    metric = {"type": "mean_reward", "name": name, "value": round(value, 4), "verified": False}
     result = {
         "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
         "dataset": {"type": subject.env, "name": subject.env},

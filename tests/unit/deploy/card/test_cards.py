@@ -100,7 +100,27 @@ def test_the_front_matter_is_that_of_a_model_with_results(card: Path) -> None:
     ((result,),) = [model["results"] for model in metadata["model-index"]]
     assert result["dataset"] == {"type": "CartPole-v1", "name": "CartPole-v1"}
     assert result["metrics"][0]["type"] == "mean_reward"
-    assert result["metrics"][0]["value"].endswith("]")
+    value, estimate = (
+        result["metrics"][0]["value"],
+        json.loads((card / "results.json").read_text())["interquartile_mean"],
+    )
+    assert value == round(estimate["value"], 4)
+    assert result["metrics"][0]["name"].endswith("]")
+
+
+def test_the_commands_of_a_card_work_in_its_folder_for_a_custom_env_too(
+    card: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(card)
+    assert "\nrlrun evaluate .\n" in Path("README.md").read_text()
+    assert rlrun("evaluate", ".", "--episodes", 2).exit_code == 0
+    monkeypatch.chdir(tmp_path)
+    Path("own_pole.py").write_text("from rlrun.toys import DictCartPole as OwnPole\n")
+    package.run({"own": {**POLES, "env": "own_pole:OwnPole", "seeds": 1}}, runs_dir=tmp_path / "runs", executor="local")
+    assert written(tmp_path / "runs", "own", tmp_path / "shared").exit_code == 0
+    monkeypatch.chdir(tmp_path / "shared")
+    assert "\nrlrun evaluate . --trust\n" in Path("README.md").read_text()
+    assert rlrun("evaluate", ".", "--episodes", 2, "--trust").exit_code == 0
 
 
 def test_a_card_holds_spec_weights_curve_and_an_onnx_file_that_acts(card: Path) -> None:
@@ -119,8 +139,8 @@ def test_the_result_of_one_seed_is_never_said_without_saying_so(runs: Path, tmp_
     done = written(alone.parent, "alone", tmp_path / "card")
     assert done.stdout == wording()
     assert "> **One seed; no interval.**" in (tmp_path / "card" / "README.md").read_text()
-    value = front_matter(tmp_path / "card")["model-index"][0]["results"][0]["metrics"][0]["value"]
-    assert value == wording()
+    metric = front_matter(tmp_path / "card")["model-index"][0]["results"][0]["metrics"][0]
+    assert metric["name"] == wording()
     results = json.loads((tmp_path / "card" / "results.json").read_text())
     assert (results["interquartile_mean"], results["note"]) == (None, wording())
 

@@ -64,7 +64,7 @@ class ClientWorld(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Returns what the client has reported about its episode; `ClientWorlds` has already sent it the actions."""
+        """Returns the reports of the client on its episode; `ClientWorlds` has already sent it the actions."""
         assert self._episodes is not None
         pending_step = self._episodes.take(self._number)
         return WorldStep(

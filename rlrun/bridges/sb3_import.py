@@ -30,7 +30,7 @@ from rlrun.engine.policy.action_spaces.box_scale import BoxScale
 from rlrun.engine.training.assemble.description import Description
 from rlrun.engine.training.running_training import RunningTraining
 from rlrun.engine.training.save import saved_state
-from rlrun.engine.training.save.checkpointing import section
+from rlrun.engine.training.save.sections import section
 from rlrun.experiments.launch.checks import check_name
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec

@@ -104,7 +104,7 @@ def _targets(target: str) -> list[_Target]:
 
 def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
     """Checks an env or multi-agent world by stepping; returns all findings."""
-    from rlrun.engine.training.assemble.assembly import policies_in_world
+    from rlrun.engine.training.assemble.policies_in_world import policies_in_world
     from rlrun.engine.worlds.env_check import check_by_stepping
     from rlrun.engine.worlds.make import kinds_of_agents
 

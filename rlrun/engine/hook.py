@@ -264,3 +264,8 @@ def declared_by(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[Metric
                 raise UsageError(f"hooks: two of them declare a metric '{metric.name}'; rename that of '{path}'")
             found.append(metric)
     return [metric.below(HOOKS) for metric in found]
+
+
+def hook_metrics(hooks: Sequence[Mapping[str, Mapping[str, Any]]]) -> list[Metric]:
+    """Returns the metrics of a run with hooks: those that the hooks declare, and the time that they take."""
+    return [*declared_by(hooks), HOOK_SECONDS]

@@ -15,7 +15,8 @@ from rlrun.engine.checkpoint.durable import commit_directory, partial_name, writ
 from rlrun.engine.checkpoint.format import Content, read_checkpoint, write_checkpoint
 from rlrun.engine.checkpoint.plain_json import load_json
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.training.save.checkpointing import section, section_state, sections_of
+from rlrun.engine.training.save.checkpointing import sections_of
+from rlrun.engine.training.save.sections import section, section_state
 from rlrun.experiments.runs.provenance import LEFT_OUT, is_secret_name
 from rlrun.experiments.spec.expansion import filled
 from rlrun.experiments.spec.experiment import Experiment

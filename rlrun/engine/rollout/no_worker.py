@@ -7,9 +7,6 @@ from typing import Any
 from rlrun.engine.rollout.rollout import Rollout
 from rlrun.engine.rollout.worker import Orders
 
-NO_WORKER = "rlrun.engine.rollout.no_worker:NoWorker"
-"""Import path of the worker without envs."""
-
 
 class NoWorker:
     """Placeholder worker without envs; implements `rlrun.engine.rollout.worker.Worker`.

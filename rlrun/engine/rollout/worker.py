@@ -24,6 +24,10 @@ ROLLOUT_WORKER = "rlrun.engine.rollout.rollout_worker:RolloutWorker"
 """Import path of the default worker class, which steps envs with behavior policies."""
 
 
+NO_WORKER = "rlrun.engine.rollout.no_worker:NoWorker"
+"""Import path of the worker class of trainings from recorded data alone, which steps no env."""
+
+
 @dataclass(frozen=True)
 class Orders:
     """Message to workers with new weights or env arguments; omitted entries do not change.

@@ -17,25 +17,31 @@ from rlrun.engine.data.results import Results
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.evaluation import EvaluationResult
 from rlrun.engine.settings.metric import HOOKS
+from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.training.act.acting import Acting
-from rlrun.engine.training.act.games import Games
 from rlrun.engine.training.assemble.description import Description
 from rlrun.engine.training.assemble.learner_factory import common_update_executor, continued_executor, silent
 from rlrun.engine.training.assemble.metric_table import refuse_undeclared
 from rlrun.engine.training.assemble.policies import Policies, clock_unit_of, schedules_of
 from rlrun.engine.training.running_training import RunningTraining
-from rlrun.engine.training.save import saved_state
-from rlrun.engine.training.save.checkpointing import (
-    loading,
-    saved_training,
-    section_state,
-    update_executor_of,
-)
-from rlrun.engine.training.save.saved_opponents import SavedOpponent, copied_opponents
+from rlrun.engine.training.save.content import content_of
 from rlrun.engine.worlds.user_env import EnvLike
 
 if TYPE_CHECKING:
     from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+    from rlrun.engine.training.act.games import Games
+    from rlrun.engine.training.save.checkpointing import SavedTraining
+    from rlrun.engine.training.save.saved_opponents import SavedOpponent
+
+PARTS = {
+    "copied opponents": "rlrun.engine.training.save.saved_opponents:copied_opponents",
+    "games": "rlrun.engine.training.act.games:Games",
+    "loading": "rlrun.engine.training.save.checkpointing:loading",
+    "saved executor": "rlrun.engine.training.save.checkpointing:update_executor_of",
+    "saved state": "rlrun.engine.training.save.saved_state:load",
+    "saved training": "rlrun.engine.training.save.checkpointing:saved_training",
+}
+"""Import paths of what only games and restored trainings need."""
 
 
 class Training:
@@ -104,7 +110,7 @@ class Training:
     @property
     def games(self) -> Games:
         """Head-to-head games of the policies in a two-sided world; starts the training."""
-        return Games(self.description, self.acting)
+        return load_internal(PARTS["games"])(self.description, self.acting)  # type: ignore[no-any-return]
 
     @property
     def iteration(self) -> int:
@@ -144,8 +150,8 @@ class Training:
         running, described = self.running, self.description
         with described.hangs_fail():
             result = running.step(described.policies.steps_per_iteration, since_last_s)
-        by_parts = {name for name in result if not name.startswith(HOOKS)}  # hooks may return undeclared numbers
-        if undeclared := by_parts - self._declared:
+        # Hooks may return undeclared numbers.
+        if undeclared := {name for name in result if not name.startswith(HOOKS)} - self._declared:
             refuse_undeclared(undeclared, described.metrics(), described.policies)
             self._declared |= undeclared
         return result
@@ -202,8 +208,7 @@ class Training:
 
         Args:
             path: The checkpoint's directory.
-            env: Replacement of the saved environment; an id or an object keeps the other saved settings, such as
-                `kwargs`.
+            env: Replacement of the saved environment; an id or an object keeps the other settings, such as `kwargs`.
             eval_env: The environment of evaluations; None for the saved one.
             trained_by: Required class of the checkpoint's algorithms.
             trust: Whether code and files beyond the allowlist of harmless ones may be used.
@@ -216,15 +221,15 @@ class Training:
             CheckpointCorrupt: A file of the checkpoint is missing, truncated or altered.
             CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
             CheckpointError: The path is not a checkpoint of a training, belongs to another algorithm, or lacks an env.
-            CompilerMissing: The run started with compiled updates, there is no compiler on this machine, and `eager` is
-                False.
+            CompilerMissing: The run started with compiled updates, there is no compiler here, and `eager` is False.
         """
         content = read_checkpoint(Path(path))
-        saved = saved_training(content, path, trained_by, env=env, eval_env=eval_env, trust=trust)
+        parse: Callable[..., SavedTraining] = load_internal(PARTS["saved training"])
+        saved = parse(content, path, trained_by, env=env, eval_env=eval_env, trust=trust)
         policies = saved.policies if for_training else saved.policies.learning_in_process()
         judged = saved.evaluation_env
         training = cls(saved.env, policies, eval_env=judged, seed=saved.seed, actions=saved.actions, announce=announce)
-        with loading(path, undo=training.close):
+        with load_internal(PARTS["loading"])(path, undo=training.close):
             training.load(content, eager=eager, for_training=for_training)
         return training
 
@@ -234,7 +239,7 @@ class Training:
         Args:
             spec: Spec of the training, with at least `env`, `seed`, `config`, and `algorithm` or `policies`.
         """
-        return saved_state.content_of(self.running, spec, self.description, self.update_executor)
+        return content_of(self.running, spec, self.description, self.update_executor)
 
     def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:
         """Restores the training from a checkpoint's content.
@@ -248,16 +253,15 @@ class Training:
             for_training: Whether the training will continue or be saved.
 
         Raises:
-            CompilerMissing: The run started with compiled updates, there is no compiler on this machine, and `eager` is
-                False.
+            CompilerMissing: The run started with compiled updates, there is no compiler here, and `eager` is False.
             CheckpointError: The checkpoint does not fit this env or network.
         """
         if "league" in content.state:
-            self._copied_opponents = copied_opponents(section_state(content.state, "league"))
-        self.update_executor = continued_executor(update_executor_of(content.manifest), eager=eager)
+            self._copied_opponents = load_internal(PARTS["copied opponents"])(content.state)
+        self.update_executor = continued_executor(load_internal(PARTS["saved executor"])(content.manifest), eager=eager)
         with self.description.hangs_fail():
-            new = saved_state.new_policies(self.description.policies, content.spec)
-            saved_state.load(self.start(for_training=for_training), content, new, for_training=for_training)
+            load = load_internal(PARTS["saved state"])
+            load(self.start, self.description.policies, content, for_training=for_training)
 
     def reconfigure(self, learns: Algorithm[Any] | Policies) -> bool:
         """Updates scheduled settings, such as learning rates, of the running training in place, if no others differ.
@@ -272,9 +276,8 @@ class Training:
         if not self.description.policies.differ_in_schedules_alone(policies):
             return False
         self.description = replace(self.description, policies=policies)
-        if self._running is not None:
-            for trainee in self._running.trainees:
-                trainee.clock.schedules = schedules_of(policies.algorithms[trainee.name].config)
+        for trainee in () if self._running is None else self._running.trainees:
+            trainee.clock.schedules = schedules_of(policies.algorithms[trainee.name].config)
         return True
 
     def close(self) -> None:

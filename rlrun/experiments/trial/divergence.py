@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.checkpoint.format import Content, write_checkpoint
 from rlrun.engine.messages.errors import RlrunError, TrainingFailed
-from rlrun.engine.training.save.checkpointing import section
+from rlrun.engine.training.save.sections import section
 
 if TYPE_CHECKING:
     from rlrun.engine.training.training import Training

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import override
 
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.flow.flow import StatefulOperator
+from rlrun.engine.flow.flow import Flow, StatefulOperator
+from rlrun.engine.flow.operators.batches import ConcatBatches
+from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.reward_streams.streams import MULTIPLIER
+
+if TYPE_CHECKING:
+    from rlrun.engine.reward_streams.settings import ConstraintConfig
 
 
 class LagrangianAdvantages(StatefulOperator):
@@ -71,3 +76,25 @@ class LagrangianAdvantages(StatefulOperator):
     def load_state(self, state: dict[str, Any]) -> None:
         self.multiplier = float(state["multiplier"])
         self._paid, self._ended = float(state["paid"]), int(state["ended"])
+
+
+def with_constraint(learned: Flow[Any], bound: ConstraintConfig, algorithm: str) -> Flow[Any]:
+    """Places the Lagrangian of a constraint in an algorithm's dataflow, after `ConcatBatches`.
+
+    Args:
+        learned: The algorithm's dataflow.
+        bound: Settings of the constraint.
+        algorithm: Name of the algorithm, for messages.
+
+    Raises:
+        UsageError: The dataflow does not contain exactly one `ConcatBatches`.
+    """
+    placed = learned.with_step_after(
+        ConcatBatches, LagrangianAdvantages(bound.column, bound.limit, bound.multiplier_lr)
+    )
+    if placed is None:
+        raise UsageError(
+            f"constraint: its multiplier follows ConcatBatches, which {algorithm} does not have in one place: leave "
+            "constraint out"
+        )
+    return placed

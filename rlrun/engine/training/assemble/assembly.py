@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -12,46 +11,54 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.data.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.engine.envs.env_config import EnvConfig, missing_column
-from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.flow.clock import Clock
 from rlrun.engine.flow.policy_workers import PolicyWorkers
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.seeding import child_seed
-from rlrun.engine.hook import worker_hooks
-from rlrun.engine.league.frozen_policy import FrozenPolicy
-from rlrun.engine.league.league import League
-from rlrun.engine.league.league_settings import SeatSettings
-from rlrun.engine.league.matches import Matches
-from rlrun.engine.league.seat_behavior import SeatBehavior
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.replay.local_replay import local_replay
-from rlrun.engine.rollout.no_worker import NO_WORKER
 from rlrun.engine.rollout.rewards import RewardSettings
-from rlrun.engine.rollout.worker import ROLLOUT_WORKER
+from rlrun.engine.rollout.worker import NO_WORKER, ROLLOUT_WORKER
 from rlrun.engine.rollout.worker_config import WorkerConfig
 from rlrun.engine.rollout.worker_set import WorkerSet
-from rlrun.engine.training.assemble.curriculum import Curriculum
-from rlrun.engine.training.assemble.external_env import with_logged_actions
-from rlrun.engine.training.assemble.joint_learning import learning_in_turn, learning_together
+from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.training.assemble.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
+from rlrun.engine.training.assemble.learning import learning_alone
 from rlrun.engine.training.assemble.policies import Policies, clock_unit_of, learns_offline, schedules_of
-from rlrun.engine.training.assemble.trial_hooks import TrialHooks
-from rlrun.engine.training.results.run_output import RunOutput
+from rlrun.engine.training.assemble.policies_in_world import PoliciesInWorld, placeholder, policies_in_world
+from rlrun.engine.training.branch import Branch
 from rlrun.engine.training.running_training import RunningTraining
-from rlrun.engine.training.save.saved_opponents import SavedOpponent, read_opponent
-from rlrun.engine.worlds.make import game_of, make_vector_world
-from rlrun.engine.worlds.mapping import PolicyMapping
-from rlrun.engine.worlds.world_view import WorldView
 
 if TYPE_CHECKING:
     from rlrun.engine.algorithm import Algorithm
     from rlrun.engine.algorithm_config import AlgorithmConfig
-    from rlrun.engine.envs.spaces import Spaces
+    from rlrun.engine.flow.flow import Flow
     from rlrun.engine.learner.executors.update_executor import UpdateExecutor
     from rlrun.engine.learner.learner import Learner
     from rlrun.engine.policy.policy import Policy
     from rlrun.engine.replay.hindsight import GoalFunctions
+    from rlrun.engine.replay.local_replay import LocalReplay
+    from rlrun.engine.replay.replay_config import ReplayConfig
     from rlrun.engine.rollout.worker_behavior import WorkerBehavior
+    from rlrun.engine.training.assemble.curriculum import Curriculum
+    from rlrun.engine.training.assemble.seats import Seats
+    from rlrun.engine.training.assemble.trial_hooks import TrialHooks
+    from rlrun.engine.training.results.run_output import RunOutput
+    from rlrun.engine.training.save.saved_opponents import SavedOpponent
+
+PARTS = {
+    "acting in kernels": "rlrun.engine.policy.acting_network:in_kernels",
+    "curriculum": "rlrun.engine.training.assemble.curriculum:Curriculum",
+    "goals": "rlrun.engine.envs.goal_env:GoalEnv",
+    "hooks of a trial": "rlrun.engine.training.assemble.trial_hooks:TrialHooks",
+    "hooks of workers": "rlrun.engine.hook:worker_hooks",
+    "learning in turn": "rlrun.engine.training.assemble.joint_learning:learning_in_turn",
+    "learning together": "rlrun.engine.training.assemble.joint_learning:learning_together",
+    "logged actions": "rlrun.engine.training.assemble.external_env:with_logged_actions",
+    "output": "rlrun.engine.training.results.run_output:RunOutput",
+    "replay": "rlrun.engine.replay.local_replay:local_replay",
+    "seats": "rlrun.engine.training.assemble.seats:Seats",
+}
+"""Import paths of a training's parts, of which each training imports those that its settings ask for."""
 
 
 def assemble(
@@ -86,21 +93,24 @@ def assemble(
         UsageError: An algorithm does not support this env, or several algorithms cannot be combined.
     """
     _refuse_misfits(env, policies, for_plan=for_plan)
-    env = with_logged_actions(env, policies.algorithms)
+    if env.external is not None:
+        env = load_internal(PARTS["logged actions"])(env, policies.algorithms)
     sampling, mapping = policies.sampling, policies.agent_mapping()
     world = (
-        policies_in_world(env, mapping, policies.slots) if env.has_many_agents else _placeholder(*policies.algorithms)
+        policies_in_world(env, mapping, policies.slots) if env.has_many_agents else placeholder(*policies.algorithms)
     )
     algorithms = _sampling_together(policies, world.slots)
     wanted = {policy: algorithms[policy].config.fragment_length for policy in policies.trained}
     length = sampling.rollout_fragment_length or min(wanted.values())
     making = _trainee_factories(env, policies, algorithms, world, seed, announce, update_executor)
-    saved = {} if for_plan else _saved_opponents(policies.seats, world, copied)
-    make_seats = {seat: partial(_seat, seat, policies, world, making, saved) for seat in policies.seats}
+    seats: Seats | None = None
     behaviors: dict[str, WorkerBehavior] = {}
     if not for_plan:
+        if policies.seats:
+            learners = {name: own.start_learner for name, own in making.items()}
+            seats = load_internal(PARTS["seats"])(policies, world, learners, copied)
         behaviors |= {name: _collecting(own.start_learner().policy, update_executor) for name, own in making.items()}
-        behaviors |= {seat: make() for seat, make in make_seats.items()}
+        behaviors |= {} if seats is None else seats.behaviors()
     worker = WorkerConfig(
         env=env,
         num_envs=sampling.num_envs_per_worker,
@@ -115,17 +125,14 @@ def assemble(
         slots=world.slots,
         num_workers=max(sampling.num_workers, 1),
         records=output is not None,
-        hooks=worker_hooks(hooks),
+        hooks=load_internal(PARTS["hooks of workers"])(hooks) if hooks else (),
     )
     workers = _workers(worker, policies, algorithms)
     trainees = {}
     for policy, own in making.items():
         joined = -(-wanted[policy] // length) * length if len(wanted) > 1 and policy in wanted else length
         trainees[policy] = own.trainee(policy, workers, _seed_of(policy, policies, seed), joined)
-    if policies.is_offline:
-        branches, flow = learning_in_turn(algorithms, trainees, policies.trained)
-    else:
-        branches, flow = learning_together(algorithms, trainees, policies.trained, length)
+    branches, flow = _learning(policies, algorithms, trainees, length)
     for trainee in trainees.values():
         _announce_compilation(algorithms[trainee.name].config, trainee, update_executor, announce)
     return RunningTraining(
@@ -136,20 +143,51 @@ def assemble(
         env_slots=sampling.env_slots,
         actions=actions,
         agents=world.agents,
-        curriculum=None if env.curriculum is None else Curriculum(env.curriculum),
-        league=_league(env, policies, trainees, make_seats, saved, seed) if policies.seats and not for_plan else None,
-        output=None if output is None else RunOutput(output, env, trainees),
-        hooks=TrialHooks(hooks, seed, announce) if hooks else None,
+        curriculum=_curriculum(env),
+        league=None if seats is None else seats.league(env, trainees, seed),
+        output=_output(output, env, trainees),
+        hooks=_trial_hooks(hooks, seed, announce),
     )
+
+
+def _learning(
+    policies: Policies, algorithms: Mapping[str, Algorithm[Any]], trainees: Mapping[str, Trainee], length: int
+) -> tuple[dict[str, Branch], Flow[Any]]:
+    """Builds the dataflow of each trainee, and the joint flow of all trainees."""
+    found: tuple[dict[str, Branch], Flow[Any]]
+    if len(policies.trained) == 1:
+        (only,) = policies.trained
+        flow = learning_alone(algorithms[only], trainees[only])
+        return {policy: Branch(own, flow if policy == only else None) for policy, own in trainees.items()}, flow
+    if policies.is_offline:
+        found = load_internal(PARTS["learning in turn"])(algorithms, trainees, policies.trained)
+    else:
+        found = load_internal(PARTS["learning together"])(algorithms, trainees, policies.trained, length)
+    return found
+
+
+def _curriculum(env: EnvConfig) -> Curriculum | None:
+    made: Curriculum | None = None if env.curriculum is None else load_internal(PARTS["curriculum"])(env.curriculum)
+    return made
+
+
+def _output(output: Path | None, env: EnvConfig, trainees: Mapping[str, Trainee]) -> RunOutput | None:
+    made: RunOutput | None = None if output is None else load_internal(PARTS["output"])(output, env, trainees)
+    return made
+
+
+def _trial_hooks(
+    hooks: Sequence[Mapping[str, Mapping[str, Any]]], seed: int, announce: Callable[[str], None]
+) -> TrialHooks | None:
+    made: TrialHooks | None = load_internal(PARTS["hooks of a trial"])(hooks, seed, announce) if hooks else None
+    return made
 
 
 def _collecting(policy: Policy, update_executor: UpdateExecutor) -> WorkerBehavior:
     """Creates the behavior by which workers collect experience: by C kernels where the updates run by them."""
     behavior = policy.behavior()
     if update_executor == "c":
-        from rlrun.engine.policy.acting_network import in_kernels
-
-        behavior.collector.collect_by(in_kernels)
+        behavior.collector.collect_by(load_internal(PARTS["acting in kernels"]))
     return behavior
 
 
@@ -181,45 +219,6 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
         # What is printed does not depend on the env.
         if not for_plan and (lacks := missing_column(env.columns, algorithm.config.env_columns)):
             raise UsageError(f"env {env.id}: {lacks}")
-
-
-@dataclass(frozen=True)
-class PoliciesInWorld:
-    """Observation and action spaces, world views and agent slots of each policy, read from an env or a world.
-
-    Attributes:
-        spaces: Observation and action space of each policy's agents.
-        views: Properties of the world by policy (state space, number of agents, clock, game); empty for single-agent
-            envs.
-        slots: Agent slots of each policy in one world.
-        agents: Possible agents of a multi-agent world; empty for single-agent envs.
-    """
-
-    spaces: Mapping[str, Spaces]
-    views: Mapping[str, WorldView]
-    slots: Mapping[str, int]
-    agents: tuple[str, ...]
-
-
-def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> PoliciesInWorld:
-    """Instantiates one env or world, and reads the spaces, views and agent slots of its policies."""
-    world = make_vector_world(env, env.fixed_num_envs or 1, EpisodeSeeds(0, 0), mapping, slots)
-    try:
-        game = game_of(env)
-        views = {
-            policy: WorldView(world.state_space, number, world.clock, game)
-            for policy, number in world.slots.items()
-            if env.has_many_agents
-        }
-        agents = tuple(world.possible_agents) if views else ()
-        return PoliciesInWorld(dict(world.spaces), views, dict(world.slots), agents)
-    finally:
-        world.close()
-
-
-def _placeholder(policy: str) -> PoliciesInWorld:
-    """Placeholder for a single-agent env: one slot and no spaces, so that the env is created only on demand."""
-    return PoliciesInWorld({}, {}, {policy: 1}, ())
 
 
 def _trainee_factories(
@@ -275,73 +274,6 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
 
 def _worker_factory(algorithm: Algorithm[Any]) -> str:
     return NO_WORKER if learns_offline(algorithm.config) else algorithm.worker_factory
-
-
-def _saved_opponents(
-    seats: Mapping[str, SeatSettings], world: PoliciesInWorld, copied: Mapping[str, SavedOpponent]
-) -> dict[str, FrozenPolicy]:
-    """Loads the frozen opponents that seats name by checkpoint path; returns them by path.
-
-    Raises:
-        CheckpointError: There is no such checkpoint, or it cannot be used.
-        UsageError: A checkpoint lacks the policy, or the policy's spaces differ from those of the seat's agents.
-    """
-    found: dict[str, FrozenPolicy] = {}
-    for seat, settings in seats.items():
-        for path in settings.checkpoints:
-            opponent = copied[path] if path in copied else read_opponent(path)
-            try:
-                found[path] = opponent.in_world(world.spaces[seat], world.views[seat])
-            except UsageError as error:
-                raise UsageError(f"seats.{seat}.checkpoints: {path} {error}") from error
-    return found
-
-
-def _seat(
-    seat: str,
-    policies: Policies,
-    world: PoliciesInWorld,
-    making: Mapping[str, _TraineeFactory],
-    saved: Mapping[str, FrozenPolicy],
-) -> SeatBehavior:
-    """Creates a seat's behavior: the frozen policies (past selves and checkpoints) that can act there.
-
-    Raises:
-        UsageError: The policies whose past selves play there have other spaces, or different kinds of actions.
-    """
-    checkpoints = policies.seats[seat].checkpoints
-    behaviors = {name: making[name].start_learner().policy.behavior() for name in policies.seats[seat].selves}
-    for name in behaviors:
-        if world.spaces[name] != world.spaces[seat]:
-            raise UsageError(
-                f"seats.{seat}: its agents have {world.spaces[seat]}, and selves of policy {name} act on "
-                f"{world.spaces[name]}"
-            )
-    behaviors |= {path: saved[path].make() for path in checkpoints}
-    first = next(iter(behaviors.values()))
-    if any(type(behavior.action_space) is not type(first.action_space) for behavior in behaviors.values()):
-        raise UsageError(f"seats.{seat}: {', '.join(behaviors)} have actions of different kinds")
-    return SeatBehavior(behaviors, first.action_space)
-
-
-def _league(
-    env: EnvConfig,
-    policies: Policies,
-    trainees: Mapping[str, Trainee],
-    make_seats: Mapping[str, Callable[[], SeatBehavior]],
-    saved: Mapping[str, FrozenPolicy],
-    seed: int,
-) -> League:
-    """Creates the league: opponent pool, ratings and matches of the learning policies."""
-    return League(
-        policies.league,
-        policies.seats,
-        {policy: trainees[policy] for policy in policies.trained},
-        make_seats,
-        Matches(env.in_evaluation(), policies.agent_mapping(), policies.seats),
-        saved,
-        child_seed(seed, "league"),
-    )
 
 
 def _learner_cpus(config: AlgorithmConfig) -> float:
@@ -401,7 +333,7 @@ class _TraineeFactory:
                 clock_unit_of(self.algorithm),
                 config.fixed_schedules(),
             ),
-            make_replay=partial(local_replay, workers.indices, seed, make_goals=make_goals),
+            make_replay=partial(_local_replay, workers.indices, seed, make_goals=make_goals),
             is_sparse=self.factory.world is not None,
             make_goals=make_goals,
             world=self.factory.world,
@@ -410,9 +342,26 @@ class _TraineeFactory:
 
 def goal_env(env: EnvConfig) -> GoalFunctions:
     """Creates an env instance on which goal functions are called; used in any process that relabels goals."""
-    from rlrun.engine.envs.goal_env import GoalEnv
+    made: GoalFunctions = load_internal(PARTS["goals"])(env)
+    return made
 
-    return GoalEnv(env)
+
+def _local_replay(
+    workers: Sequence[int],
+    seed: int,
+    config: ReplayConfig,
+    *,
+    n_step: int,
+    gamma: float,
+    sequences: bool = False,
+    make_goals: Callable[[], GoalFunctions] | None,
+) -> LocalReplay:
+    """Creates an empty replay in this process; see `ReplayFactory`."""
+    make = load_internal(PARTS["replay"])
+    made: LocalReplay = make(
+        workers, seed, config, n_step=n_step, gamma=gamma, sequences=sequences, make_goals=make_goals
+    )
+    return made
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:

@@ -13,18 +13,16 @@ from rlrun.engine.data.action_kind import DEFAULT_KIND, ActionKind
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.envs.env_watch import hangs_fail_after
 from rlrun.engine.envs.make import check_env, check_same_spaces
-from rlrun.engine.envs.presets import with_preset
-from rlrun.engine.league.matches import Matches
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.network_spec import chosen_by_observation
 from rlrun.engine.nn.observation_leaves import described_leaves
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.settings.config import ConfigModel
-from rlrun.engine.training.assemble.assembly import assemble, policies_in_world
-from rlrun.engine.training.assemble.env_of_data import check_data_fits, env_of_data
+from rlrun.engine.settings.registry import load_internal
+from rlrun.engine.training.assemble.assembly import assemble
 from rlrun.engine.training.assemble.learner_factory import made_policy, silent
 from rlrun.engine.training.assemble.metric_table import metric_table
 from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.assemble.policies_in_world import policies_in_world
 from rlrun.engine.worlds.make import spaces_of_policies
 from rlrun.engine.worlds.user_env import EnvLike, env_config
 
@@ -32,11 +30,21 @@ if TYPE_CHECKING:
     from rlrun.engine.algorithm_config import AlgorithmConfig
     from rlrun.engine.envs.spaces import Spaces
     from rlrun.engine.flow.flow import Flow
+    from rlrun.engine.league.matches import Matches
     from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+    from rlrun.engine.settings.config import ConfigModel
     from rlrun.engine.settings.metric import Metric
     from rlrun.engine.training.running_training import RunningTraining
     from rlrun.engine.training.save.saved_opponents import SavedOpponent
 
+
+PARTS = {
+    "check of data": "rlrun.engine.training.assemble.env_of_data:check_data_fits",
+    "env of data": "rlrun.engine.training.assemble.env_of_data:env_of_data",
+    "matches": "rlrun.engine.league.matches:Matches",
+    "preset": "rlrun.engine.envs.presets:with_preset",
+}
+"""Import paths of what only some trainings are described by."""
 
 Settings = TypeVar("Settings", bound="AlgorithmConfig")
 
@@ -95,7 +103,8 @@ class Description:
         if isinstance(learns, type):
             raise UsageError(f"{learns.__name__} is a class: write {learns.__name__}(), with its settings")
         if env is None:
-            env = env_of_data(learns.config if isinstance(learns, Algorithm) else learns.sampling)
+            config_of_data = load_internal(PARTS["env of data"])
+            env = config_of_data(learns.config if isinstance(learns, Algorithm) else learns.sampling)
         world = env_config(env, kwargs)
         judged_in = None if eval_env is None else env_config(eval_env, path="eval_env")
         if isinstance(learns, Policies):
@@ -105,6 +114,7 @@ class Description:
             learns = learns.first
         if world.preset is not None:
             check_env(world)
+            with_preset = load_internal(PARTS["preset"])
             written, settings = with_preset(_as_written(world), _as_written(learns.config), type(learns.config))
             world, learns = EnvConfig.parse(written, path="env"), type(learns)(**settings)
         config = _with_num_envs(learns.config, world.fixed_num_envs)
@@ -206,7 +216,8 @@ class Description:
         world = self.env.in_evaluation()
         if not world.has_many_agents:
             raise UsageError(f"env {world.id} has one agent: only in a world of many can policies play one another")
-        return Matches(world, self.policies.agent_mapping(), self.policies.seats)
+        matches: Matches = load_internal(PARTS["matches"])(world, self.policies.agent_mapping(), self.policies.seats)
+        return matches
 
     def check(self) -> None:
         """Validates the training by a dry run: instantiates env and policies once, without training.
@@ -220,7 +231,7 @@ class Description:
             world = policies_in_world(self.env, self.policies.agent_mapping(), self.policies.slots)
             for policy, algorithm in self.policies.algorithms.items():
                 made_policy(algorithm, world.spaces[policy], world.views.get(policy), self.seed)
-                check_data_fits(algorithm.config, world.spaces[policy])
+                load_internal(PARTS["check of data"])(algorithm.config, world.spaces[policy])
             self.plan()  # refuses algorithms that cannot learn side by side
 
     def check_fits(self, env: EnvConfig, trained: Mapping[str, Spaces]) -> None:

@@ -1,4 +1,4 @@
-"""Multi-agent dataflow: several trainees learn from shared rollout workers."""
+"""Dataflow of several trainees, which learn from shared rollout workers or in turn from data."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from rlrun.engine.flow.concurrently import concurrently
 from rlrun.engine.flow.flow import Flow, learns
 from rlrun.engine.flow.operators.world_fragments import JoinFragments, SelectPolicy
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.training.assemble.plugin_results import require
-from rlrun.engine.training.assemble.reward_streams import learning
+from rlrun.engine.training.assemble.learning import learning, learning_alone
 from rlrun.engine.training.branch import Branch
 
 if TYPE_CHECKING:
@@ -27,11 +26,9 @@ def learning_together(
 ) -> tuple[dict[str, Branch], Flow[Any]]:
     """Builds the dataflow of each trainee, and the joint flow of all trainees.
 
-    A single trainee pulls rollouts directly. Several trainees learn from copies of one stream of joint rollouts. No
-    trainee is ahead of another by more than one fragment, so that each learns from recent fragments.
+    The trainees learn from copies of one stream of joint rollouts. No trainee is ahead of another by more than one
+    fragment, so that each learns from recent fragments.
     """
-    if len(trained) == 1:
-        return learning_in_turn(algorithms, trainees, trained)
     branches = {policy: Branch(trainee, None) for policy, trainee in trainees.items()}
     operators = {policy: _on_worker_beside_others(algorithms[policy], trainees[policy]) for policy in trained}
     mode = _common_mode({policy: algorithms[policy] for policy in trained})
@@ -58,10 +55,10 @@ def learning_in_turn(
 
     The first trainee takes the last turn, so that all have learned equally often after each of its turns.
     """
-    flows = {policy: _learning_alone(algorithms[policy], trainees[policy]) for policy in trained}
+    flows = {policy: learning_alone(algorithms[policy], trainees[policy]) for policy in trained}
     branches = {policy: Branch(trainee, flows.get(policy)) for policy, trainee in trainees.items()}
     first, *others = flows.values()
-    return branches, concurrently(*others, first) if others else first
+    return branches, concurrently(*others, first)
 
 
 def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:
@@ -106,9 +103,3 @@ def _common_mode(algorithms: Mapping[str, Algorithm[Any]]) -> RolloutMode:
 
 
 _MODES = {"sync": "in rounds", "async": "without waiting for all workers"}
-
-
-def _learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
-    """Builds the dataflow of the only trainee, from its rollouts to its updates."""
-    collected = require(algorithm.collect(trainee), Flow, algorithm, "collect")
-    return learning(algorithm, collected, trainee)

@@ -11,8 +11,8 @@ from rlrun.engine.envs.make import spaces_of
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import CompilerMissing, UsageError
+from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.training.assemble.plugin_results import objectives_of, require
-from rlrun.engine.training.assemble.reward_streams import objectives_of_curiosity, with_curiosity
 
 if TYPE_CHECKING:
     from rlrun.engine.algorithm import Algorithm
@@ -24,6 +24,19 @@ if TYPE_CHECKING:
     from rlrun.engine.learner.objective import Objective
     from rlrun.engine.policy.policy import Policy
     from rlrun.engine.worlds.world_view import WorldView
+
+PARTS = {
+    "compiler": "rlrun.engine.learner.executors.compilation:compiler",
+    "curiosity": "rlrun.engine.training.assemble.reward_streams:with_curiosity",
+    "kernels": "rlrun.engine.kernels.library:why_no_library",
+    "limit of threads": "rlrun.engine.learner.device:limit_threads",
+    "device": "rlrun.engine.learner.device:available_device",
+    "learner": "rlrun.engine.learner.local_learner:LocalLearner",
+    "learner group": "rlrun.engine.learner.data_parallel.learner_group:LearnerGroup",
+    "objectives of curiosity": "rlrun.engine.training.assemble.reward_streams:objectives_of_curiosity",
+    "policy": "rlrun.engine.policy.policy:Policy",
+}
+"""Import paths of learners and their parts, of which each training imports those that its settings ask for."""
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
 """Least number of SGD steps of a run for which `compile: auto` compiles an update by torch's compiler.
@@ -58,13 +71,14 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
     Raises:
         UsageError: The algorithm does not return a policy, or the policy reads a setting that the config lacks.
     """
-    from rlrun.engine.policy.policy import Policy
-
+    kind = load_internal(PARTS["policy"])
+    policy: Policy
     if world is None:
-        policy = require(algorithm.policy(spaces, seed), Policy, algorithm, "policy")
+        policy = require(algorithm.policy(spaces, seed), kind, algorithm, "policy")
     else:
-        policy = require(algorithm.policy_in_world(spaces, world, seed), Policy, algorithm, "policy_in_world")
-    policy = with_curiosity(policy, algorithm, spaces, seed)
+        policy = require(algorithm.policy_in_world(spaces, world, seed), kind, algorithm, "policy_in_world")
+    if algorithm.config.value_heads:
+        policy = load_internal(PARTS["curiosity"])(policy, algorithm, spaces, seed)
     config = type(algorithm.config)
     known = {*config.scheduled_fields(), *config.fixed_schedules()}
     if lacking := [name for name in policy.behavior().schedules if name not in known]:
@@ -77,7 +91,10 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
 
 def all_objectives(algorithm: Algorithm[Any], policy: Policy) -> list[Objective]:
     """Returns the algorithm's objectives, followed by the objective of its curiosity networks if any."""
-    return [*objectives_of(algorithm, policy), *objectives_of_curiosity(algorithm.config)]
+    own = [*objectives_of(algorithm, policy)]
+    if algorithm.config.reward_streams.curiosity is not None:
+        own += load_internal(PARTS["objectives of curiosity"])(algorithm.config)
+    return own
 
 
 @dataclass(frozen=True)
@@ -121,16 +138,13 @@ class AlgorithmLearnerFactory:
             share: (i, n) for data parallelism: the learner trains on part i (from 0) of n equal parts of a minibatch.
             announce: Callback with a message before a slow operation.
         """
-        from rlrun.engine.learner.device import available_device, limit_threads
-        from rlrun.engine.learner.local_learner import LocalLearner
-
         algorithm, config = self.algorithm, self.algorithm.config
-        limit_threads(config.torch_threads)
+        load_internal(PARTS["limit of threads"])(config.torch_threads)
         policy = self.policy()
-        return LocalLearner(
+        learner: LocalLearner = load_internal(PARTS["learner"])(
             policy,
             all_objectives(algorithm, policy),
-            device=available_device(config.num_gpus),
+            device=load_internal(PARTS["device"])(config.num_gpus),
             update_executor=self.update_executor,
             runs_own_code=runs_own_code(algorithm),
             seed=child_seed(self.seed, "minibatches"),
@@ -141,6 +155,7 @@ class AlgorithmLearnerFactory:
             has_target=algorithm.has_target_network,
             announce=announce,
         )
+        return learner
 
 
 def started_learner(
@@ -156,12 +171,9 @@ def started_learner(
     config = factory.algorithm.config
     if not config.num_learners:
         return factory(announce=announce)
-    from rlrun.engine.learner.data_parallel.learner_group import LearnerGroup
-    from rlrun.engine.learner.device import limit_threads
-
-    limit_threads(config.torch_threads)
+    load_internal(PARTS["limit of threads"])(config.torch_threads)
     policy = factory.policy()
-    return LearnerGroup(
+    group: Learner = load_internal(PARTS["learner group"])(
         factory,
         config.num_learners,
         policy=policy,
@@ -172,6 +184,7 @@ def started_learner(
         timeout_s=config.worker_timeout_s,
         cpus_of_others=cpus_of_others + config.num_workers * config.num_cpus_per_worker,
     )
+    return group
 
 
 def chosen_update_executor(
@@ -195,14 +208,11 @@ def chosen_update_executor(
         return "eager"
     is_demanded = config.compile != "auto"
     if may_have_kernels(algorithm):
-        from rlrun.engine.kernels.library import why_no_library
-
-        why_not = why_no_library() if why_no_kernels is None else why_no_kernels
+        why_not = load_internal(PARTS["kernels"])() if why_no_kernels is None else why_no_kernels
         if why_not and is_demanded:
             raise CompilerMissing(f"config.compile is true, and {why_not}: mend that, or set it to auto")
         return "numpy" if why_not else "c"
-    from rlrun.engine.learner.executors.compilation import compiler
-
+    compiler = load_internal(PARTS["compiler"])
     if is_demanded and compiler() is None:
         raise CompilerMissing(
             "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
@@ -258,16 +268,10 @@ def continued_executor(update_executor: UpdateExecutor, *, eager: bool = False) 
     """
     if eager:
         update_executor = PLAIN.get(update_executor, update_executor)
-    if update_executor == "compiled":
-        from rlrun.engine.learner.executors.compilation import compiler
-
-        if compiler() is None:
-            why = "the updates of this run are compiled, and there is no C++ compiler here"
-            raise CompilerMissing(f"{why}: install g++ or clang++, {CONTINUE_PLAINLY}")
-    if update_executor == "c":
-        from rlrun.engine.kernels.library import why_no_library
-
-        if why_not := why_no_library():
-            why = f"the updates of this run are computed by kernels in C, and {why_not}"
-            raise CompilerMissing(f"{why}: mend that, {CONTINUE_PLAINLY}")
+    if update_executor == "compiled" and load_internal(PARTS["compiler"])() is None:
+        why = "the updates of this run are compiled, and there is no C++ compiler here"
+        raise CompilerMissing(f"{why}: install g++ or clang++, {CONTINUE_PLAINLY}")
+    if update_executor == "c" and (why_not := load_internal(PARTS["kernels"])()):
+        why = f"the updates of this run are computed by kernels in C, and {why_not}"
+        raise CompilerMissing(f"{why}: mend that, {CONTINUE_PLAINLY}")
     return update_executor

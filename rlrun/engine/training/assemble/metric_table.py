@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlrun.engine.hook import HOOK_SECONDS, declared_by
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.settings.metric import Metric, of_policy
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.algorithm import Algorithm
     from rlrun.engine.training.assemble.policies import Policies
+
+FURTHER = {
+    "custom operator": "rlrun.engine.training.assemble.custom_operators:custom_operator_class",
+    "hooks": "rlrun.engine.hook:hook_metrics",
+    "league": "rlrun.engine.league.league:LEAGUE_METRICS",
+}
+"""Import paths of what declares the metrics of some trainings only."""
 
 EPISODE_METRICS = (
     Metric("episodes", "episodes", "Episodes finished so far"),
@@ -87,10 +94,8 @@ def metric_table(
         own = _without_duplicates([*common, *_learned(algorithm)], algorithm)
         table += [metric.below(of_policy(policy)) for metric in own] if has_many_agents else own
     if policies.seats:
-        from rlrun.engine.league.league import LEAGUE_METRICS
-
-        table += LEAGUE_METRICS
-    return [*table, *declared_by(hooks), HOOK_SECONDS] if hooks else table
+        table += load_internal(FURTHER["league"])
+    return [*table, *load_internal(FURTHER["hooks"])(hooks)] if hooks else table
 
 
 def _learned(algorithm: Algorithm[Any]) -> list[Metric]:
@@ -110,12 +115,9 @@ def operator_metrics(algorithm: Algorithm[Any]) -> list[Metric]:
     """Returns the metrics of an algorithm's operators, and of those that its settings put in front of them."""
     config = algorithm.config
     own: list[Metric] = []
-    if config.before_learning:
-        from rlrun.engine.training.assemble.custom_operators import custom_operator_class
-
-        for plugin in config.before_learning:
-            ((path, settings),) = plugin.items()
-            own += custom_operator_class(path, settings).declared_metrics
+    for plugin in config.before_learning:
+        ((path, settings),) = plugin.items()
+        own += load_internal(FURTHER["custom operator"])(path, settings).declared_metrics
     return [*config.reward_streams.metrics, *own, *algorithm.operator_metrics]
 
 

@@ -1,18 +1,14 @@
-"""Assembly of additional reward streams (intrinsic rewards and constraint costs): networks, objectives, operators."""
+"""Assembly of additional reward streams (intrinsic rewards and constraint costs): networks and objectives (torch)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rlrun.engine.flow.flow import Flow
-from rlrun.engine.flow.operators.batches import ConcatBatches
-from rlrun.engine.flow.operators.constraint import LagrangianAdvantages
-from rlrun.engine.flow.operators.curiosity import IntrinsicRewards
 from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.training.assemble.custom_operators import custom_operator
-from rlrun.engine.training.assemble.metric_table import check_operator_metrics
-from rlrun.engine.training.assemble.plugin_results import require
+from rlrun.engine.policy.actor_critic import ActorCriticPolicy
+from rlrun.engine.reward_streams.curiosity import KINDS, LEARNED, CuriousPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,14 +19,12 @@ if TYPE_CHECKING:
     from rlrun.engine.algorithm_config import AlgorithmConfig
     from rlrun.engine.data.sample_batch import SampleBatch
     from rlrun.engine.envs.spaces import Spaces
-    from rlrun.engine.flow.trainee import Trainee
-    from rlrun.engine.learner.objective import Loss, Objective
     from rlrun.engine.policy.policy import Policy
     from rlrun.engine.reward_streams.curiosity import CuriousOutputs
 
 
 def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, seed: int) -> Policy:
-    """Adds curiosity networks to an actor-critic policy; returns the policy unchanged if curiosity is disabled.
+    """Extends an actor-critic policy with value heads for further rewards by curiosity networks, if they are set.
 
     Args:
         policy: The algorithm's policy.
@@ -42,11 +36,6 @@ def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, se
         UsageError: Additional reward streams are configured, but the policy lacks value heads for them.
     """
     heads, curiosity = algorithm.config.value_heads, algorithm.config.reward_streams.curiosity
-    if not heads:
-        return policy
-    from rlrun.engine.policy.actor_critic import ActorCriticPolicy
-    from rlrun.engine.reward_streams.curiosity import CuriousPolicy
-
     if not isinstance(policy, ActorCriticPolicy) or policy.streams != heads:
         raise UsageError(
             f"{algorithm.name()}: curiosity and constraint need a policy with value heads of their own, and a "
@@ -66,9 +55,6 @@ def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
     curiosity = config.reward_streams.curiosity
     if curiosity is None:
         return []
-    from rlrun.engine.learner.objective import Objective
-    from rlrun.engine.reward_streams.curiosity import KINDS, LEARNED
-
     if not KINDS[curiosity.kind].learns:
         return []
     every, bound = curiosity.learn_every, config.max_grad_norm
@@ -77,42 +63,5 @@ def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
 
 def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
     """Masked mean of the curiosity networks' loss over sequences [S, L]."""
-    from rlrun.engine.learner.objective import Loss
-
     loss = masked_mean(outputs.novelty_losses(), batch["valid"].float())
     return Loss(total=loss, statistics={"loss": loss})
-
-
-def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-    """Builds an algorithm's learning dataflow, with operators for reward streams and those of `before_learning`.
-
-    Intrinsic rewards are computed on the workers' fragments before `learn`, and so are visible to the user's operators.
-    The Lagrangian follows `ConcatBatches`, since its multiplier is updated once per batch.
-
-    Args:
-        algorithm: The algorithm.
-        items: Stream of the experience to learn from.
-        trainee: The trainee.
-
-    Raises:
-        UsageError: A constraint is set, and the dataflow does not contain exactly one `ConcatBatches`.
-    """
-    streams = algorithm.config.reward_streams
-    if streams.curiosity is not None:
-        items = items.zip_with_worker().for_each(IntrinsicRewards(trainee, streams.curiosity))
-    for plugin in algorithm.config.before_learning:
-        ((path, settings),) = plugin.items()
-        items = items.for_each(custom_operator(path, settings, trainee))
-    learned: Flow[Any] = require(algorithm.learn(items, trainee), Flow, algorithm, "learn")
-    check_operator_metrics(algorithm, learned.declared_metrics())
-    if (bound := streams.constraint) is None:
-        return learned
-    placed = learned.with_step_after(
-        ConcatBatches, LagrangianAdvantages(bound.column, bound.limit, bound.multiplier_lr)
-    )
-    if placed is None:
-        raise UsageError(
-            f"constraint: its multiplier follows ConcatBatches, which {algorithm.name()} does not have in one place: "
-            "leave constraint out"
-        )
-    return placed

@@ -1,15 +1,4 @@
-"""Checkpoint format of a training: one section per component, each with a separate version number.
-
-    tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
-    state     training       iteration, seconds, episodes
-              workers        places of the envs, counters
-              league         where there are seats: pool, pay-offs, and copies of other runs' policies
-              trainees       by name: learner, filters and flow
-
-A new component adds a section without changing the others. Version 1 of the format, which had no sections, is partly
-readable: policies, target networks, optimizers, filters and counters. Dataflow, replay and env states are dropped, and
-the run continues with new episodes.
-"""
+"""Reading of a training's checkpoint: its sections, each with a version, its policies, optimizers and settings."""
 
 from __future__ import annotations
 
@@ -27,6 +16,7 @@ from rlrun.engine.envs.env_config import EnvConfig, is_unnamed
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
 from rlrun.engine.messages.errors import CheckpointError, CompilerMissing, UsageError
 from rlrun.engine.training.assemble.policies import Policies
+from rlrun.engine.training.save.sections import executor_record, section_state
 from rlrun.engine.trust import refuse_risks, spec_risks
 from rlrun.engine.worlds.user_env import EnvLike, env_config, other_settings, replaced_env
 
@@ -36,44 +26,6 @@ if TYPE_CHECKING:
 
 TENSOR_KINDS = ("policies", "targets", "optimizers")
 """File stems of a trainee's tensors in checkpoints, by kind."""
-
-SECTION_VERSIONS = {
-    "training": 1,
-    "workers": 1,
-    "learner": 1,
-    "filters": 1,
-    "flow": 1,
-    "league": 1,
-    "output": 1,
-    "hooks": 1,
-}
-"""Version number of each checkpoint section."""
-
-
-def section(owner: str, state: Any) -> dict[str, Any]:
-    """Wraps a component's state as a checkpoint section with its version number."""
-    return {"version": SECTION_VERSIONS[owner], "state": state}
-
-
-def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    """Returns the state stored in a checkpoint section, after a check of its version.
-
-    Raises:
-        CheckpointError: The section is missing, malformed, or written in another version.
-    """
-    try:
-        found = sections[owner]
-        version, state = found["version"], found["state"]
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(f"the checkpoint has no section of its {owner}") from error
-    if type(version) is not int or not isinstance(state, dict):
-        raise CheckpointError(f"the checkpoint's section of its {owner} is none")
-    if version != SECTION_VERSIONS[owner]:
-        raise CheckpointError(
-            f"the checkpoint's section of its {owner} has version {version}, and this rlrun reads "
-            f"version {SECTION_VERSIONS[owner]}"
-        )
-    return dict(state)
 
 
 def league_table(content: Content) -> dict[str, Any] | None:
@@ -128,15 +80,6 @@ def refusing(part: str) -> Iterator[None]:
         raise CheckpointError(f"the checkpoint's {part} cannot be used: {reason[:200]}") from error
 
 
-def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
-    """Manifest entries for the update executor, and for the kernels on which the last digits depend."""
-    if update_executor != "c":
-        return {"update_executor": update_executor}
-    from rlrun.engine.kernels.library import key
-
-    return {"update_executor": update_executor, "kernels": key()}
-
-
 def has_other_kernels(manifest: Mapping[str, Any], update_executor: UpdateExecutor | None) -> bool:
     """Whether the C kernels on this machine may give different last digits than those that wrote a checkpoint."""
     written = {name: manifest.get(name) for name in ("update_executor", "kernels")}
@@ -153,27 +96,6 @@ def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
     if recorded not in get_args(UpdateExecutor):
         raise CheckpointError(f"the checkpoint's updates are computed by {recorded!r:.80}, which is unknown here")
     return cast("UpdateExecutor", recorded)
-
-
-def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:
-    """Returns a trainee's tensors (policy, target network, optimizers) by file stem."""
-    learner, parameters = trainee.learner, trainee.policy.parameters
-    tensors: dict[str, dict[str, Any]] = {
-        f"policies/{trainee.name}": parameters.named(learner.flat()),
-        f"optimizers/{trainee.name}": learner.optimizer_state(),
-    }
-    if (target := learner.target()) is not None:
-        tensors[f"targets/{trainee.name}"] = parameters.named(target)
-    return tensors
-
-
-def trainee_sections(trainee: Trainee, flow: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a trainee's checkpoint sections: learner, filters, and dataflow state."""
-    return {
-        "learner": section("learner", trainee.learner.state()),
-        "filters": section("filters", trainee.filters.state()),
-        "flow": section("flow", flow),
-    }
 
 
 def load_policy(trainee: Trainee, content: Content) -> None:

@@ -22,6 +22,7 @@ from rlrun.engine.training.assemble.learner_factory import made_policy
 from rlrun.engine.training.assemble.policies import schedules_of
 from rlrun.engine.training.assemble.policy_spec import PolicySpec
 from rlrun.engine.training.save import checkpointing
+from rlrun.engine.training.save.sections import section_state
 from rlrun.engine.trust import policy_risks, refuse_risks
 
 if TYPE_CHECKING:
@@ -111,12 +112,12 @@ def read_opponent(named: str) -> SavedOpponent:
         refuse_risks(policy_risks(chosen, "its config"), f"{path}: the checkpoint")
         PolicySpec.from_data(chosen)
     own = checkpointing.trainee_sections_of(content.state, name)
-    workers = checkpointing.section_state(content.state, "workers")
+    workers = section_state(content.state, "workers")
     with checkpointing.refusing(f"policy {name}"):
         return SavedOpponent(
             **chosen,
             tensors=checkpointing.finite_tensors(content, f"policies/{name}"),
-            filters=checkpointing.section_state(own, "filters"),
+            filters=section_state(own, "filters"),
             env_steps=as_count(workers["env_steps"]),
         )
 
@@ -136,12 +137,13 @@ def saved_spaces(named: str) -> tuple[str, str] | None:
     return None if found is None else (str(found["observation_space"]), str(found["action_space"]))
 
 
-def copied_opponents(state: Mapping[str, Any]) -> dict[str, SavedOpponent]:
-    """Returns the frozen opponents copied into a checkpoint's league section.
+def copied_opponents(sections: Mapping[str, Any]) -> dict[str, SavedOpponent]:
+    """Returns the frozen opponents copied into the league section of a checkpoint's sections.
 
     Raises:
         CheckpointError: The section is malformed.
     """
+    state = section_state(sections, "league")
     with checkpointing.refusing("section of its league"):
         return {
             str(path): SavedOpponent(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.checkpoint.format import Content
@@ -11,96 +11,12 @@ from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.messages.errors import CheckpointError, UsageError
 from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.training.save import checkpointing
+from rlrun.engine.training.save.sections import section_state
 
 if TYPE_CHECKING:
     from rlrun.engine.league.league import League
-    from rlrun.engine.learner.executors.update_executor import UpdateExecutor
-    from rlrun.engine.training.assemble.description import Description
     from rlrun.engine.training.assemble.policies import Policies
-    from rlrun.engine.training.branch import Branch
     from rlrun.engine.training.running_training import RunningTraining
-
-
-def content_of(
-    running: RunningTraining, spec: dict[str, Any], description: Description, update_executor: UpdateExecutor | None
-) -> Content:
-    """Captures a running training's state as checkpoint content.
-
-    Args:
-        running: The running training.
-        spec: Spec of the training, for the checkpoint.
-        description: Description of the training.
-        update_executor: Executor of the training's updates.
-
-    Raises:
-        UsageError: The training was restored for acting only.
-    """
-    trainee = running.trainee
-    return Content(
-        manifest={
-            "observation_space": str(trainee.spaces.observation),
-            "action_space": str(trainee.spaces.action),
-            "algorithm": description.policies.title,
-            "actions": description.actions,
-            **checkpointing.executor_record(update_executor),
-            **_spaces_in_words(running),
-            "iteration": running.iteration,
-            "env_steps": running.workers.counts.env_steps,
-            "sgd_steps": sum(own.learner.sgd_steps for own in running.trainees),
-        },
-        spec=spec,
-        tensors={stem: named for own in running.trainees for stem, named in checkpointing.trainee_tensors(own).items()},
-        state=sections(running),
-    )
-
-
-def _spaces_in_words(running: RunningTraining) -> dict[str, Any]:
-    """Returns each policy's observation and action space as text, for the checkpoint's manifest."""
-    if running.results.agents is None:
-        return {}
-    return {
-        "policies": {
-            policy: {"observation_space": str(own.observation), "action_space": str(own.action)}
-            for policy, own in running.spaces().items()
-        }
-    }
-
-
-def sections(running: RunningTraining) -> dict[str, Any]:
-    """Captures the state of training, workers, league and trainees as checkpoint sections.
-
-    Raises:
-        UsageError: The training was restored for acting only.
-    """
-    running.require_complete()
-    workers, results, league = running.workers.state(), running.results, running.league
-    own = {
-        "iteration": running.iteration,
-        "time_total_s": running.time_total_s,
-        "episodes": results.episodes.state(),
-        "unsaved": list(dict.fromkeys([*running.flow.unsaved(), *workers["unsaved"]])),
-    }
-    if running.curriculum is not None:
-        own["curriculum"] = running.curriculum.kwargs
-    if results.agents is not None:
-        own["agents"] = results.agents.state()
-        own["flow"] = running.flow.state(without=tuple(running.flows().values()))  # of what joins the branches
-        own["shared"] = [flow.state() for flow in running.shared_flows]
-    return {
-        "training": checkpointing.section("training", own),
-        "workers": checkpointing.section("workers", workers),
-        **({} if league is None else {"league": checkpointing.section("league", league.state())}),
-        **({} if running.hooks is None else {"hooks": checkpointing.section("hooks", running.hooks.state())}),
-        **({} if running.output is None else {"output": checkpointing.section("output", running.output.state())}),
-        "trainees": {
-            policy: checkpointing.trainee_sections(branch.trainee, _flow_state(branch))
-            for policy, branch in running.branches.items()
-        },
-    }
-
-
-def _flow_state(branch: Branch) -> dict[str, Any]:
-    return {} if branch.flow is None else branch.flow.state(without=branch.shared)
 
 
 def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] | None:
@@ -130,7 +46,7 @@ def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] 
 
 
 def load(
-    running: RunningTraining, content: Content, new: frozenset[str] | None = None, *, for_training: bool = True
+    start: Callable[..., RunningTraining], policies: Policies, content: Content, *, for_training: bool = True
 ) -> None:
     """Restores a training from a checkpoint.
 
@@ -138,25 +54,25 @@ def load(
     A dataflow is then restored only if its plan is unchanged.
 
     Args:
-        running: The running training.
+        start: Starts the training; see `Training.start`.
+        policies: Policies of the training.
         content: The checkpoint.
-        new: Policies that are missing in the checkpoint or had another algorithm; empty if only the mapping of agents
-            differs. None if nothing differs.
-        for_training: Whether the training continues; otherwise workers and dataflow are not restored, and no worker
-            starts.
+        for_training: Whether the training continues; else workers and dataflow are not restored, and no worker starts.
 
     Raises:
         CheckpointError: The checkpoint does not fit this env or network.
     """
+    new = new_policies(policies, content.spec)
+    running = start(for_training=for_training)
     saved = checkpointing.sections_of(content)
-    state = checkpointing.section_state(saved, "training")
+    state = section_state(saved, "training")
     owned = {
         policy: _load_trainee(running, content, saved, policy, for_training=for_training)
         for policy in running.branches
         if new is None or policy not in new
     }
     for policy, own in owned.items():
-        learner = checkpointing.section_state(own, "learner")
+        learner = section_state(own, "learner")
         with checkpointing.refusing("section of its learner"):
             running.branches[policy].trainee.learner.load_state(learner)
     _load_counts(running, saved, new or ())
@@ -176,10 +92,10 @@ def load(
     running.broadcast()
     if running.hooks is not None and "hooks" in saved:
         with checkpointing.refusing("section of its hooks"):
-            running.hooks.load_state(checkpointing.section_state(saved, "hooks"))
+            running.hooks.load_state(section_state(saved, "hooks"))
     if running.output is not None and "output" in saved:
         with checkpointing.refusing("section of its output"):
-            running.output.load_state(checkpointing.section_state(saved, "output"))
+            running.output.load_state(section_state(saved, "output"))
     if new is None:
         _load_places(running, saved, state, owned)
     else:
@@ -193,8 +109,8 @@ def _load_places(
     owned: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Restores the workers' env states (by replayed episodes) and the dataflows."""
-    workers = checkpointing.section_state(saved, "workers")
-    flows = {policy: checkpointing.section_state(own, "flow") for policy, own in owned.items()}
+    workers = section_state(saved, "workers")
+    flows = {policy: section_state(own, "flow") for policy, own in owned.items()}
     with checkpointing.refusing("section of its workers"):
         running.env_slots_restarted = running.workers.load_state(workers)
     with checkpointing.refusing("section of its flow"):
@@ -216,7 +132,7 @@ def _begin_new_worlds(running: RunningTraining, owned: Mapping[str, Mapping[str,
         if flow is None:
             continue
         try:
-            flow.load_state(checkpointing.section_state(own, "flow"), without=shared)
+            flow.load_state(section_state(own, "flow"), without=shared)
         except CheckpointError:  # it was saved by another plan
             told.append(f"the dataflow of policy {policy} starts from scratch")
     running.unsaved = (*running.unsaved, *sorted(told))
@@ -227,7 +143,7 @@ def _load_league(league: League, saved: Mapping[str, Any], *, is_new: bool) -> N
     league.clear()
     if is_new:
         return
-    state = checkpointing.section_state(saved, "league")
+    state = section_state(saved, "league")
     with checkpointing.refusing("section of its league"):
         league.load_state(state)
 
@@ -281,7 +197,7 @@ def adopt(running: RunningTraining, content: Content) -> None:
     for policy, branch in running.branches.items():
         own = _load_trainee(running, content, saved, policy, for_training=True)
         with checkpointing.refusing("section of its learner"):
-            branch.trainee.learner.adopt_state(checkpointing.section_state(own, "learner"))
+            branch.trainee.learner.adopt_state(section_state(own, "learner"))
     _load_counts(running, saved)
     running.results.reset_counts()
     running.broadcast()
@@ -305,7 +221,7 @@ def _load_trainee(
 
 def _load_counts(running: RunningTraining, saved: Mapping[str, Any], new: Collection[str] = ()) -> None:
     """Loads the counts of env steps and episodes, except those of new policies."""
-    workers, training = (checkpointing.section_state(saved, owner) for owner in ("workers", "training"))
+    workers, training = (section_state(saved, owner) for owner in ("workers", "training"))
     counts, results = running.workers.counts, running.results
     with checkpointing.refusing("section of its workers"):
         counts.env_steps = as_count(workers["env_steps"])
@@ -322,7 +238,7 @@ def _load_counts(running: RunningTraining, saved: Mapping[str, Any], new: Collec
 def _load_filters(running: RunningTraining, own: Mapping[str, Any], policy: str) -> None:
     trainee, acting = running.branches[policy].trainee, running.acting[policy]
     with checkpointing.refusing("section of its filters"):
-        trainee.filters.load_state(checkpointing.section_state(own, "filters"))
+        trainee.filters.load_state(section_state(own, "filters"))
         acting.refresh()
         if trainee.filters.moments:  # raises where they are of other observations
             acting.behavior().filter(empty_batch(trainee.spaces.observation, 1))

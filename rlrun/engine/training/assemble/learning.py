@@ -1,0 +1,54 @@
+"""Dataflow of one trainee: an algorithm's learning, with operators for reward streams and those of the user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.flow.flow import Flow
+from rlrun.engine.settings.registry import load_internal
+from rlrun.engine.training.assemble.metric_table import check_operator_metrics
+from rlrun.engine.training.assemble.plugin_results import require
+
+if TYPE_CHECKING:
+    from rlrun.engine.algorithm import Algorithm
+    from rlrun.engine.flow.trainee import Trainee
+
+PARTS = {
+    "constraint": "rlrun.engine.flow.operators.constraint:with_constraint",
+    "curiosity": "rlrun.engine.flow.operators.curiosity:IntrinsicRewards",
+    "custom operator": "rlrun.engine.training.assemble.custom_operators:custom_operator",
+}
+"""Import paths of what only some settings add to a dataflow."""
+
+
+def learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
+    """Builds the dataflow of a trainee with a source of its own, from its rollouts or data to its updates."""
+    collected = require(algorithm.collect(trainee), Flow, algorithm, "collect")
+    return learning(algorithm, collected, trainee)
+
+
+def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> Flow[Any]:
+    """Builds an algorithm's learning dataflow, with operators for reward streams and those of `before_learning`.
+
+    Intrinsic rewards are computed on the workers' fragments before `learn`, and so are visible to the user's operators.
+    The Lagrangian follows `ConcatBatches`, since its multiplier is updated once per batch.
+
+    Args:
+        algorithm: The algorithm.
+        items: Stream of the experience to learn from.
+        trainee: The trainee.
+
+    Raises:
+        UsageError: A constraint is set, and the dataflow does not contain exactly one `ConcatBatches`.
+    """
+    streams = algorithm.config.reward_streams
+    if streams.curiosity is not None:
+        items = items.zip_with_worker().for_each(load_internal(PARTS["curiosity"])(trainee, streams.curiosity))
+    for plugin in algorithm.config.before_learning:
+        ((path, settings),) = plugin.items()
+        items = items.for_each(load_internal(PARTS["custom operator"])(path, settings, trainee))
+    learned: Flow[Any] = require(algorithm.learn(items, trainee), Flow, algorithm, "learn")
+    check_operator_metrics(algorithm, learned.declared_metrics())
+    if streams.constraint is not None:
+        learned = load_internal(PARTS["constraint"])(learned, streams.constraint, algorithm.name())
+    return learned

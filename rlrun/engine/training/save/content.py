@@ -1,0 +1,129 @@
+"""Content of a training's checkpoint: one section per component, each with a separate version number.
+
+    tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
+    state     training       iteration, seconds, episodes
+              workers        places of the envs, counters
+              league         where there are seats: pool, pay-offs, and copies of other runs' policies
+              trainees       by name: learner, filters and flow
+
+A new component adds a section without changing the others. Version 1 of the format, which had no sections, is
+readable in part: policies, target networks, optimizers, filters and counters. Its dataflow, replay and env states
+are dropped, and the run continues with new episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.checkpoint.format import Content
+from rlrun.engine.training.save.sections import executor_record, section
+
+if TYPE_CHECKING:
+    from rlrun.engine.flow.trainee import Trainee
+    from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+    from rlrun.engine.training.assemble.description import Description
+    from rlrun.engine.training.branch import Branch
+    from rlrun.engine.training.running_training import RunningTraining
+
+
+def content_of(
+    running: RunningTraining, spec: dict[str, Any], description: Description, update_executor: UpdateExecutor | None
+) -> Content:
+    """Captures a running training's state as checkpoint content.
+
+    Args:
+        running: The running training.
+        spec: Spec of the training, for the checkpoint.
+        description: Description of the training.
+        update_executor: Executor of the training's updates.
+
+    Raises:
+        UsageError: The training was restored for acting only.
+    """
+    trainee = running.trainee
+    return Content(
+        manifest={
+            "observation_space": str(trainee.spaces.observation),
+            "action_space": str(trainee.spaces.action),
+            "algorithm": description.policies.title,
+            "actions": description.actions,
+            **executor_record(update_executor),
+            **_spaces_in_words(running),
+            "iteration": running.iteration,
+            "env_steps": running.workers.counts.env_steps,
+            "sgd_steps": sum(own.learner.sgd_steps for own in running.trainees),
+        },
+        spec=spec,
+        tensors={stem: named for own in running.trainees for stem, named in trainee_tensors(own).items()},
+        state=sections(running),
+    )
+
+
+def _spaces_in_words(running: RunningTraining) -> dict[str, Any]:
+    """Returns each policy's observation and action space as text, for the checkpoint's manifest."""
+    if running.results.agents is None:
+        return {}
+    return {
+        "policies": {
+            policy: {"observation_space": str(own.observation), "action_space": str(own.action)}
+            for policy, own in running.spaces().items()
+        }
+    }
+
+
+def sections(running: RunningTraining) -> dict[str, Any]:
+    """Captures the state of training, workers, league and trainees as checkpoint sections.
+
+    Raises:
+        UsageError: The training was restored for acting only.
+    """
+    running.require_complete()
+    workers, results, league = running.workers.state(), running.results, running.league
+    own = {
+        "iteration": running.iteration,
+        "time_total_s": running.time_total_s,
+        "episodes": results.episodes.state(),
+        "unsaved": list(dict.fromkeys([*running.flow.unsaved(), *workers["unsaved"]])),
+    }
+    if running.curriculum is not None:
+        own["curriculum"] = running.curriculum.kwargs
+    if results.agents is not None:
+        own["agents"] = results.agents.state()
+        own["flow"] = running.flow.state(without=tuple(running.flows().values()))  # of what joins the branches
+        own["shared"] = [flow.state() for flow in running.shared_flows]
+    return {
+        "training": section("training", own),
+        "workers": section("workers", workers),
+        **({} if league is None else {"league": section("league", league.state())}),
+        **({} if running.hooks is None else {"hooks": section("hooks", running.hooks.state())}),
+        **({} if running.output is None else {"output": section("output", running.output.state())}),
+        "trainees": {
+            policy: trainee_sections(branch.trainee, _flow_state(branch)) for policy, branch in running.branches.items()
+        },
+    }
+
+
+def _flow_state(branch: Branch) -> dict[str, Any]:
+    return {} if branch.flow is None else branch.flow.state(without=branch.shared)
+
+
+def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:
+    """Returns a trainee's tensors (policy, target network, optimizers) by file stem."""
+    learner, parameters = trainee.learner, trainee.policy.parameters
+    tensors: dict[str, dict[str, Any]] = {
+        f"policies/{trainee.name}": parameters.named(learner.flat()),
+        f"optimizers/{trainee.name}": learner.optimizer_state(),
+    }
+    if (target := learner.target()) is not None:
+        tensors[f"targets/{trainee.name}"] = parameters.named(target)
+    return tensors
+
+
+def trainee_sections(trainee: Trainee, flow: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a trainee's checkpoint sections: learner, filters, and dataflow state."""
+    return {
+        "learner": section("learner", trainee.learner.state()),
+        "filters": section("filters", trainee.filters.state()),
+        "flow": section("flow", flow),
+    }

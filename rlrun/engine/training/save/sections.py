@@ -1,0 +1,60 @@
+"""Sections of a training's checkpoint, each with a version number, and the record of its update executor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.engine.messages.errors import CheckpointError
+from rlrun.engine.settings.registry import load_internal
+
+if TYPE_CHECKING:
+    from rlrun.engine.learner.executors.update_executor import UpdateExecutor
+
+SECTION_VERSIONS = {
+    "training": 1,
+    "workers": 1,
+    "learner": 1,
+    "filters": 1,
+    "flow": 1,
+    "league": 1,
+    "output": 1,
+    "hooks": 1,
+}
+"""Version number of each checkpoint section."""
+
+KERNELS_KEY = "rlrun.engine.kernels.library:key"
+"""Import path of the function that names the compiled kernels."""
+
+
+def section(owner: str, state: Any) -> dict[str, Any]:
+    """Wraps a component's state as a checkpoint section with its version number."""
+    return {"version": SECTION_VERSIONS[owner], "state": state}
+
+
+def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """Returns the state stored in a checkpoint section, after a check of its version.
+
+    Raises:
+        CheckpointError: The section is missing, malformed, or written in another version.
+    """
+    try:
+        found = sections[owner]
+        version, state = found["version"], found["state"]
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"the checkpoint has no section of its {owner}") from error
+    if type(version) is not int or not isinstance(state, dict):
+        raise CheckpointError(f"the checkpoint's section of its {owner} is none")
+    if version != SECTION_VERSIONS[owner]:
+        raise CheckpointError(
+            f"the checkpoint's section of its {owner} has version {version}, and this rlrun reads "
+            f"version {SECTION_VERSIONS[owner]}"
+        )
+    return dict(state)
+
+
+def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
+    """Manifest entries for the update executor, and for the kernels on which the last digits depend."""
+    if update_executor != "c":
+        return {"update_executor": update_executor}
+    return {"update_executor": update_executor, "kernels": load_internal(KERNELS_KEY)()}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rlrun.plugin import (
     Algorithm,
     AlgorithmConfig,
+    BehaviorPolicy,
     BroadcastWeights,
     Episode,
     Flow,
@@ -62,7 +63,9 @@ class EvaluationWorker:
     def __init__(self, config: EvaluationConfig) -> None:
         self.config = config
         self.generation = config.first_fragment
-        ((self.policy, self.behavior),) = config.behaviors.items()
+        ((self.policy, behavior),) = config.behaviors.items()
+        assert isinstance(behavior, BehaviorPolicy)  # this is what `behavior()` of the policy returns
+        self.behavior = behavior
 
     def follow(self, orders: Orders) -> None:
         """Keeps the weights that the next generation varies."""
@@ -79,7 +82,7 @@ class EvaluationWorker:
             for sign in (1, -1):  # both have the same episode, so that what differs is the policy's doing
                 self.behavior.load(replace(weights, acting=weights.acting + np.float32(sign) * noise))
                 seed = child_seed(config.seed, "episode", self.generation, pair)
-                found = evaluate(config.behaviors, config.env, 1, seed)
+                found = evaluate({self.policy: self.behavior}, config.env, 1, seed)
                 episodes.append(Episode(found.returns[0], found.lengths[0]))
         self.generation += 1
         returns = np.array([episode.episode_return for episode in episodes]).reshape(-1, 2)

@@ -90,11 +90,11 @@ def translated(document: Document, translate: Callable[[Any], Translation]) -> T
     Raises:
         SpecError: The data cannot be translated.
     """
-    from rlrun.bridges.translation.entry import Refusal
+    from rlrun.bridges.translation.entry import Untranslatable
 
     try:
         return translate(document.data)
-    except Refusal as refusal:
+    except Untranslatable as refusal:
         place = document.place(refusal.location)
         raise SpecError([place.problem(dotted(refusal.location), str(refusal))]) from None
 

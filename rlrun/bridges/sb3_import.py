@@ -12,9 +12,9 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
 
 from rlrun.bridges.sb3_normalization import filter_state
-from rlrun.bridges.translation.entry import Refusal, TranslatedEntry, nested
+from rlrun.bridges.translation.entry import TranslatedEntry, Untranslatable, nested
 from rlrun.bridges.translation.foreign_settings import defaults_of
-from rlrun.bridges.translation.meanings import Source
+from rlrun.bridges.translation.meanings import SettingOrigin
 from rlrun.bridges.translation.old_envs import present_env
 from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.sb3_networks import NamedParameter, Sb3Policy, sb3_policy
@@ -114,7 +114,7 @@ def _entry(file: Sb3Zip, policy: Sb3Policy, env: str) -> TranslatedEntry:
         settings["env_wrapper"] = ATARI_WRAPPER
     try:
         entry = translate_zoo_entry(settings, env, policy.algorithm, env)
-    except Refusal as refusal:
+    except Untranslatable as refusal:
         raise UsageError(f"{file.path}: {'.'.join(map(str, refusal.location))}: {refusal}") from None
     for setting, value in policy.settings.items():
         entry.put(f"config.{setting}", value, ())
@@ -255,7 +255,7 @@ def written_settings(file: Sb3Zip, algorithm: str) -> dict[str, Any]:
         file: The file.
         algorithm: Name of the algorithm.
     """
-    known = set(defaults_of(Source("sb3", VERSION, algorithm))) - {"policy_kwargs", "use_rms_prop"}
+    known = set(defaults_of(SettingOrigin("sb3", VERSION, algorithm))) - {"policy_kwargs", "use_rms_prop"}
     settings = {name: value for name, value in file.settings.items() if name in known and _is_plain(name, value)}
     if _is_plain("rate", file.settings.get("exploration_rate")):
         settings["exploration_initial_eps"] = file.settings["exploration_rate"]  # at its end, epsilon stays there

@@ -241,7 +241,7 @@ MISFITS: dict[str, tuple[dict[str, Any], tuple[Any, ...], str]] = {
             "env": {"world": "rlrun.toys:TwoStepGame"},
             "config": {"num_envs_per_worker": 2, "minibatch_size": 4, "learning_starts": 8, "model": {"hiddens": [4]}},
         },
-        (*FLOW, "0/Team", "operator", "cut_off", 0, 1),
+        (*FLOW, "0/JoinTeams", "operator", "cut_off", 0, 1),
         "flags of teams have the shape (3, 2), not (2, 2)",
     ),
 }

@@ -29,7 +29,7 @@ DRAWN_CRITICS = "drawn_critics"
 
 
 @dataclass(frozen=True)
-class Sequences:
+class ObservationSequences:
     """Sequences of observations for recurrent networks with burn-in, and the steps whose outputs a loss uses.
 
     Attributes:
@@ -69,7 +69,7 @@ class ActorQNetworks:
     kept: Tensor | None = None
 
     def present(self, batch: SampleBatch) -> Any:
-        """Observations s_t of a minibatch's steps [S, L]: a tree, or `Sequences` for recurrent networks."""
+        """Observations s_t of a minibatch's steps [S, L]: a tree, or `ObservationSequences` for recurrent networks."""
         if self.burn_in is None:
             return batch["obs"]
         return self._sequences(batch, torch.zeros_like(batch["steps"]))
@@ -78,10 +78,10 @@ class ActorQNetworks:
         """Observations s_(t+n) after the n-step transitions of a minibatch's steps [S, L], for bootstrapping."""
         return batch["next_obs"] if self.burn_in is None else self._sequences(batch, batch["steps"])
 
-    def _sequences(self, batch: SampleBatch, ahead: Tensor) -> Sequences:
+    def _sequences(self, batch: SampleBatch, ahead: Tensor) -> ObservationSequences:
         assert self.burn_in is not None
         steps = following_steps(ahead)
-        return Sequences(batch["obs"], batch["episode_starts"], batch["state"], self.burn_in, steps)
+        return ObservationSequences(batch["obs"], batch["episode_starts"], batch["state"], self.burn_in, steps)
 
     def critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
         """Outputs [C, S, L, K] of the C critics for observations [S, L, ...] and, as inputs, actions [S, L, D]."""
@@ -162,7 +162,7 @@ class ActorQNetworks:
         return run(self.others[name], self.target_views, observations)
 
     def _actor_outputs(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
-        state = observations.state if isinstance(observations, Sequences) else None
+        state = observations.state if isinstance(observations, ObservationSequences) else None
         outputs = run(self.others["actor"], views, observations, state=state)
         return masked_tensor(outputs, action_masks(observations))
 
@@ -193,7 +193,7 @@ def run(
     Args:
         network: The actor or a critic.
         views: Parameters by name.
-        observations: Tree of observations [S, L, ...], or `Sequences` with L selected steps.
+        observations: Tree of observations [S, L, ...], or `ObservationSequences` with L selected steps.
         actions: Input actions [S, L, D] of a critic Q(s, a); None for other networks.
         state: Recurrent state before sequences, [S, state_size]; None for zeros, the state at an episode's start.
         kept: Dropout factors of a feed-forward network's units, [S, L, W]; None for no dropout.
@@ -201,7 +201,7 @@ def run(
     vectors = {} if actions is None else {"actions": actions}
     if kept is not None:
         vectors[KEPT_UNITS] = kept
-    if not isinstance(observations, Sequences):
+    if not isinstance(observations, ObservationSequences):
         heads, _ = network(views, {"obs": observations, **vectors})
         return heads["outputs"]
     starts, burn_in = observations.episode_starts, observations.burn_in
@@ -255,7 +255,7 @@ def drawn_units(
 
 def action_masks(observations: Any) -> dict[str, Tensor]:
     """Action masks of the selected steps, under their key in observations; an empty dict without masks."""
-    if not isinstance(observations, Sequences):
+    if not isinstance(observations, ObservationSequences):
         mask = mask_of(observations)
         return {} if mask is None else {ACTION_MASK: mask}
     mask = mask_of(observations.obs)

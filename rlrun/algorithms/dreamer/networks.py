@@ -14,7 +14,7 @@ from rlrun.algorithms.dreamer.world_model import ACTOR, CRITIC, WORLD, States, W
 from rlrun.engine.data.sample_batch import SampleBatch
 
 
-class Rows(NamedTuple):
+class TrainingRows(NamedTuple):
     """Training sequences of the world model by observation: previous action, reward and continuation, [S, L + 1, ...].
 
     Entry t holds the data of observation t, and the action and outcome of step t - 1, which led to this observation.
@@ -69,7 +69,7 @@ class DreamerNetworks:
     actions: DreamerActions
     bins: Tensor
 
-    def rows(self, batch: SampleBatch) -> Rows:
+    def rows(self, batch: SampleBatch) -> TrainingRows:
         """Aligns a minibatch's actions, rewards and ends with its observations, [S, L + 1, ...]."""
         valid = batch["valid"].float()
         none = torch.zeros_like(valid[:, :1])
@@ -77,7 +77,7 @@ class DreamerNetworks:
         first = batch["state"][:, None, self.model.spec.features :]
         recorded = self.actions.recorded(batch["actions"]) * valid.unsqueeze(-1)
         going_on = (batch["discounts"] > 0).float()
-        return Rows(
+        return TrainingRows(
             counts=torch.cat([valid, none], 1).maximum(is_behind),
             is_behind=is_behind,
             rewards=torch.cat([none, batch["rewards"] * valid], 1),
@@ -86,7 +86,7 @@ class DreamerNetworks:
             actions=torch.cat([first, recorded], 1),
         )
 
-    def observe(self, batch: SampleBatch, rows: Rows) -> tuple[States, Tensor]:
+    def observe(self, batch: SampleBatch, rows: TrainingRows) -> tuple[States, Tensor]:
         """Infers latent states [S, L + 1, ...] of a minibatch; returns the states and the posterior distributions."""
         model, recurrent = self.model, self.model.spec.recurrent
         before = batch["state"]

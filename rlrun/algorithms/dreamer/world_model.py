@@ -74,7 +74,7 @@ def hidden_layers(inputs: int, hiddens: tuple[int, ...]) -> nn.ModuleList:
     return nn.ModuleList([NormedLinear(own, width) for own, width in zip((inputs, *hiddens), hiddens, strict=False)])
 
 
-class Head(nn.Module):
+class MlpHead(nn.Module):
     """Parameters of an MLP with layer normalisation and a linear output layer."""
 
     def __init__(self, inputs: int, hiddens: tuple[int, ...], outputs: int, scale: float = 1.0) -> None:
@@ -109,23 +109,23 @@ class WorldModelParameters(nn.Module):
         super().__init__()
         hiddens, features, width = spec.hiddens, spec.features, spec.hiddens[-1]
         world = nn.ModuleDict()
-        world["prior"] = Head(spec.recurrent, (width,), spec.latent_width)
+        world["prior"] = MlpHead(spec.recurrent, (width,), spec.latent_width)
         if spec.dense_width:
-            world["decoder"] = Head(features, hiddens, spec.dense_width)
+            world["decoder"] = MlpHead(features, hiddens, spec.dense_width)
         if spec.images:
             world["image_decoders"] = nn.ModuleList([ImageDecoder(spec, leaf) for _, leaf in spec.images])
-        world["reward"] = Head(features, hiddens, spec.num_bins, scale=0.0)
-        world["continue"] = Head(features, hiddens, 1)
+        world["reward"] = MlpHead(features, hiddens, spec.num_bins, scale=0.0)
+        world["continue"] = MlpHead(features, hiddens, 1)
         if spec.dense_width:
             world["encoder"] = hidden_layers(spec.dense_width, hiddens)
         if spec.images:
             world["encoder_images"] = nn.ModuleList([convolutions(spec, leaf) for _, leaf in spec.images])
         world["inputs"] = NormedLinear(spec.latent_width + spec.action_width, width)
         world["gru"] = NormedLinear(width + spec.recurrent, 3 * spec.recurrent)
-        world["posterior"] = Head(spec.recurrent + spec.embedding_width, (width,), spec.latent_width)
+        world["posterior"] = MlpHead(spec.recurrent + spec.embedding_width, (width,), spec.latent_width)
         self.world_model = world
-        self.actor = Head(features, hiddens, spec.actor_outputs, scale=0.01)
-        self.critic = Head(features, hiddens, spec.num_bins, scale=0.0)
+        self.actor = MlpHead(features, hiddens, spec.actor_outputs, scale=0.01)
+        self.critic = MlpHead(features, hiddens, spec.num_bins, scale=0.0)
         self.return_range = nn.Parameter(torch.zeros(2))
 
 

@@ -9,7 +9,7 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithms.evolution.candidates import MirroredPairs
-from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
+from rlrun.algorithms.evolution.evaluation import EvaluationWorkerConfig, Returns
 from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations
 from rlrun.algorithms.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.algorithms.evolution.settings import EvolutionConfig
@@ -61,9 +61,11 @@ class ARS(Algorithm[ARSConfig]):
     operator_metrics = RETURN_METRICS
 
     @override
-    def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
+    def worker_config(self, config: WorkerConfig) -> EvaluationWorkerConfig:
         candidates = MirroredPairs(self.config.num_pairs)
-        return EvaluationConfig(**vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate)
+        return EvaluationWorkerConfig(
+            **vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate
+        )
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

@@ -9,7 +9,7 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithms.evolution.candidates import Samples, perturbation
-from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
+from rlrun.algorithms.evolution.evaluation import EvaluationWorkerConfig, Returns
 from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations
 from rlrun.algorithms.evolution.settings import EvolutionConfig
 from rlrun.engine.algorithm import Algorithm
@@ -73,9 +73,11 @@ class CEM(Algorithm[CEMConfig]):
         return policy
 
     @override
-    def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
+    def worker_config(self, config: WorkerConfig) -> EvaluationWorkerConfig:
         candidates = Samples(self.config.population_size)
-        return EvaluationConfig(**vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate)
+        return EvaluationWorkerConfig(
+            **vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate
+        )
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

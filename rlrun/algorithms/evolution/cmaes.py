@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.evolution.candidates import ListedCandidates
 from rlrun.algorithms.evolution.cma import CovarianceAdaptation
-from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
+from rlrun.algorithms.evolution.evaluation import EvaluationWorkerConfig, Returns
 from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations, ranks_within_bounds
 from rlrun.algorithms.evolution.settings import EvolutionConfig
 from rlrun.engine.algorithm import Algorithm
@@ -92,8 +92,8 @@ class CMAES(Algorithm[CMAESConfig]):
         return policy
 
     @override
-    def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
-        return EvaluationConfig(
+    def worker_config(self, config: WorkerConfig) -> EvaluationWorkerConfig:
+        return EvaluationWorkerConfig(
             **vars(config),
             candidates=ListedCandidates(self.config.population_size),
             episodes=self.config.episodes_per_candidate,

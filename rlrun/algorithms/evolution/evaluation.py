@@ -13,7 +13,7 @@ from rlrun.engine.rollout.worker_config import WorkerConfig
 
 
 @dataclass(frozen=True)
-class EvaluationConfig(WorkerConfig):
+class EvaluationWorkerConfig(WorkerConfig):
     """Config of a worker that evaluates candidates.
 
     Attributes:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.algorithms.evolution.box_mean import BoxMeanActions
-from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
+from rlrun.algorithms.evolution.evaluation import EvaluationWorkerConfig, Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
 from rlrun.algorithms.evolution.population_network import PopulationNetwork
 from rlrun.engine.envs.env_watch import Watched
@@ -36,7 +36,7 @@ class EvaluationWorker:
     candidate and the episode seed, not on the worker.
     """
 
-    def __init__(self, config: EvaluationConfig) -> None:
+    def __init__(self, config: EvaluationWorkerConfig) -> None:
         assert config.candidates is not None
         self.config = config
         self.candidates = config.candidates

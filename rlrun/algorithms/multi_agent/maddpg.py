@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from typing_extensions import override
 
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
-from rlrun.algorithms.multi_agent.team import GIVEN, Team
+from rlrun.algorithms.multi_agent.team import GIVEN, JoinTeams
 from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.engine.algorithm import Algorithm
@@ -165,7 +165,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
         replay = trainee.make_replay(config.replay, n_step=1, gamma=config.gamma)
         return (
             fragments.zip_with_worker()
-            .for_each(Team(trainee, "sum", shows_given=True))
+            .for_each(JoinTeams(trainee, "sum", shows_given=True))
             .for_each(StoreToReplay(replay))
             .followed_by(replay_updates(replay, trainee, config))
             .for_each(MergeFilters(trainee))

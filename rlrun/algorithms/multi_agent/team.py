@@ -24,7 +24,7 @@ GIVEN = "given"
 """Key of a joint observation: each member's reward of the previous step, [T + 1, W, K]."""
 
 
-class Team(StatefulOperator):
+class JoinTeams(StatefulOperator):
     """Joins the K members of each of W teams: a fragment of agents [T, W * K] becomes joint steps [T, W].
 
     Items are pairs of worker index and fragment. All K slots of a world are one team. A joint observation is a tree:

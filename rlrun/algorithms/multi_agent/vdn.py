@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from typing_extensions import override
 
 from rlrun.algorithms.loss_metrics import td_statistics
-from rlrun.algorithms.multi_agent.team import Team, TeamReward
+from rlrun.algorithms.multi_agent.team import JoinTeams, TeamReward
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.algorithm import Algorithm
@@ -161,7 +161,7 @@ class VDN(Algorithm[VDNConfig]):
         )
         return (
             fragments.zip_with_worker()
-            .for_each(Team(trainee, config.team_reward))
+            .for_each(JoinTeams(trainee, config.team_reward))
             .for_each(StoreToReplay(replay))
             .followed_by(replay_updates(replay, trainee, config))
             .for_each(MergeFilters(trainee))

@@ -17,7 +17,7 @@ from rlrun.bridges.datasets.table_files import (
 )
 from rlrun.engine.checkpoint.file_systems import is_uri
 from rlrun.engine.datasets.data_set import DataSet
-from rlrun.engine.datasets.episodes import Source
+from rlrun.engine.datasets.episodes import EpisodeSource
 from rlrun.engine.datasets.layout import SetSpaces
 from rlrun.engine.datasets.manifest import MANIFEST_FILE, is_data_set
 from rlrun.engine.datasets.remote_folder import remote_folder
@@ -50,7 +50,7 @@ def export(found: DataSet, target: Path) -> None:
     write(found, target)
 
 
-def imported(source: Path, names: TableNames, spaces: SetSpaces | None) -> tuple[Source, list[str]]:
+def imported(source: Path, names: TableNames, spaces: SetSpaces | None) -> tuple[EpisodeSource, list[str]]:
     """Episodes of another format.
 
     Args:

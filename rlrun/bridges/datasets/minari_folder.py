@@ -21,7 +21,7 @@ from rlrun.engine.checkpoint.plain_json import load_json
 from rlrun.engine.data.space_json import space_from_json, space_to_json
 from rlrun.engine.data.space_kinds import known_kind
 from rlrun.engine.datasets.data_set import DataSet
-from rlrun.engine.datasets.episodes import Episode, Source, episodes_of
+from rlrun.engine.datasets.episodes import EpisodeRows, EpisodeSource, episodes_of
 from rlrun.engine.datasets.layout import SetSpaces
 from rlrun.engine.messages.errors import UsageError
 
@@ -40,7 +40,7 @@ def data_folder(path: Path) -> Path | None:
     return next((folder for folder in (path / "data", path) if (folder / METADATA_FILE).is_file()), None)
 
 
-def minari_source(folder: Path, spaces: SetSpaces | None = None) -> Source:
+def minari_source(folder: Path, spaces: SetSpaces | None = None) -> EpisodeSource:
     """Episodes of a Minari data set.
 
     Args:
@@ -61,7 +61,7 @@ def minari_source(folder: Path, spaces: SetSpaces | None = None) -> Source:
     readers = {"hdf5": _hdf5_episodes, "arrow": _arrow_episodes, "parquet": _arrow_episodes}
     if layout not in readers:
         raise UsageError(f"{folder} has the layout {layout!r:.80}, and known are {', '.join(readers)}")
-    return Source(spaces, readers[layout](folder, spaces), about={"minari": name} if len(name) < 100 else {})
+    return EpisodeSource(spaces, readers[layout](folder, spaces), about={"minari": name} if len(name) < 100 else {})
 
 
 def write_minari(found: DataSet, path: Path) -> None:
@@ -142,7 +142,7 @@ def _put(group: Any, tree: Any) -> None:
             group.create_dataset(name, data=part)
 
 
-def _hdf5_episodes(folder: Path, spaces: SetSpaces) -> Iterator[Episode]:
+def _hdf5_episodes(folder: Path, spaces: SetSpaces) -> Iterator[EpisodeRows]:
     path = folder / HDF5_FILE
     try:
         with _h5py().File(path, "r") as file:
@@ -180,7 +180,7 @@ def _hdf5_tree(group: Any, name: str, space: Space[Any]) -> Any:
     return _shaped(member[()], space, name)
 
 
-def _arrow_episodes(folder: Path, spaces: SetSpaces) -> Iterator[Episode]:
+def _arrow_episodes(folder: Path, spaces: SetSpaces) -> Iterator[EpisodeRows]:
     numbers = sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal())
     for number in numbers:
         path = folder / str(number)
@@ -240,11 +240,11 @@ def _shaped(array: NDArray[Any], space: Space[Any], name: str) -> NDArray[Any]:
     return array.reshape(len(array), *shape).astype(dtype)
 
 
-def _episode(read: dict[str, Any], seed: Any, place: str) -> Episode:
+def _episode(read: dict[str, Any], seed: Any, place: str) -> EpisodeRows:
     steps = len(read["rewards"])
     number = -1 if seed is None else int(seed)
     read |= {name: read[name].astype(np.bool_) for name in ("terminateds", "truncateds")}
     read |= {"rewards": read["rewards"].astype(np.float64), "seed": np.full(steps, number)}
     if not steps:
         raise ValueError(f"{place} has no steps")
-    return Episode(read)
+    return EpisodeRows(read)

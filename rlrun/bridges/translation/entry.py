@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rlrun.bridges.translation.meanings import Source
+from rlrun.bridges.translation.meanings import SettingOrigin
 from rlrun.bridges.translation.remarks import Impact, Remark
 from rlrun.engine.messages.explain import Location
 from rlrun.engine.settings.config import ConfigModel
@@ -19,7 +19,7 @@ MISFITS = (TypeError, ValueError, KeyError, IndexError, AttributeError, Arithmet
 """Errors of conversions on values that are not of the other library's kind."""
 
 
-class Refusal(Exception):
+class Untranslatable(Exception):
     """Error: an experiment that cannot be translated, with the place of the key at fault."""
 
     def __init__(self, location: Location, message: str) -> None:
@@ -46,7 +46,7 @@ class TranslatedEntry:
         policies: Names of the policies of a world of many agents; empty for one agent.
     """
 
-    source: Source
+    source: SettingOrigin
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)

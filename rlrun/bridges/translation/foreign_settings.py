@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlrun.bridges.translation.meanings import Has, Source
+from rlrun.bridges.translation.meanings import Has, SettingOrigin
 from rlrun.bridges.translation.remarks import Impact
 
 OMIT: Any = object()
@@ -31,7 +31,7 @@ def default_table() -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]
     return loaded
 
 
-def defaults_of(source: Source) -> dict[str, Any]:
+def defaults_of(source: SettingOrigin) -> dict[str, Any]:
     """Defaults of a library's algorithm that matter to what is learned, by the library's names."""
     versions = default_table()[source.library]
     first = next(iter(versions))
@@ -58,7 +58,7 @@ class ForeignSettings:
         is_continuous: Whether the env is known for continuous actions.
     """
 
-    source: Source
+    source: SettingOrigin
     has: Has
     written: Mapping[str, Any]
     defaults: Mapping[str, Any]

@@ -15,7 +15,7 @@ Has = Callable[[str], bool]
 
 
 @dataclass(frozen=True)
-class Source:
+class SettingOrigin:
     """Origin of a setting: library, version and algorithm of the file that holds it.
 
     Attributes:
@@ -51,7 +51,7 @@ class Meaning:
     library: str = ""
     algorithms: tuple[str, ...] = ()
 
-    def applies(self, source: Source, has: Has) -> bool:
+    def applies(self, source: SettingOrigin, has: Has) -> bool:
         """Whether the row is about a setting of this origin, for a config with these settings."""
         is_covered = self.library in ("", source.library) and source.algorithm in (
             self.algorithms or (source.algorithm,)
@@ -61,7 +61,7 @@ class Meaning:
         return is_covered and is_there and (not self.needs or has(self.needs))
 
 
-def meaning_of(name: str, source: Source, has: Has) -> Meaning | None:
+def meaning_of(name: str, source: SettingOrigin, has: Has) -> Meaning | None:
     """Meaning of a setting, None if it is not in the table; with rlrun's name it means rlrun's setting.
 
     Args:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from rlrun.bridges.translation.entry import MISFITS, Refusal, TranslatedEntry
+from rlrun.bridges.translation.entry import MISFITS, TranslatedEntry, Untranslatable
 from rlrun.bridges.translation.foreign_settings import ForeignSettings, default_table, defaults_of
-from rlrun.bridges.translation.meanings import Source, meaning_of
+from rlrun.bridges.translation.meanings import SettingOrigin, meaning_of
 from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.rllib_env import translate_env
 from rlrun.bridges.translation.rllib_run import evaluation, seeds, stop
@@ -77,11 +77,11 @@ def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = 
         version: Version of RLlib; None to recognise it by its keys.
 
     Raises:
-        Refusal: The algorithm or the env cannot be translated, or a value has no meaning.
+        Untranslatable: The algorithm or the env cannot be translated, or a value has no meaning.
     """
     run = entry["run"]
     if not isinstance(run, str):
-        raise Refusal(("run",), f"must be the name of an algorithm, not {shown(run)}")
+        raise Untranslatable(("run",), f"must be the name of an algorithm, not {shown(run)}")
     written = run.removeprefix("contrib/")
     known = (name for name in default_table()["rllib"]["1.13"] if name.lower() == written.lower())
     name = next(known, written)  # RLlib wrote Dreamer and DREAMER
@@ -89,22 +89,22 @@ def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = 
     try:
         algorithm_class(ours or name)
     except UsageError as error:
-        raise Refusal(("run",), str(error)) from None
+        raise Untranslatable(("run",), str(error)) from None
     if name not in default_table()["rllib"]["1.13"]:
-        raise Refusal(
+        raise Untranslatable(
             ("run",), f"settings of {run} are not translated; `rlrun init ENV {ours}` writes a spec of {ours}"
         )
     try:
-        source = Source("rllib", version or version_of(entry), name)
+        source = SettingOrigin("rllib", version or version_of(entry), name)
         return with_grids(entry, lambda chosen: _translate(chosen, source, ours))
     except MISFITS as error:
-        raise Refusal((), f"a value is not of RLlib's kind: {error}") from None
+        raise Untranslatable((), f"a value is not of RLlib's kind: {error}") from None
 
 
-def _translate(entry: Mapping[str, Any], source: Source, ours: str) -> TranslatedEntry:
+def _translate(entry: Mapping[str, Any], source: SettingOrigin, ours: str) -> TranslatedEntry:
     config = entry.get("config") or {}
     if not isinstance(config, Mapping):
-        raise Refusal(("config",), f"must be a mapping, not {shown(config)}")
+        raise Untranslatable(("config",), f"must be a mapping, not {shown(config)}")
     result = TranslatedEntry(source)
     ours = mixing(ours, config.get("mixer"))
     result.put("algorithm", ours, ("run",))
@@ -193,7 +193,7 @@ def with_grids(entry: Mapping[str, Any], translate: Callable[[Mapping[str, Any]]
         translate: Translation of an experiment without grids.
 
     Raises:
-        Refusal: Several settings of rlrun vary with one grid, or a grid is empty.
+        Untranslatable: Several settings of rlrun vary with one grid, or a grid is empty.
     """
     grids = dict(_grids(entry, ()))
     first = {location: values[0] for location, values in grids.items()}
@@ -204,7 +204,7 @@ def with_grids(entry: Mapping[str, Any], translate: Callable[[Mapping[str, Any]]
         varying = [path for path in base if any(other.values.get(path) != base[path] for other in others)]
         if len(varying) > 1:
             names = " and ".join(varying)
-            raise Refusal(location, f"{names} vary together with this grid; write one file for each value")
+            raise Untranslatable(location, f"{names} vary together with this grid; write one file for each value")
         for path in varying:
             listed = [base[path], *(other.values.get(path) for other in others)]
             if path == "seeds":
@@ -223,7 +223,7 @@ def _grids(data: Any, location: Location) -> Iterator[tuple[Location, list[Any]]
     if data.keys() == {GRID}:
         values = data[GRID]
         if not isinstance(values, list) or not values:
-            raise Refusal(location, "grid_search needs a list of values")
+            raise Untranslatable(location, "grid_search needs a list of values")
         yield location, values
         return
     for key, value in data.items():

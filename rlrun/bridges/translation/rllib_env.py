@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlrun.bridges.translation.entry import Refusal, TranslatedEntry
+from rlrun.bridges.translation.entry import TranslatedEntry, Untranslatable
 from rlrun.bridges.translation.foreign_settings import ForeignSettings
 from rlrun.bridges.translation.old_envs import PresentEnv, has_continuous_actions, present_env
 from rlrun.bridges.translation.remarks import Impact
@@ -20,7 +20,7 @@ def translate_env(result: TranslatedEntry, entry: Mapping[str, Any], foreign: Fo
     """Translates the env of an experiment, or its world.
 
     Raises:
-        Refusal: There is no such env here, or none at all.
+        Untranslatable: There is no such env here, or none at all.
     """
     config = entry.get("config") or {}
     place: Location = ("env",) if "env" in entry else ("config", "env")
@@ -28,12 +28,12 @@ def translate_env(result: TranslatedEntry, entry: Mapping[str, Any], foreign: Fo
     if name is None and foreign.algorithm in OFFLINE:
         return  # the spaces are those of the data
     if name is None:
-        raise Refusal((), "has no env: RLlib took it from code; `rlrun translate` takes yours by --env")
+        raise Untranslatable((), "has no env: RLlib took it from code; `rlrun translate` takes yours by --env")
     if not isinstance(name, str):
-        raise Refusal(place, f"must be the name of an env, not {shown(name)}")
+        raise Untranslatable(place, f"must be the name of an env, not {shown(name)}")
     present = present_env(name)
     if name.startswith("ray.rllib.") and present.id == name:
-        raise Refusal(
+        raise Untranslatable(
             place, f"{name} is an env of RLlib's own, which is not here; name one of yours as package.module:Class"
         )
     foreign.is_atari, foreign.is_continuous = present.is_atari, has_continuous_actions(present.id)
@@ -63,13 +63,15 @@ def _translate_env_id(
         result.tell(place, "env", "the env needs get_state, set_state and state_of here (docs/algorithms/alphazero.md)")
     elif present.is_world or "multiagent" in config or foreign.algorithm in TEAMS:
         if is_unknown:
-            raise Refusal(place, f"{name!r} has one agent or was registered by code; name the world as module:factory")
+            raise Untranslatable(
+                place, f"{name!r} has one agent or was registered by code; name the world as module:factory"
+            )
         result.put("env.world", found, place)
         if not present.is_world:
             result.tell(place, "env", "the class must be a World or of PettingZoo here (docs/multi_agent.md)")
         _translate_policies(result, config, foreign)
     elif is_unknown and "-v" not in name:
-        raise Refusal(
+        raise Untranslatable(
             place,
             f"{name!r} was registered by code; name the env as package.module:Class, or `rlrun translate` by --env",
         )

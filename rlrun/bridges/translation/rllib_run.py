@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlrun.bridges.translation.entry import RUN, Refusal, TranslatedEntry
+from rlrun.bridges.translation.entry import RUN, TranslatedEntry, Untranslatable
 from rlrun.bridges.translation.foreign_settings import ForeignSettings
 from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.rllib_settings.units import (
@@ -34,7 +34,7 @@ def stop(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSett
     for key, value in (entry.get("stop") or {}).items():
         place: Location = ("stop", key)
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise Refusal(place, f"must be a number, not {shown(value)}")
+            raise Untranslatable(place, f"must be a number, not {shown(value)}")
         if key == "training_iteration":
             _stop_after_iterations(result, foreign, value)
         elif foreign.algorithm in OFFLINE and _metric(key) in ("env_steps", "episode_return_mean"):
@@ -94,7 +94,7 @@ def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSet
     seed, place = (entry.get("config") or {}).get("seed"), ("config", "seed")
     count = entry.get("num_samples", entry.get("repeat", 1))
     if not isinstance(count, int) or count < 1:
-        raise Refusal(("num_samples",), f"must be a whole number > 0, not {shown(count)}")
+        raise Untranslatable(("num_samples",), f"must be a whole number > 0, not {shown(count)}")
     if seed is None:
         if count > 1:
             result.put("seeds", count, ("num_samples",))
@@ -104,7 +104,7 @@ def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSet
         )
         return
     if not isinstance(seed, int) or seed < 0:
-        raise Refusal(place, f"must be a whole number >= 0, not {shown(seed)}")
+        raise Untranslatable(place, f"must be a whole number >= 0, not {shown(seed)}")
     result.put("seeds", [seed + number for number in range(count)], place)
     if count > 1:
         result.tell(("num_samples",), "num_samples", "seeds one after the other; there all had the same one")

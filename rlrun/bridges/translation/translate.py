@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlrun.bridges.translation.entry import RUN, Origin, Refusal, TranslatedEntry, nested
+from rlrun.bridges.translation.entry import RUN, Origin, TranslatedEntry, Untranslatable, nested
 from rlrun.bridges.translation.remarks import HEADINGS, Impact, Remark, in_order
 from rlrun.bridges.translation.rllib import translate_entry
 from rlrun.bridges.translation.zoo import translate_zoo_entry, zoo_entry
@@ -100,15 +100,15 @@ def translate_rllib(
         env: Env of all experiments in place of those that the file names, such as one that was registered by code.
 
     Raises:
-        Refusal: An experiment cannot be translated; the location begins with its name.
+        Untranslatable: An experiment cannot be translated; the location begins with its name.
     """
     entries = {}
     for name, entry in data.items():
         try:
             named = entry if env is None else {**entry, "env": env}
             entries[name] = with_policies(translate_entry(named, version))
-        except Refusal as refusal:
-            raise Refusal((name, *refusal.location), str(refusal)) from None
+        except Untranslatable as refusal:
+            raise Untranslatable((name, *refusal.location), str(refusal)) from None
     return Translation("rllib", entries)
 
 
@@ -121,13 +121,13 @@ def translate_zoo(data: Any, algorithm: str, env: str) -> Translation:
         env: Id of the env.
 
     Raises:
-        Refusal: There are none for the env, or they cannot be translated.
+        Untranslatable: There are none for the env, or they cannot be translated.
     """
     key = zoo_entry(data, env)
     try:
         entry = translate_zoo_entry(data[key], key, algorithm, env)
-    except Refusal as refusal:
-        raise Refusal((key, *refusal.location), str(refusal)) from None
+    except Untranslatable as refusal:
+        raise Untranslatable((key, *refusal.location), str(refusal)) from None
     name = re.sub(r"[^a-z0-9.]+", "-", f"{env}-{algorithm}".lower()).strip("-.")
     return Translation("sb3", {key: entry}, {key: name})
 

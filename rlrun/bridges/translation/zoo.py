@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from rlrun.bridges.translation.entry import MISFITS, Refusal, TranslatedEntry
+from rlrun.bridges.translation.entry import MISFITS, TranslatedEntry, Untranslatable
 from rlrun.bridges.translation.foreign_settings import ForeignSettings, default_table, defaults_of
-from rlrun.bridges.translation.meanings import Source
+from rlrun.bridges.translation.meanings import SettingOrigin
 from rlrun.bridges.translation.old_envs import present_env
 from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.sb3_settings import CONVERSIONS
@@ -25,17 +25,17 @@ def zoo_entry(data: Any, env: str) -> str:
     """Key of an env's settings in a file of rl-zoo3: its id, else `atari` for games, else `default`.
 
     Raises:
-        Refusal: The file is none of rl-zoo3's, or has no settings for the env.
+        Untranslatable: The file is none of rl-zoo3's, or has no settings for the env.
     """
     if not isinstance(data, Mapping) or not all(isinstance(entry, Mapping) for entry in data.values()):
-        raise Refusal((), "is no file of rl-zoo3: a mapping of env ids to settings")
+        raise Untranslatable((), "is no file of rl-zoo3: a mapping of env ids to settings")
     if env in data:
         return env
     if present_env(env).is_atari and "atari" in data:
         return "atari"
     if "default" in data and not get_close_matches(env, data, n=1, cutoff=0.9):
         return "default"
-    raise Refusal((), unknown_name(env, data, "has no settings for"))
+    raise Untranslatable((), unknown_name(env, data, "has no settings for"))
 
 
 def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env: str) -> TranslatedEntry:
@@ -48,7 +48,7 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
         env: Id of the env.
 
     Raises:
-        Refusal: The algorithm is not here, or a value has no meaning.
+        Untranslatable: The algorithm is not here, or a value has no meaning.
     """
     if algorithm == "her":  # hindsight was an algorithm of its own, with another one inside
         algorithm = str(entry.get("model_class", algorithm))
@@ -56,8 +56,8 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
     if not ours or algorithm not in default_table()["sb3"]["2.8"]:
         other = other_algorithm(algorithm.replace("_", ""))
         why = f": {other.advice}" if other else ""
-        raise Refusal((), f"settings of {algorithm!r} (the file's name) are not translated{why}")
-    source = Source("sb3", VERSION, algorithm)
+        raise Untranslatable((), f"settings of {algorithm!r} (the file's name) are not translated{why}")
+    source = SettingOrigin("sb3", VERSION, algorithm)
     result = TranslatedEntry(source)
     model, present = algorithm_class(ours).Config, present_env(env)
     result.put("algorithm", ours, ())
@@ -72,15 +72,15 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
     try:
         translate_settings(foreign, CONVERSIONS)
     except MISFITS as error:
-        raise Refusal((), f"a value is not of rl-zoo3's kind: {error}") from None
+        raise Untranslatable((), f"a value is not of rl-zoo3's kind: {error}") from None
     for path, found in foreign.ours.items():
         result.put(path, found.value, (found.key,) if found.key in entry else ("run",), found.key)
     for key, text, impact in foreign.remarks:
         result.tell((key,) if key in entry else (), key if key in entry else f"{key} (SB3's default)", text, impact)
     if "n_timesteps" not in entry:
-        raise Refusal((), "has no n_timesteps")
+        raise Untranslatable((), "has no n_timesteps")
     if not isinstance(entry["n_timesteps"], int | float):
-        raise Refusal(("n_timesteps",), f"must be a number, not {shown(entry['n_timesteps'])}")
+        raise Untranslatable(("n_timesteps",), f"must be a number, not {shown(entry['n_timesteps'])}")
     if "seed" not in entry:
         result.tell((), "seed (rl-zoo3's default)", "none there, so that each run is another one; 0 here", Impact.NONE)
     result.leave_out_defaults(model)

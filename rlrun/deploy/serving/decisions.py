@@ -22,7 +22,7 @@ from rlrun.engine.policy.action_spaces.action_space import Floats
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.recordings import LogProbsAndValues
 from rlrun.engine.training.act.acting_policy import actions_from, resume_episode
-from rlrun.engine.web.error_answers import Refused
+from rlrun.engine.web.error_answers import RequestRefused
 
 
 class Session:
@@ -77,19 +77,19 @@ class Sessions:
         """Finds an open session by its id, and keeps it from expiring.
 
         Raises:
-            Refused: There is no such session.
+            RequestRefused: There is no such session.
         """
         self._end_expired()
         found = self._open.get(session) if isinstance(session, str) else None
         if found is None:
-            raise Refused(404, "session_unknown", "it ended or expired; leave `session` out to begin another")
+            raise RequestRefused(404, "session_unknown", "it ended or expired; leave `session` out to begin another")
         return self._used(found)
 
     def end(self, session: Any) -> None:
         """Ends a session.
 
         Raises:
-            Refused: There is no such session.
+            RequestRefused: There is no such session.
         """
         del self._open[self.existing(session).id]
 

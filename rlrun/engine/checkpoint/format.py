@@ -29,7 +29,7 @@ import numpy as np
 from rlrun.engine.checkpoint.durable import commit_directory, explained_full_disk, megabytes, partial_name
 from rlrun.engine.checkpoint.manifest import (
     MANIFEST_FILE,
-    FileEntry,
+    FileDigest,
     Manifest,
     is_file_name,
     manifest_bytes,
@@ -228,20 +228,20 @@ def _removing_on_failure(partial: Path) -> Iterator[None]:
         raise
 
 
-def _write(path: Path, data: bytes) -> FileEntry:
+def _write(path: Path, data: bytes) -> FileDigest:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         file.write(data)
-    return FileEntry(len(data), hashlib.sha256(data).hexdigest())
+    return FileDigest(len(data), hashlib.sha256(data).hexdigest())
 
 
-def _write_arrays(path: Path, arrays: list[np.ndarray[Any, Any]]) -> FileEntry:
+def _write_arrays(path: Path, arrays: list[np.ndarray[Any, Any]]) -> FileDigest:
     """Writes arrays as "0", "1", ... directly to disk, since a copy in memory may not fit."""
     with path.open("x+b") as file:
         np.savez(file, allow_pickle=False, **{str(index): array for index, array in enumerate(arrays)})
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
-        return FileEntry(size, hashlib.file_digest(file, "sha256").hexdigest())
+        return FileDigest(size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def _tensor_bytes(named: dict[str, np.ndarray[Any, Any]], stem: str) -> bytes:

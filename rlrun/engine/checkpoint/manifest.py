@@ -36,7 +36,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class FileEntry:
+class FileDigest:
     """Manifest entry of one file in a checkpoint.
 
     Attributes:
@@ -61,13 +61,13 @@ class Manifest:
     """
 
     about: dict[str, Any]
-    files: dict[str, FileEntry]
+    files: dict[str, FileDigest]
     rlrun_version: str
     created: str
     digest: str
 
 
-def manifest_bytes(about: dict[str, Any], files: dict[str, FileEntry]) -> bytes:
+def manifest_bytes(about: dict[str, Any], files: dict[str, FileDigest]) -> bytes:
     """Serializes a checkpoint's manifest to text that includes the text's own digest.
 
     Raises:
@@ -164,7 +164,7 @@ def _parsed(directory: Path, data: dict[str, Any]) -> Manifest:
             raise ValueError(f"{name!r:.80} is no name for a file of a checkpoint")
         if type(size) is not int or size < 0 or not _SHA256.fullmatch(digest):
             raise ValueError(f"the size or sha256 of {name!r} is none")
-        files[name] = FileEntry(size, digest)
+        files[name] = FileDigest(size, digest)
     return Manifest(
         about=decode({key: value for key, value in data.items() if key not in OWN_KEYS}, ()),
         files=files,

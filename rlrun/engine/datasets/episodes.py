@@ -20,7 +20,7 @@ from rlrun.engine.messages.errors import UsageError
 Mask = NDArray[np.bool_]
 
 
-class Episode(NamedTuple):
+class EpisodeRows(NamedTuple):
     """Rows of an episode for `SetWriter.add_episode`, and the name of its agent."""
 
     rows: Mapping[str, Any]
@@ -28,7 +28,7 @@ class Episode(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class EpisodeSource:
     """Source of episodes for a data set, with the metadata that the writer needs.
 
     Attributes:
@@ -39,7 +39,7 @@ class Source:
     """
 
     spaces: SetSpaces
-    episodes: Iterable[Episode]
+    episodes: Iterable[EpisodeRows]
     further: Mapping[str, ColumnForm] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -65,7 +65,7 @@ class Source:
         return DataSet(folder)
 
 
-def episodes_of(found: DataSet, chosen: Mask | None = None) -> Iterator[Episode]:
+def episodes_of(found: DataSet, chosen: Mask | None = None) -> Iterator[EpisodeRows]:
     """Yields the episodes of a data set, in order.
 
     Args:
@@ -80,11 +80,11 @@ def episodes_of(found: DataSet, chosen: Mask | None = None) -> Iterator[Episode]
                 agent = found.agents[rows["agent"][0]]
                 steps = rows.map(lambda leaf: leaf[:-1])
                 names = [name for name in rows if name not in ("obs", "valid", "episode", "agent")]
-                yield Episode({"obs": rows["obs"]} | {name: steps[name] for name in names}, agent)
+                yield EpisodeRows({"obs": rows["obs"]} | {name: steps[name] for name in names}, agent)
             number += 1
 
 
-def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> Source:
+def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> EpisodeSource:
     """Source of the episodes of several data sets with equal spaces, one set after the other.
 
     Args:
@@ -100,7 +100,7 @@ def copy_of(sets: Sequence[DataSet], chosen: Sequence[Mask | None]) -> Source:
             raise UsageError(f"{other.folder} has other spaces or columns than {sets[0].folder}: they cannot be merged")
     episodes = (episode for found, mask in zip(sets, chosen, strict=True) for episode in episodes_of(found, mask))
     about = first.about if all(found.manifest.about == first.about for found in sets) else {}
-    return Source(first.spaces, episodes, first.further, about)
+    return EpisodeSource(first.spaces, episodes, first.further, about)
 
 
 def drawn(found: DataSet, number: int, seed: int) -> Mask:

@@ -17,7 +17,7 @@ CARRIED = ("weights_version", "seed")
 """Columns whose last number is repeated in the row of the final observation."""
 
 
-class Rows(NamedTuple):
+class RowRange(NamedTuple):
     """Consecutive rows of flat columns; the columns are shared by the episodes of a fragment."""
 
     columns: Columns
@@ -28,7 +28,7 @@ class Rows(NamedTuple):
 class WholeEpisode(NamedTuple):
     """Complete episode: its rows in order, including the final observation, and the agent's name."""
 
-    parts: list[Rows]
+    parts: list[RowRange]
     agent: str
 
 
@@ -44,15 +44,15 @@ class OpenEpisode:
     """
 
     agent: str
-    parts: list[Rows] = field(default_factory=list)
-    closing: Rows | None = None
+    parts: list[RowRange] = field(default_factory=list)
+    closing: RowRange | None = None
     num_steps: int = 0
 
     def joined(self) -> Columns:
         """Joins the pieces of the episode to one."""
         if len(self.parts) > 1:
             columns = joined(self.parts)
-            self.parts = [Rows(columns, 0, len(columns["valid"]))]
+            self.parts = [RowRange(columns, 0, len(columns["valid"]))]
         columns, start, stop = self.parts[0]
         return {name: column[start:stop] for name, column in columns.items()}
 
@@ -93,13 +93,13 @@ class OpenEpisodes:
                 yield from self.cut(slot)
             start, closing = number * length, number * length + length - 1
             for end in (np.flatnonzero(~valid[number, :-1]) + start).tolist():
-                self._extend(slot, Rows(columns, start, end), agent)
+                self._extend(slot, RowRange(columns, start, end), agent)
                 if slot in self._slots:
-                    yield self._ended(slot, Rows(columns, end, end + 1))
+                    yield self._ended(slot, RowRange(columns, end, end + 1))
                 start = end + 1
-            self._extend(slot, Rows(columns, start, closing), agent)
+            self._extend(slot, RowRange(columns, start, closing), agent)
             if slot in self._slots:
-                self._slots[slot].closing = Rows(columns, closing, closing + 1)
+                self._slots[slot].closing = RowRange(columns, closing, closing + 1)
                 if self._slots[slot].num_steps >= self._most_rows:
                     yield from self.cut(slot)
 
@@ -120,19 +120,19 @@ class OpenEpisodes:
         for episode in self._slots.values():
             episode.release()
 
-    def _extend(self, slot: str, rows: Rows, agent: str) -> None:
+    def _extend(self, slot: str, rows: RowRange, agent: str) -> None:
         if rows.stop > rows.start:
             episode = self._slots.setdefault(slot, OpenEpisode(agent))
             episode.parts.append(rows)
             episode.num_steps += rows.stop - rows.start
 
-    def _ended(self, slot: str, final: Rows) -> WholeEpisode:
+    def _ended(self, slot: str, final: RowRange) -> WholeEpisode:
         episode = self._slots.pop(slot)
         columns, start, stop = episode.parts[-1]
         for name in CARRIED:
             final.columns[name][final.start] = columns[name][stop - 1]
         if final.columns is columns and final.start == stop:
-            episode.parts[-1] = Rows(columns, start, final.stop)
+            episode.parts[-1] = RowRange(columns, start, final.stop)
         else:
             episode.parts.append(final)
         return WholeEpisode(episode.parts, episode.agent)
@@ -198,11 +198,11 @@ class OpenEpisodes:
             after = {name: np.zeros((1, *form.shape), form.dtype) for name, form in self._forms.items()} | closing
             columns = self._completed({name: np.concatenate([steps[name], after[name]])[None] for name in self._forms})
             num_steps = len(steps["valid"])
-            parts, last = [Rows(columns, 0, num_steps)], Rows(columns, num_steps, num_steps + 1)
+            parts, last = [RowRange(columns, 0, num_steps)], RowRange(columns, num_steps, num_steps + 1)
             self._slots[str(slot)] = OpenEpisode(str(own["agent"]), parts, last, num_steps)
 
 
-def joined(parts: Sequence[Rows]) -> Columns:
+def joined(parts: Sequence[RowRange]) -> Columns:
     """Concatenates rows of columns."""
     return {
         name: np.concatenate([part.columns[name][part.start : part.stop] for part in parts])
@@ -210,12 +210,12 @@ def joined(parts: Sequence[Rows]) -> Columns:
     }
 
 
-def _own(rows: Rows) -> Rows:
+def _own(rows: RowRange) -> RowRange:
     """Rows whose columns hold no others; copied if theirs do."""
     columns, start, stop = rows
     if stop - start == len(columns["valid"]):
         return rows
-    return Rows({name: column[start:stop].copy() for name, column in columns.items()}, 0, stop - start)
+    return RowRange({name: column[start:stop].copy() for name, column in columns.items()}, 0, stop - start)
 
 
 def checked(columns: Mapping[str, Any], forms: Mapping[str, ColumnForm]) -> Columns:

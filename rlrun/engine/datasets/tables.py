@@ -18,7 +18,7 @@ from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from numpy.typing import NDArray
 
-from rlrun.engine.datasets.episodes import Episode, Source
+from rlrun.engine.datasets.episodes import EpisodeRows, EpisodeSource
 from rlrun.engine.datasets.layout import (
     LOGP,
     LOGP_FORM,
@@ -65,7 +65,7 @@ def table_source(
     spaces: SetSpaces | None = None,
     agents: Sequence[str] = (),
     about: Mapping[str, Any] | None = None,
-) -> tuple[Source, list[str]]:
+) -> tuple[EpisodeSource, list[str]]:
     """Reads the episodes of a table.
 
     Args:
@@ -108,7 +108,7 @@ def table_source(
     bounds = _bounds(table, rows, names)
     agent_of = _agents(table, agents, bounds)
     episodes = _episodes(rows, finals, bounds, spaces, agent_of, has_finals="valid" in table)
-    return Source(spaces, episodes, further, about or {}), notes
+    return EpisodeSource(spaces, episodes, further, about or {}), notes
 
 
 def _episodes(
@@ -119,7 +119,7 @@ def _episodes(
     agent_of: Mapping[int, str],
     *,
     has_finals: bool,
-) -> Iterator[Episode]:
+) -> Iterator[EpisodeRows]:
     """Yields the episodes in rows from `start` up to `end`, for each pair in `bounds`."""
     observed, acted = named_forms("obs", spaces.observation), named_forms("actions", spaces.action)
     for start, end in bounds:
@@ -135,7 +135,7 @@ def _episodes(
         steps = {name: column[start:end] for name, column in rows.items() if name not in observed}
         own: dict[str, Any] = {name: column for name, column in steps.items() if name not in acted}
         own |= {"obs": as_tree("obs", spaces.observation, obs), "actions": as_tree("actions", spaces.action, steps)}
-        yield Episode(own, agent_of.get(start, ""))
+        yield EpisodeRows(own, agent_of.get(start, ""))
 
 
 def _bounds(table: Columns, rows: Columns, names: TableNames) -> list[tuple[int, int]]:

@@ -32,7 +32,7 @@ from rlrun.engine.datasets.manifest import (
     read_manifest,
     require_files,
 )
-from rlrun.engine.datasets.open_episodes import OpenEpisodes, Rows, WholeEpisode, checked, joined
+from rlrun.engine.datasets.open_episodes import OpenEpisodes, RowRange, WholeEpisode, checked, joined
 from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.messages.errors import DataSetError, UsageError
 
@@ -101,7 +101,7 @@ class SetWriter:
         self._episodes_per_file = episodes_per_file
         self._rows_per_file = min(rows_per_file, max(BYTES_PER_FILE // row_bytes, 1))
         self._open = OpenEpisodes(spaces, forms, rows_per_file)
-        self._finished: list[Rows] = []
+        self._finished: list[RowRange] = []
         self._finished_rows = 0
         self._next_episode = 0
         self._first_in_file = 0
@@ -207,7 +207,7 @@ class SetWriter:
         """Returns the position in the set, the rows of the unwritten file and the running episodes, for checkpoints."""
         finished = joined(self._finished) if self._finished else {}
         if finished:
-            self._finished = [Rows(finished, 0, self._finished_rows)]
+            self._finished = [RowRange(finished, 0, self._finished_rows)]
         return {
             "begun": self._begun,
             "files": [entry.sha256 for entry in self._manifest.files],
@@ -228,7 +228,7 @@ class SetWriter:
         self._open.load_state(state["open"])
         finished = checked(state["finished"], self._manifest.columns) if state["finished"] else {}
         self._finished_rows = len(finished["valid"]) if finished else 0
-        self._finished = [Rows(finished, 0, self._finished_rows)] if finished else []
+        self._finished = [RowRange(finished, 0, self._finished_rows)] if finished else []
         self._next_episode, self._first_in_file = as_count(state["next_episode"]), as_count(state["first_in_file"])
         self._agents = [str(agent) for agent in state["agents"]]
         self._begun = bool(state["begun"])

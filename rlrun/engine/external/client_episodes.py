@@ -11,7 +11,7 @@ from typing import Any
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.external.client_requests import ClientRequests, Published
 from rlrun.engine.external.episode import Answer, LoggedAction, PendingStep, answered
-from rlrun.engine.external.message import Message, Refused, action_to_json, read_together
+from rlrun.engine.external.message import Message, MessageRefused, action_to_json, read_together
 from rlrun.engine.external.running_episodes import RunningEpisodes
 
 
@@ -79,9 +79,9 @@ class ClientEpisodes:
     def _taken(self, message: Message) -> Future[Answer]:
         try:
             if self._is_closed:
-                raise Refused("closing", "the server ends: ask again later")
+                raise MessageRefused("closing", "the server ends: ask again later")
             return self._requests.take(message)
-        except Refused as refused:
+        except MessageRefused as refused:
             return answered(refused.answer)
 
     # The world's side.

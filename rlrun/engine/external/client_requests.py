@@ -12,11 +12,11 @@ from typing import Any
 
 from rlrun.engine.data.space_json import space_to_json
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.external.episode import Agent, Answer, ConnectedClient, Episode, LoggedAction, answered
+from rlrun.engine.external.episode import Agent, Answer, ClientEpisode, ConnectedClient, LoggedAction, answered
 from rlrun.engine.external.message import (
     PROTOCOL,
     Message,
-    Refused,
+    MessageRefused,
     action_of,
     check_protocol,
     flag_of,
@@ -77,11 +77,11 @@ class ClientRequests:
         """Takes a message; returns its answer, done or not.
 
         Raises:
-            Refused: The message is refused.
+            MessageRefused: The message is refused.
         """
         verb = self._verbs.get(text_of(message, "verb"))
         if verb is None:
-            raise Refused("bad_message", f"there is no verb {message['verb']!r:.40}: {', '.join(self._verbs)}")
+            raise MessageRefused("bad_message", f"there is no verb {message['verb']!r:.40}: {', '.join(self._verbs)}")
         return verb(message)
 
     def _hello(self, message: Message) -> Future[Answer]:
@@ -89,7 +89,9 @@ class ClientRequests:
         own = {agent: _spaces_to_json(spaces) for agent, spaces in self._spaces.items()}
         theirs = message.get("agents")
         if theirs is not None and theirs != own:
-            raise Refused("spaces_mismatch", f"the client has the agents {theirs!r:.400}, and the server {own!r:.400}")
+            raise MessageRefused(
+                "spaces_mismatch", f"the client has the agents {theirs!r:.400}, and the server {own!r:.400}"
+            )
         client = self._running.connect()
         return answered({"protocol": PROTOCOL, "client": client.id, "agents": own, "client_timeout_s": self._timeout_s})
 
@@ -108,7 +110,7 @@ class ClientRequests:
 
     def _log_action(self, message: Message) -> Future[Answer]:
         if self._no_logged_actions:
-            raise Refused("logged_action_refused", self._no_logged_actions)
+            raise MessageRefused("logged_action_refused", self._no_logged_actions)
         return self._observe(message, logs=True)
 
     def _observe(self, message: Message, *, logs: bool) -> Future[Answer]:
@@ -136,14 +138,14 @@ class ClientRequests:
         self._client_of(message)
         published = self._published.get(self._agent_named(message))
         if published is None:
-            raise Refused("no_weights", "this server gives no weights: ask for actions by get_action")
+            raise MessageRefused("no_weights", "this server gives no weights: ask for actions by get_action")
         version, policy = published
         if version_of(message) == version:
             return answered({"version": version})
         try:
             return answered({"version": version, **policy()})
         except UsageError as error:
-            raise Refused("no_weights", str(error)) from None
+            raise MessageRefused("no_weights", str(error)) from None
 
     def _log_returns(self, message: Message) -> Future[Answer]:
         episode, name = self._episode_of(message), self._agent_named(message)
@@ -189,20 +191,22 @@ class ClientRequests:
         else:
             found = message.get("observations", {})
         if not isinstance(found, Mapping) or not all(name in self._spaces for name in found):
-            raise Refused("bad_message", f"observations must be an object by agent: {', '.join(self._spaces)}")
+            raise MessageRefused("bad_message", f"observations must be an object by agent: {', '.join(self._spaces)}")
         return {name: observation_of(self._spaces[name], own, is_final=True) for name, own in found.items()}
 
     def _client_of(self, message: Message) -> ConnectedClient:
         client = self._running.clients.get(text_of(message, "client"))
         if client is None:
-            raise Refused("client_unknown", "there is no such client, perhaps since the server began again: say hello")
+            raise MessageRefused(
+                "client_unknown", "there is no such client, perhaps since the server began again: say hello"
+            )
         client.last_message_s = self._clock()
         return client
 
-    def _episode_of(self, message: Message) -> Episode:
+    def _episode_of(self, message: Message) -> ClientEpisode:
         episode = self._running.episodes.get(text_of(message, "episode"))
         if episode is None:
-            raise Refused(
+            raise MessageRefused(
                 "episode_unknown",
                 "there is no such running episode: it has ended, its client was silent for too long, or the server "
                 "began again. Begin a new episode",
@@ -214,10 +218,10 @@ class ClientRequests:
         first, *others = self._spaces
         name = message.get("agent", None if others else first)
         if not isinstance(name, str) or name not in self._spaces:
-            raise Refused("agent_unknown", f"agent must be one of {', '.join(self._spaces)}, not {name!r:.40}")
+            raise MessageRefused("agent_unknown", f"agent must be one of {', '.join(self._spaces)}, not {name!r:.40}")
         return name
 
-    def _agent_of(self, episode: Episode, name: str) -> Agent:
+    def _agent_of(self, episode: ClientEpisode, name: str) -> Agent:
         if name not in episode.agents:
             episode.agents[name] = Agent(self._spaces[name])
         return episode.agents[name]
@@ -225,21 +229,21 @@ class ClientRequests:
 
 def _check_lives(agent: Agent) -> None:
     if agent.has_ended:
-        raise Refused("agent_ended", "the agent has ended in this episode: begin a new one")
+        raise MessageRefused("agent_ended", "the agent has ended in this episode: begin a new one")
 
 
 def _check_is_to_move(agent: Agent) -> None:
     _check_lives(agent)
     if agent.asking is not None:
-        raise Refused("out_of_order", "the agent's last request is not answered yet: wait for its answer")
+        raise MessageRefused("out_of_order", "the agent's last request is not answered yet: wait for its answer")
 
 
-def _add_reward(episode: Episode, name: str, reward: float) -> None:
+def _add_reward(episode: ClientEpisode, name: str, reward: float) -> None:
     if reward:
         episode.pending_step.rewards[name] = episode.pending_step.rewards.get(name, 0.0) + reward
 
 
-def _is_living(episode: Episode, name: str) -> bool:
+def _is_living(episode: ClientEpisode, name: str) -> bool:
     agent = episode.agents.get(name)
     return agent is not None and agent.is_living and not agent.has_ended
 

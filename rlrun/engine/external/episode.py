@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.external.message import Message, Refused
+from rlrun.engine.external.message import Message, MessageRefused
 
 Answer = dict[str, Any]
 
@@ -30,14 +30,14 @@ class Requests:
         """Returns the stored answer if a request repeats the last one; None if it is the next request.
 
         Raises:
-            Refused: The sequence number is neither the last nor the next one.
+            MessageRefused: The sequence number is neither the last nor the next one.
         """
         number = message.get("seq")
         if type(number) is int and number == self._expected:
             return None
         if type(number) is int and number == self._expected - 1 and self._last is not None:
             return self._last
-        raise Refused(
+        raise MessageRefused(
             "out_of_order",
             f"seq must be {self._expected}, the next number, or the one before for a repetition, not {number!r:.40}",
             expected=self._expected,
@@ -64,7 +64,7 @@ class ConnectedClient:
     id: str
     last_message_s: float
     requests: Requests = field(default_factory=Requests)
-    episodes: dict[str, Episode] = field(default_factory=dict)
+    episodes: dict[str, ClientEpisode] = field(default_factory=dict)
 
     @property
     def waits(self) -> bool:
@@ -121,7 +121,7 @@ class PendingStep:
 
 
 @dataclass(eq=False)
-class Episode:
+class ClientEpisode:
     """Running episode of a client.
 
     Attributes:

@@ -30,7 +30,7 @@ MOST_HALF_RANGES = 1_000
 Message = Mapping[str, Any]
 
 
-class Refused(Exception):
+class MessageRefused(Exception):
     """Error for a message that is not accepted and has no effect.
 
     Args:
@@ -48,10 +48,10 @@ def check_protocol(version: object) -> None:
     """Validates the protocol version of a client.
 
     Raises:
-        Refused: The client speaks another major version, or names none.
+        MessageRefused: The client speaks another major version, or names none.
     """
     if not isinstance(version, str) or version.partition(".")[0] != PROTOCOL.partition(".")[0]:
-        raise Refused(
+        raise MessageRefused(
             "protocol_mismatch",
             f"the client speaks protocol {version!r:.40}, and this server speaks {PROTOCOL}; their first numbers must "
             "be equal: copy the client of this server's version (rlrun client --print)",
@@ -63,11 +63,11 @@ def text_of(message: Message, name: str) -> str:
     """Returns the text with a given name in a message.
 
     Raises:
-        Refused: The message has no such text.
+        MessageRefused: The message has no such text.
     """
     value = message.get(name)
     if not isinstance(value, str):
-        raise Refused("bad_message", f"{name} must be a text, not {value!r:.80}")
+        raise MessageRefused("bad_message", f"{name} must be a text, not {value!r:.80}")
     return value
 
 
@@ -75,11 +75,11 @@ def flag_of(message: Message, name: str) -> bool:
     """Returns a boolean in a message; False if it is missing.
 
     Raises:
-        Refused: The value is neither true nor false.
+        MessageRefused: The value is neither true nor false.
     """
     value = message.get(name, False)
     if not isinstance(value, bool):
-        raise Refused("bad_message", f"{name} must be true or false, not {value!r:.80}")
+        raise MessageRefused("bad_message", f"{name} must be true or false, not {value!r:.80}")
     return value
 
 
@@ -87,11 +87,11 @@ def version_of(message: Message) -> int | None:
     """Returns the version of weights in a message; None if it is missing.
 
     Raises:
-        Refused: The version is not an integer.
+        MessageRefused: The version is not an integer.
     """
     value = message.get("version")
     if value is not None and type(value) is not int:
-        raise Refused("bad_message", f"version must be a whole number, not {value!r:.80}")
+        raise MessageRefused("bad_message", f"version must be a whole number, not {value!r:.80}")
     return value
 
 
@@ -99,11 +99,11 @@ def reward_of(message: Message) -> float:
     """Returns the reward in a message; 0 if it is missing.
 
     Raises:
-        Refused: The reward is not a finite number.
+        MessageRefused: The reward is not a finite number.
     """
     value = message.get("reward", 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_REWARD:
-        raise Refused("bad_reward", f"reward must be a number of at most {LARGEST_REWARD:g}, not {value!r:.80}")
+        raise MessageRefused("bad_reward", f"reward must be a number of at most {LARGEST_REWARD:g}, not {value!r:.80}")
     return float(value)
 
 
@@ -111,18 +111,20 @@ def info_of(message: Message) -> dict[str, float]:
     """Returns the numbers in the info of a message.
 
     Raises:
-        Refused: The info is not an object of finite numbers, or a name in it is invalid for a metric.
+        MessageRefused: The info is not an object of finite numbers, or a name in it is invalid for a metric.
     """
     info = message.get("info", {})
     if not isinstance(info, Mapping):
-        raise Refused("bad_message", f"info must be an object of numbers by name, not {info!r:.80}")
+        raise MessageRefused("bad_message", f"info must be an object of numbers by name, not {info!r:.80}")
     found: dict[str, float] = {}
     for name, value in info.items():
         number = finite_number(value)
         if number is None:
-            raise Refused("bad_message", f"info holds {name!r:.40}, which must be a finite number, not {value!r:.40}")
+            raise MessageRefused(
+                "bad_message", f"info holds {name!r:.40}, which must be a finite number, not {value!r:.40}"
+            )
         if not is_name(name):
-            raise Refused(
+            raise MessageRefused(
                 "bad_message",
                 f"info holds a number named {name!r:.40}: a name is 1 to {MOST_NAME_CHARACTERS} printable characters "
                 "in one line",
@@ -140,13 +142,13 @@ def observation_of(spaces: Spaces, data: Any, *, is_final: bool = False) -> Any:
         is_final: Whether no action follows, so that an action mask may allow none.
 
     Raises:
-        Refused: The observation is outside of the space, or its action mask allows no action.
+        MessageRefused: The observation is outside of the space, or its action mask allows no action.
     """
     observation = _element(spaces.observation, data, "observation")
     if has_action_mask(spaces.observation) and not is_final:
         firsts = np.cumsum([0, *masked_choices(spaces.action)[:-1]])
         if not np.logical_or.reduceat(observation[ACTION_MASK], firsts).all():
-            raise Refused("bad_observation", f"its {ACTION_MASK} allows no action: end the episode there")
+            raise MessageRefused("bad_observation", f"its {ACTION_MASK} allows no action: end the episode there")
     return observation
 
 
@@ -177,7 +179,7 @@ def action_of(spaces: Spaces, data: Any, *, is_drawn: bool) -> Any:
             by up to `MOST_HALF_RANGES`.
 
     Raises:
-        Refused: The action is outside of the space.
+        MessageRefused: The action is outside of the space.
     """
     action = _element(spaces.action, data, "action")
     for space, numbers in zip(leaves(space_tree(spaces.action)), leaves(action), strict=True):
@@ -185,7 +187,7 @@ def action_of(spaces: Spaces, data: Any, *, is_drawn: bool) -> Any:
             continue
         margin = (MOST_HALF_RANGES - 1) * (space.high.astype(np.float64) - space.low) / 2 if is_drawn else 0.0
         if ((numbers < space.low - margin) | (numbers > space.high + margin)).any():
-            raise Refused("bad_action", f"the action {data!r:.80} is outside {space}: log what was carried out")
+            raise MessageRefused("bad_action", f"the action {data!r:.80} is outside {space}: log what was carried out")
     return action
 
 
@@ -204,7 +206,7 @@ def _element(space: Space[Any], data: Any, what: str) -> Any:
     try:
         batch = action_batch_from_json(space, [data]) if what == "action" else batch_from_json(space, [data])
     except (SpaceMismatch, OverflowError) as error:
-        raise Refused(f"bad_{what}", str(error)) from None
+        raise MessageRefused(f"bad_{what}", str(error)) from None
     return map_tree(lambda leaf: leaf[0], batch)
 
 

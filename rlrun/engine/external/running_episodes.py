@@ -7,8 +7,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from rlrun.engine.external.episode import Answer, ConnectedClient, Episode, Requests
-from rlrun.engine.external.message import Refused
+from rlrun.engine.external.episode import Answer, ClientEpisode, ConnectedClient, Requests
+from rlrun.engine.external.message import MessageRefused
 
 MOST_CLIENTS = 10_000
 """Maximum number of clients at a time."""
@@ -43,9 +43,9 @@ class RunningEpisodes:
 
     def __init__(self, num_worlds: int, client_timeout_s: float, clock: Callable[[], float]) -> None:
         self.clients: dict[str, ConnectedClient] = {}
-        self.episodes: dict[str, Episode] = {}
+        self.episodes: dict[str, ClientEpisode] = {}
         self.ended: OrderedDict[str, Requests] = OrderedDict()
-        self.of_world: list[Episode | None] = [None] * num_worlds
+        self.of_world: list[ClientEpisode | None] = [None] * num_worlds
         self.updated: set[int] = set()
         self.awaited: set[tuple[str, str]] = set()
         self.wakes = False
@@ -60,10 +60,10 @@ class RunningEpisodes:
         """Adds a client.
 
         Raises:
-            Refused: There are too many.
+            MessageRefused: There are too many.
         """
         if len(self.clients) >= MOST_CLIENTS:
-            raise Refused("busy", f"there are {MOST_CLIENTS:,} clients already")
+            raise MessageRefused("busy", f"there are {MOST_CLIENTS:,} clients already")
         client = ConnectedClient(secrets.token_hex(8), self._clock())
         self.clients[client.id] = client
         return client
@@ -72,10 +72,10 @@ class RunningEpisodes:
         """Begins an episode as soon as a world is free; returns the answer with its id.
 
         Raises:
-            Refused: Too many episodes wait.
+            MessageRefused: Too many episodes wait.
         """
         if len(self._waiting) >= MOST_WAITING:
-            raise Refused("busy", f"{MOST_WAITING:,} episodes wait for a free world already: ask again later")
+            raise MessageRefused("busy", f"{MOST_WAITING:,} episodes wait for a free world already: ask again later")
         answer = client.requests.accept(Future())
         self._waiting.append((client, answer))
         self._begin_waiting()
@@ -87,14 +87,14 @@ class RunningEpisodes:
         found = [*asking, *(answer for _, answer in self._waiting)]
         return [answer for answer in found if answer is not None and not answer.done()]
 
-    def note_update(self, episode: Episode, name: str) -> None:
+    def note_update(self, episode: ClientEpisode, name: str) -> None:
         """Notes that a world has news of an agent, or of its episode's end, ""."""
         self.awaited.discard((episode.id, ""))
         self.awaited.discard((episode.id, name))
         self.wakes |= not self.updated or not self.awaited
         self.updated.add(episode.world)
 
-    def end(self, episode: Episode, *, terminated: bool, info: dict[str, float]) -> None:
+    def end(self, episode: ClientEpisode, *, terminated: bool, info: dict[str, float]) -> None:
         """Ends all agents of an episode; an episode that the world has not seen leaves no trace."""
         for name in episode.agents:
             episode.end(name, terminated=terminated, info=info)
@@ -139,7 +139,7 @@ class RunningEpisodes:
             world = min(self._free, key=lambda number: (self._begun[number], number))
             self._free.remove(world)
             self._begun[world] += 1
-            episode = Episode(secrets.token_hex(8), client, world)
+            episode = ClientEpisode(secrets.token_hex(8), client, world)
             self.of_world[world] = self.episodes[episode.id] = client.episodes[episode.id] = episode
             self.awaited.add((episode.id, ""))
             client.last_message_s = self._clock()

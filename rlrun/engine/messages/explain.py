@@ -99,7 +99,7 @@ class UnknownKey(ValueError):
     """Error of a validator about an unknown key; the text is the complete message."""
 
 
-class Remark(str):
+class SilentMessage(str):
     """Message that goes only into a trial's record, not to the terminal, since the user need not act."""
 
 

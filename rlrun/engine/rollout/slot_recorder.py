@@ -76,7 +76,7 @@ class SlotRecorder:
         self._length = length
         self._max_replay_s = max_replay_s
         self._policies = {
-            policy: PolicySlots(behaviors[policy], worlds, policy, length, marks_logged) for policy in worlds.slots
+            policy: RecordedSlots(behaviors[policy], worlds, policy, length, marks_logged) for policy in worlds.slots
         }
         self._names_agents = names_agents
         self._anew = {policy: np.ones(slots, np.bool_) for policy, slots in worlds.slots.items()}
@@ -287,7 +287,7 @@ class SlotRecorder:
         self._worlds.close()
 
 
-class PolicySlots:
+class RecordedSlots:
     """State of one policy's slots across fragments: slot owners, action log and open steps.
 
     Args:

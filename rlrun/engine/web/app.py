@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rlrun.engine.web.error_answers import Refused, error_answer
+from rlrun.engine.web.error_answers import RequestRefused, error_answer
 from rlrun.engine.web.guard import Guard
 from rlrun.engine.web.listening import Listening
 
@@ -119,7 +119,7 @@ async def _as_json(request: Request, error: Exception) -> JSONResponse:
 
 
 def _error(error: Exception) -> JSONResponse:
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         return error_answer(error.status_code, error.detail, error.code)
     if isinstance(error, HTTPException):
         return error_answer(error.status_code, error.detail, headers=error.headers)

@@ -22,7 +22,7 @@ CODES = {
 """Codes of errors by HTTP status."""
 
 
-class Refused(HTTPException):
+class RequestRefused(HTTPException):
     """Error: a request is refused for a reason with its own error code.
 
     Args:

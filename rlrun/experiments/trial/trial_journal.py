@@ -15,7 +15,7 @@ from typing import Any
 
 from rlrun.engine.checkpoint.format import Content
 from rlrun.engine.messages.errors import DiskFull, RlrunError, shortened
-from rlrun.engine.messages.explain import Remark
+from rlrun.engine.messages.explain import SilentMessage
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.trial.loggers.trial_logger import loggers_of
 from rlrun.experiments.trial.results import RETURN, ResultWriter, Row, best_value
@@ -137,8 +137,8 @@ class TrialJournal:
         )
 
     def note(self, text: str) -> None:
-        """Announces a message and appends it to trial.json; a `Remark` is only appended."""
-        if not isinstance(text, Remark):
+        """Announces a message and appends it to trial.json; a `SilentMessage` is only appended."""
+        if not isinstance(text, SilentMessage):
             self._announce(text)
         if text not in self.record.notes:
             self.record = replace(self.record, notes=[*self.record.notes, text])

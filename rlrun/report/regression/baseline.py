@@ -19,7 +19,7 @@ from rlrun.experiments.cluster.resources import machine_cpus
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.trial.results import RETURN, Row, read_results
 from rlrun.report.reading import EVALUATION_METRIC
-from rlrun.report.regression.verdicts import Case, Comparison, Verdict, compare_differences, compare_ratios
+from rlrun.report.regression.verdicts import Case, JudgedValue, Verdict, compare_differences, compare_ratios
 from rlrun.report.step_axis import ENV_STEPS, SGD_STEPS, counted_metric
 
 FORMAT = 1
@@ -183,35 +183,35 @@ def this_machine() -> Machine:
     return Machine(system=system, processor=_processor(), cpus=machine_cpus())
 
 
-def _compare_areas(now: ExperimentRecord, before: ExperimentRecord | None) -> Comparison:
+def _compare_areas(now: ExperimentRecord, before: ExperimentRecord | None) -> JudgedValue:
     """Compares the mean heights of learning curves, over the steps that both runs cover.
 
     The range begins where all curves have a value, and ends at the farthest point that both runs reached. A seed that
     ended earlier keeps its last value, since it had reached its stop criterion.
     """
     if before is None:
-        return Comparison("not judged", note="the baseline does not have it")
+        return JudgedValue("not judged", note="the baseline does not have it")
     sides = [[record for record in side.seeds if record.steps] for side in (now, before)]
     if not all(sides):
-        return Comparison("not judged", note="there is no learning curve")
+        return JudgedValue("not judged", note="there is no learning curve")
     begin = max(record.steps[0] for side in sides for record in side)
     end = min(max(record.steps[-1] for record in side) for side in sides)
     if end <= begin:
-        return Comparison("not judged", note="the curves have no steps in common")
+        return JudgedValue("not judged", note="the curves have no steps in common")
     changed = [key for key in _COMPARED_KEYS if now.spec.get(key) != before.spec.get(key)]
     note = f"{' and '.join(changed)} of the spec changed since" if changed else ""
     return compare_differences(_areas(now, begin, end), _areas(before, begin, end), note=note)
 
 
-def _compare_speeds(now: Baseline, before: Baseline, name: str) -> Comparison:
+def _compare_speeds(now: Baseline, before: Baseline, name: str) -> JudgedValue:
     mine, theirs = now.experiments[name], before.experiments.get(name)
     if theirs is None:
-        return Comparison("not judged", is_ratio=True, note="the baseline does not have it")
+        return JudgedValue("not judged", is_ratio=True, note="the baseline does not have it")
     elsewhere = difference_of_machines(now.machine, before.machine)
     if elsewhere:
-        return Comparison("not judged", is_ratio=True, note=f"another machine: {elsewhere}")
+        return JudgedValue("not judged", is_ratio=True, note=f"another machine: {elsewhere}")
     if mine.executor != theirs.executor:
-        return Comparison("not judged", is_ratio=True, note=f"executor {mine.executor}, then {theirs.executor}")
+        return JudgedValue("not judged", is_ratio=True, note=f"executor {mine.executor}, then {theirs.executor}")
     return compare_ratios(_speeds(mine), _speeds(theirs), tolerance=SPEED_TOLERANCE)
 
 

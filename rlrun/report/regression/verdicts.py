@@ -22,7 +22,7 @@ Strata = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class JudgedValue:
     """Comparison of a value with the baseline's.
 
     Attributes:
@@ -55,7 +55,7 @@ class Comparison:
         return "; ".join(filter(None, (found, self.note)))
 
 
-def compare_differences(now: Strata, before: Strata, *, note: str = "") -> Comparison:
+def compare_differences(now: Strata, before: Strata, *, note: str = "") -> JudgedValue:
     """Compares means by their difference; higher is better.
 
     Args:
@@ -65,13 +65,13 @@ def compare_differences(now: Strata, before: Strata, *, note: str = "") -> Compa
     """
     found = _difference(now, before)
     if isinstance(found, str):
-        return Comparison("not judged", note="; ".join(filter(None, (found, note))))
+        return JudgedValue("not judged", note="; ".join(filter(None, (found, note))))
     mean_now, mean_before, low, high = found
     judgement: Judgement = "worse" if high < 0 else "better" if low > 0 else "same"
-    return Comparison(judgement, mean_before, mean_now, mean_now - mean_before, low, high, note=note)
+    return JudgedValue(judgement, mean_before, mean_now, mean_now - mean_before, low, high, note=note)
 
 
-def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> Comparison:
+def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> JudgedValue:
     """Compares geometric means by their quotient; higher is better.
 
     Args:
@@ -81,10 +81,10 @@ def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> Comparis
     """
     found = _difference(_logarithms(now), _logarithms(before))
     if isinstance(found, str):
-        return Comparison("not judged", is_ratio=True, note=found)
+        return JudgedValue("not judged", is_ratio=True, note=found)
     mean_now, mean_before, low, high = (math.exp(value) for value in found)
     judgement: Judgement = "worse" if high < 1 - tolerance else "better" if low > 1 + tolerance else "same"
-    return Comparison(judgement, mean_before, mean_now, mean_now / mean_before, low, high, is_ratio=True)
+    return JudgedValue(judgement, mean_before, mean_now, mean_now / mean_before, low, high, is_ratio=True)
 
 
 def _difference(now: Strata, before: Strata) -> tuple[float, float, float, float] | str:
@@ -200,8 +200,8 @@ class Verdict:
     cases: tuple[Case, ...]
     needed: int
     control: bool = False
-    area: Comparison | None = None
-    speed: Comparison | None = None
+    area: JudgedValue | None = None
+    speed: JudgedValue | None = None
     holds_speed: bool = False
     floor: float | None = None
 

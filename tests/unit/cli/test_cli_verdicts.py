@@ -17,7 +17,7 @@ from rlrun.engine.checkpoint.store import CheckpointStore
 from rlrun.engine.messages.errors import UsageError
 from rlrun.experiments.runs.trial_result import TrialResult, read_trial
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
-from rlrun.report.regression.verdicts import Case, Comparison, Verdict
+from rlrun.report.regression.verdicts import Case, JudgedValue, Verdict
 
 
 def case(seed: int, value: float) -> Case:
@@ -40,8 +40,8 @@ def test_the_verdicts_of_a_control_say_what_the_gate_is_worth(value: float, told
 
 
 def test_the_verdicts_show_the_baseline_where_there_is_one(wording) -> None:
-    area = Comparison("worse", 200.0, 150.0, -50.0, -60.0, -40.0)
-    speed = Comparison("not judged", is_ratio=True, note="another machine: cpus 2, then 8")
+    area = JudgedValue("worse", 200.0, 150.0, -50.0, -60.0, -40.0)
+    speed = JudgedValue("not judged", is_ratio=True, note="another machine: cpus 2, then 8")
     text = verdicts_text([Verdict("pole", (case(0, 480.0),), needed=1, area=area, speed=speed)])
     assert wording("200", "150", "-50") in text.splitlines()
     assert wording("steps/s") in text.splitlines()

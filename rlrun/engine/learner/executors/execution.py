@@ -20,7 +20,7 @@ from rlrun.engine.learner.minibatches import Selection
 from rlrun.engine.learner.optimizers import OptimizerState
 from rlrun.engine.learner.statistic_totals import StatisticTotals
 from rlrun.engine.learner.update import Computation, Parameters
-from rlrun.engine.messages.explain import Remark
+from rlrun.engine.messages.explain import SilentMessage
 
 
 class Execution:
@@ -82,7 +82,7 @@ class Execution:
             return translate(function, arguments, num_kept)
         except NoKernel as operation:
             if str(operation) not in self._without_kernel:
-                self._announce(Remark(f"updates run by torch's operations, not {lacking} {operation}"))
+                self._announce(SilentMessage(f"updates run by torch's operations, not {lacking} {operation}"))
                 self._without_kernel.add(str(operation))
             return None
 

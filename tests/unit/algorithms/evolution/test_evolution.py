@@ -15,7 +15,7 @@ from rlrun.algorithms.evolution.ars import ARS, ARSConfig, FollowBestPairs
 from rlrun.algorithms.evolution.candidates import MirroredPairs, perturbation
 from rlrun.algorithms.evolution.cmaes import CMAES, CMAESConfig
 from rlrun.algorithms.evolution.es import ES, ESConfig, FollowRanks
-from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
+from rlrun.algorithms.evolution.evaluation import EvaluationWorkerConfig, Returns
 from rlrun.algorithms.evolution.evaluation_worker import EvaluationWorker
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.envs.env_config import EnvConfig
@@ -159,7 +159,7 @@ def test_an_evaluation_takes_at_most_64_bytes_on_the_way_back_whatever_the_netwo
     trainee = training.running.trainee
     env = EnvConfig(id="CartPole-v1")
     common = WorkerConfig(env, 16, 1, 3, {"default": trainee.policy.behavior()}, {"default": RewardSettings(0.99)})
-    worker = EvaluationWorker(EvaluationConfig(**vars(common), candidates=MirroredPairs(64)))
+    worker = EvaluationWorker(EvaluationWorkerConfig(**vars(common), candidates=MirroredPairs(64)))
     worker.follow(Orders({"default": trainee.weights()}))
     rollout = worker.sample()
     assert len(pickle.dumps(rollout)) <= 64 * 128

@@ -15,7 +15,7 @@ from rlrun.algorithms.multi_agent.ippo import IPPOConfig
 from rlrun.algorithms.multi_agent.maddpg import MADDPGConfig
 from rlrun.algorithms.multi_agent.mappo import MAPPO, MAPPOConfig
 from rlrun.algorithms.multi_agent.qmix import QMIX, QMIXConfig
-from rlrun.algorithms.multi_agent.team import Team
+from rlrun.algorithms.multi_agent.team import JoinTeams
 from rlrun.algorithms.multi_agent.team_q import TeamQPolicy
 from rlrun.algorithms.multi_agent.team_q_networks import TeamQNetworks
 from rlrun.algorithms.multi_agent.vdn import VDN, VDNConfig
@@ -245,7 +245,7 @@ def test_what_is_learned_from_remembers_at_each_step_what_acted_though_members_d
         training.running.workers.request(0)
         (rollout,) = training.running.workers.arrived()
         trainee = training.running.trainee
-        _, team = Team(trainee, "sum")((0, rollout.batches["default"]))
+        _, team = JoinTeams(trainee, "sum")((0, rollout.batches["default"]))
         policy = trainee.policy
         views = policy.parameters.views(torch.from_numpy(trainee.learner.flat()))
     length, worlds, members = team["episode_starts"].shape

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.algorithms.multi_agent.team import GIVEN, Team
+from rlrun.algorithms.multi_agent.team import GIVEN, JoinTeams
 from rlrun.engine.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
 from rlrun.engine.worlds.world_view import WorldView
 
@@ -35,7 +35,7 @@ def fragment(acts: np.ndarray, terminateds: np.ndarray, truncateds: np.ndarray, 
 
 
 def team_of(made: SampleBatch, reward: Any = "sum") -> SampleBatch:
-    return Team(TEAM_OF_TWO, reward)((0, made))[1]
+    return JoinTeams(TEAM_OF_TWO, reward)((0, made))[1]
 
 
 NOBODY = flags("..", "..", "..")
@@ -94,9 +94,9 @@ def test_a_team_that_is_cut_off_shows_those_who_would_have_gone_on() -> None:
 
 
 def test_a_cut_at_the_end_of_a_fragment_is_shown_in_the_next_one_as_in_the_row_that_closed_it() -> None:
-    team = Team(TEAM_OF_TWO, "sum")
+    team = JoinTeams(TEAM_OF_TWO, "sum")
     _, before = team((3, fragment(flags("xx", "xx", ".."), NOBODY[:2], flags("..", ".x"))))
-    resumed = Team(TEAM_OF_TWO, "sum")
+    resumed = JoinTeams(TEAM_OF_TWO, "sum")
     resumed.load_state(team.state())
     for own in (team, resumed):
         _, after = own((3, fragment(flags("..", "xx", "xx"), NOBODY[:2], NOBODY[:2])))
@@ -112,10 +112,10 @@ def test_a_reward_that_all_are_given_counts_once_if_it_is_the_teams(reward: str,
 
 def test_what_each_member_was_given_is_shown_in_the_row_behind_the_step() -> None:
     made = fragment(flags("xx", "xx", "x."), flags("..", ".x"), NOBODY[:2], [[1, 2], [3, 4]])
-    team = Team(TEAM_OF_TWO, "sum", shows_given=True)
+    team = JoinTeams(TEAM_OF_TWO, "sum", shows_given=True)
     _, before = team((0, made))
     assert before["obs"][GIVEN][:, 0].tolist() == [[0, 0], [1, 2], [3, 4]]
-    resumed = Team(TEAM_OF_TWO, "sum", shows_given=True)
+    resumed = JoinTeams(TEAM_OF_TWO, "sum", shows_given=True)
     resumed.load_state(team.state())
     for own in (team, resumed):
         _, after = own((0, made))

@@ -10,7 +10,7 @@ import pytest
 
 from rlrun.bridges.translation import sb3_settings
 from rlrun.bridges.translation.foreign_settings import default_table, defaults_of
-from rlrun.bridges.translation.meanings import Source, known_settings, meaning_of
+from rlrun.bridges.translation.meanings import SettingOrigin, known_settings, meaning_of
 from rlrun.bridges.translation.rllib import ELSEWHERE, ENTRY_KEYS
 from rlrun.bridges.translation.rllib_settings.conversions import CONVERSIONS as OF_RLLIB
 from rlrun.engine.messages.foreign_names import table
@@ -21,7 +21,7 @@ ROWS: list[dict[str, Any]] = [
     row for written in table()["converted"].values() for row in (written if isinstance(written, list) else [written])
 ]
 SOURCES = [
-    Source(library, tuple(map(int, version.split("."))), algorithm)
+    SettingOrigin(library, tuple(map(int, version.split("."))), algorithm)
     for library, versions in default_table().items()
     for version in versions
     for algorithm in next(iter(versions.values()))
@@ -35,7 +35,7 @@ def test_every_conversion_is_named_by_a_row_and_every_row_names_one() -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: f"{source.library}-{source.algorithm}-{source.version}")
-def test_every_default_of_a_library_has_a_meaning(source: Source) -> None:
+def test_every_default_of_a_library_has_a_meaning(source: SettingOrigin) -> None:
     ours = known_algorithm(source.algorithm)
     ours = ours if ours in algorithm_names() else corresponding_algorithm(source.algorithm)
     has = algorithm_class(ours).Config.has_setting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlrun.bridges.translation.foreign_settings import ForeignSettings
-from rlrun.bridges.translation.meanings import Source, meaning_of
+from rlrun.bridges.translation.meanings import SettingOrigin, meaning_of
 from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.sb3_settings import CONVERSIONS
 from rlrun.bridges.translation.settings import translate_settings
@@ -11,7 +11,7 @@ from rlrun.bridges.translation.settings import translate_settings
 
 def test_goals_of_hindsight_are_a_share_of_relabelled_rows(wording) -> None:
     written = {"replay_buffer_class": "HerReplayBuffer", "replay_buffer_kwargs": "dict(n_sampled_goal=3)"}
-    foreign = ForeignSettings(Source("sb3", (2, 8), "sac"), lambda _: True, written, {})
+    foreign = ForeignSettings(SettingOrigin("sb3", (2, 8), "sac"), lambda _: True, written, {})
     translate_settings(foreign, CONVERSIONS)
     assert foreign.ours["config.replay.hindsight"].value == {"strategy": "future", "share": 0.75}
     assert not foreign.remarks, "all settings of hindsight are used"
@@ -28,5 +28,5 @@ def test_goals_of_hindsight_are_a_share_of_relabelled_rows(wording) -> None:
 
 
 def test_the_divergence_that_ends_epochs_of_ppo_bounds_a_step_of_trpo() -> None:
-    names = [meaning_of("target_kl", Source("sb3", (2, 8), run), lambda _: True) for run in ("ppo", "trpo")]
+    names = [meaning_of("target_kl", SettingOrigin("sb3", (2, 8), run), lambda _: True) for run in ("ppo", "trpo")]
     assert [found and found.path for found in names] == ["config.kl_target", "config.max_kl"]

@@ -5,7 +5,7 @@ from gymnasium.spaces import Discrete
 
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.external.episode import Agent
-from rlrun.engine.external.message import Refused
+from rlrun.engine.external.message import MessageRefused
 from rlrun.engine.external.running_episodes import CLIENT_LOST, LOOK_S, MOST_WAITING, RunningEpisodes
 
 TIMEOUT_S = 30.0
@@ -88,5 +88,5 @@ def test_further_episodes_than_may_wait_are_refused() -> None:
     client = found.connect()
     for _ in range(MOST_WAITING):
         found.start(client)
-    with pytest.raises(Refused, match="wait for a free world"):
+    with pytest.raises(MessageRefused, match="wait for a free world"):
         found.start(client)

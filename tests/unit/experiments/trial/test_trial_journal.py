@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from rlrun.engine.messages.errors import DiskFull
-from rlrun.engine.messages.explain import Remark
+from rlrun.engine.messages.explain import SilentMessage
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.trial.results import read_results
 from rlrun.experiments.trial.trial_checkpoints import TrialCheckpoints
@@ -52,7 +52,7 @@ def test_a_note_is_announced_and_recorded_once_and_a_remark_is_only_recorded(
     journal: TrialJournal, announced: list[str]
 ) -> None:
     journal.note("the disk is slow")
-    journal.note(Remark("updates run in torch"))
+    journal.note(SilentMessage("updates run in torch"))
     assert announced == ["the disk is slow"]
     assert record_of(journal).notes == ["the disk is slow", "updates run in torch"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlrun.report.regression.verdicts import Comparison, compare_differences, compare_ratios
+from rlrun.report.regression.verdicts import JudgedValue, compare_differences, compare_ratios
 
 
 def test_numbers_that_lie_apart_are_worse_or_better() -> None:
@@ -53,6 +53,6 @@ def test_a_quotient_within_the_tolerance_is_the_same(factor: float, judgement: s
 
 
 def test_a_comparison_is_told_with_few_digits_and_its_note(wording) -> None:
-    assert str(Comparison("same", 1.23456, 2.0, 0.76544, -0.5, 2.0)) == wording("1.235", "0.7654", "-0.5")
-    told = Comparison("worse", 33_344.4, 10_000.0, 0.3, 0.2, 0.4, is_ratio=True, note="so it is")
+    assert str(JudgedValue("same", 1.23456, 2.0, 0.76544, -0.5, 2.0)) == wording("1.235", "0.7654", "-0.5")
+    told = JudgedValue("worse", 33_344.4, 10_000.0, 0.3, 0.2, 0.4, is_ratio=True, note="so it is")
     assert str(told) == wording("33,344", "10,000", "0.3")

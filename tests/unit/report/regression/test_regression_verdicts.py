@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.report.regression.verdicts import Case, Comparison, Judgement, Verdict, verdict_data
+from rlrun.report.regression.verdicts import Case, JudgedValue, Judgement, Verdict, verdict_data
 
 
 def case(value: float | None, *, seed: int = 0, configuration: str = "", error: str = "") -> Case:
@@ -17,8 +17,8 @@ def cases(*values: float | None, configuration: str = "") -> tuple[Case, ...]:
     return tuple(case(value, seed=seed, configuration=configuration) for seed, value in enumerate(values))
 
 
-def against_the_baseline(judgement: Judgement) -> Comparison:
-    return Comparison(judgement, 20.0, 12.0, -8.0, -11.0, -5.0)
+def against_the_baseline(judgement: Judgement) -> JudgedValue:
+    return JudgedValue(judgement, 20.0, 12.0, -8.0, -11.0, -5.0)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_learning_worse_than_the_baseline_is_a_miss(judgement: Judgement, passed
 
 @pytest.mark.parametrize(("holds_speed", "passed"), [(False, True), (True, False)])
 def test_being_slower_is_a_miss_only_where_speed_is_held(holds_speed: bool, passed: bool) -> None:
-    slower = Comparison("worse", 4000.0, 2000.0, 0.5, 0.4, 0.6, is_ratio=True)
+    slower = JudgedValue("worse", 4000.0, 2000.0, 0.5, 0.4, 0.6, is_ratio=True)
     verdict = Verdict("pole", cases(11.0), 1, speed=slower, holds_speed=holds_speed)
     assert verdict.passed is passed
     assert verdict.message == ("" if passed else "slower than the baseline (4,000 before, 2,000 now: x 0.5 [0.4, 0.6])")

@@ -10,12 +10,13 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.engine.envs.backend import EnvBackend, backend
+from rlrun.engine.envs.backend import EnvBackend
 from rlrun.engine.envs.cartpole_motion import CartPoleMotion
 from rlrun.engine.envs.env_ids import find_spec
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.lockstep_restore import restore_in_lockstep
+from rlrun.engine.envs.single_env import check_single_env, make_single_env
 from rlrun.engine.envs.spaces import Spaces, action_mismatch
 from rlrun.engine.envs.vector_env import NO_COLUMNS, EnvError, Infos, Tree, VectorEnv
 
@@ -158,7 +159,7 @@ class CartPoleBackend(EnvBackend):
 
     @override
     def check(self, config: EnvConfig) -> None:
-        backend("loop").check(config)
+        check_single_env(config)
 
     @override
     def make(
@@ -176,9 +177,9 @@ class CartPoleBackend(EnvBackend):
 
     @override
     def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
-        return backend("loop").make_single(config, render_mode, seed)
+        return make_single_env(config, render_mode=render_mode, seed=seed)
 
     @override
     def spaces(self, config: EnvConfig) -> Spaces:
-        env = self.make(config, 1, EpisodeSeeds(0, 0), None, None)
-        return Spaces(env.observation_space, env.action_space)
+        env = CartPoleVectorEnv()
+        return Spaces(env.single_observation_space, env.single_action_space)

@@ -33,7 +33,7 @@ from rlrun.experiments.spec.foreign_keys import (
 from rlrun.experiments.spec.keys import ENTRY_KEYS, LEARNING_KEYS, unknown_entry_keys
 from rlrun.experiments.spec.learning import CheckedLearning, check_learning
 from rlrun.experiments.spec.loggers import make_logger
-from rlrun.experiments.spec.machines import on_machine
+from rlrun.experiments.spec.machines import MACHINE_KEYS, OnMachine, on_machine
 from rlrun.experiments.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.experiments.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.experiments.spec.search_space import SearchSpace, find_spaces
@@ -78,7 +78,8 @@ def check_entry(
     if not isinstance(data, Mapping):
         return None, [Mistake((), f"must be a mapping with algorithm, env, config and stop, not {shown(data)}")]
     keys = foreign_entry_keys(data, ENTRY_KEYS, NEEDED_KEYS)
-    on = on_machine(with_rlrun_keys(data, keys))
+    written = with_rlrun_keys(data, keys)
+    on = on_machine(written) if any(key in written for key in MACHINE_KEYS) else OnMachine(written, [])
     found = without_auto(on.entry)
     entry = found.entry
     experiment, mistakes, learning = _check(name, entry, origin, max_trials, makes_envs=makes_envs)
@@ -91,9 +92,8 @@ def check_entry(
         ours = with_rlrun_keys(entry, inside)
         further = _check(name, ours, origin, max_trials, makes_envs=makes_envs)[1]
         mistakes = in_one_round(mistakes, further, inside)
-    mistakes = (
-        unknown_entry_keys(data, learning.classes_by_path) + on.mistakes + as_written(on.as_written(mistakes), keys)
-    )
+    mistakes = on.as_written(mistakes) if on.settings else mistakes
+    mistakes = unknown_entry_keys(data, learning.classes_by_path) + on.mistakes + as_written(mistakes, keys)
     return (None if mistakes else experiment), mistakes
 
 
@@ -156,7 +156,7 @@ def _check(
         return None, mistakes, entry.learning
     experiment = _experiment(name, origin, entry, entry.settings, entry.env.value)
     mistakes = _check_trials(experiment, entry.learning.models)
-    mistakes += opponent_mistakes(experiment.learns, experiment.env)
+    mistakes += opponent_mistakes(experiment.learns, experiment.env) if experiment.seats else []
     return (None if mistakes else experiment), mistakes, entry.learning
 
 
@@ -197,7 +197,7 @@ def _metric_mistakes(entry: _ParsedEntry) -> list[Mistake]:
 
 def _hooks_without_events(entry: _ParsedEntry) -> list[Mistake]:
     """Mistakes for hooks on steps and fragments of an algorithm whose workers collect in another way."""
-    in_workers = worker_hooks(entry.hooks)
+    in_workers = worker_hooks(entry.hooks) if entry.hooks else []
     if not in_workers or entry.learning.learns is None:
         return []
     for algorithm in entry.learning.learns.algorithms.values():
@@ -212,17 +212,20 @@ def _hooks_without_events(entry: _ParsedEntry) -> list[Mistake]:
 
 def _logger_mistakes(entry: _ParsedEntry) -> list[Mistake]:
     """Mistakes in custom loggers, each of which is made once."""
-    custom = {} if entry.settings is None else entry.settings.loggers.custom
+    if entry.settings is None or "loggers" not in entry.data:
+        return []
     return [
         mistake
-        for path, settings in custom.items()
+        for path, settings in entry.settings.loggers.custom.items()
         for mistake in refusals(("loggers", path), partial(make_logger, path, settings))
     ]
 
 
 def _mutation_mistakes(entry: _ParsedEntry) -> list[Mistake]:
     """Mistakes for settings that a population cannot mutate."""
-    return [] if entry.learning.learns is None else check_mutations(entry.data, entry.learning.parts)
+    if entry.learning.learns is None or "scheduler" not in entry.data:
+        return []
+    return check_mutations(entry.data, entry.learning.parts)
 
 
 def _env_mistakes(entry: _ParsedEntry) -> list[Mistake]:
@@ -247,13 +250,15 @@ def _missing_columns(entry: _ParsedEntry) -> list[Mistake]:
 
 def _plan_mistakes(entry: _ParsedEntry) -> list[Mistake]:
     """Mistakes in the number of trials, their scheduler and their searcher, of an entry whose sections are valid."""
-    if entry.settings is None or not entry.can_learn or entry.env.mistakes or entry.learning.mistakes:
+    settings = entry.settings
+    if settings is None or not entry.can_learn or entry.env.mistakes or entry.learning.mistakes:
         return []
     spaces = {**entry.env.spaces, **entry.learning.spaces}
+    is_tuned = settings.scheduler is not None or settings.searcher is not None
     return [
-        *_check_number(entry.settings, spaces, entry.max_trials),
-        *check_tuning(entry.settings, entry.configs, spaces),
-        *_check_chain(entry.settings, spaces),
+        *_check_number(settings, spaces, entry.max_trials),
+        *(check_tuning(settings, entry.configs, spaces) if is_tuned else ()),
+        *_check_chain(settings, spaces),
     ]
 
 
@@ -311,7 +316,7 @@ def _check_hooks(settings: RunSettings | None) -> tuple[Sequence[Plugin], list[M
     for number, hook in enumerate([] if settings is None else settings.hooks):
         for path, own in hook.items():
             mistakes += refusals(("hooks", number), partial(make_hook, path, own))
-    if settings is None or mistakes:
+    if settings is None or not settings.hooks or mistakes:
         return (), mistakes
     wrong = refusals(("hooks",), partial(declared_by, settings.hooks))
     return (() if wrong else settings.hooks), wrong

@@ -11,6 +11,7 @@ from pydantic import create_model
 
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.algorithm_config import SAMPLING, AlgorithmConfig, WorldSamplingSettings
+from rlrun.engine.datasets.input_config import DataSettings
 from rlrun.engine.envs.env_config import names_world
 from rlrun.engine.envs.presets import with_preset
 from rlrun.engine.envs.without_env import without_env
@@ -109,9 +110,10 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
     written = _stated(entry, "config")
     wrong = _unsupported_search_spaces(entry.get("env"), written)
     mistakes += wrong
-    if not wrong:
-        with_env, written = with_preset(entry.get("env"), written, model)
-        entry = {**entry, "env": with_env} if "env" in entry else entry
+    env = entry.get("env")
+    if not wrong and isinstance(env, Mapping) and "preset" in env:
+        env, written = with_preset(env, written, model)
+        entry = {**entry, "env": env}
     written, wrong = with_run_length(written, entry.get("stop"), _clock_unit(algorithm, written))
     mistakes += wrong
     config = _with_custom_classes(check_section(model, written, ("config",), algorithm=name))
@@ -157,6 +159,8 @@ def _check_input(
     Raises:
         DataSetError: A data set cannot be read.
     """
+    if not isinstance(config, DataSettings):
+        return {}, []
     begins = entry.get("begins")
     to_come = begins.get("recorded", ()) if isinstance(begins, Mapping) else ()
     try:

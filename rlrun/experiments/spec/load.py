@@ -24,7 +24,7 @@ from rlrun.experiments.spec.keys import ENTRY_KEYS
 from rlrun.experiments.spec.overrides import apply_overrides
 from rlrun.experiments.spec.search_space import find_spaces
 from rlrun.experiments.spec.section import UnusableEnv
-from rlrun.experiments.spec.stages import stages_of
+from rlrun.experiments.spec.stages import STAGES, stages_of
 from rlrun.experiments.spec.yaml_source import Document, read_document
 
 TRANSLATION = "rlrun.bridges.files_of_others:with_rlrun_keys"
@@ -264,7 +264,7 @@ def _check(
     """
     make_importable(Path.cwd())
     problems = list(problems)
-    in_overrides = apply_overrides(documents, overrides, ENTRY_KEYS)
+    in_overrides = apply_overrides(documents, overrides, ENTRY_KEYS) if overrides else []
     problems += [] if problems else in_overrides  # an override may be meant for a file that could not be read
     unusable: list[Problem] = []
     experiments: dict[str, Experiment] = {}
@@ -303,6 +303,9 @@ def _check_stages(
     name: str, entry: Any, origin: str, max_trials: int, *, makes_envs: bool
 ) -> tuple[dict[str, Experiment], list[Mistake]]:
     """Validates an entry with its stages, if any; returns the experiments by name, and mistakes in the entry."""
+    if not isinstance(entry, Mapping) or STAGES not in entry:
+        experiment, mistakes = check_entry(name, entry, origin, max_trials, makes_envs=makes_envs)
+        return {} if experiment is None else {name: experiment}, mistakes
     stages, mistakes = stages_of(name, entry)
     experiments: dict[str, Experiment] = {}
     for stage in stages:

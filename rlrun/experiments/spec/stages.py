@@ -39,40 +39,38 @@ class BeginsConfig(ConfigModel):
 
 @dataclass(frozen=True)
 class Stage:
-    """Entry of one experiment, as written or as a stage of an entry.
+    """Entry of an experiment that is a stage of an entry.
 
     Attributes:
-        name: Name of the experiment; `entry.stage` for a stage.
+        name: Name of the experiment, `entry.stage`.
         data: The entry as `check_entry` takes it.
-        within: Location of the stage in the entry; () for an entry without stages.
+        within: Location of the stage in the entry.
         shared: Keys that the stage takes from the entry around it.
     """
 
     name: str
     data: Any
-    within: Location = ()
-    shared: frozenset[str] = frozenset()
+    within: Location
+    shared: frozenset[str]
 
     def location(self, inside: Location) -> Location:
         """Location in the written entry of a location in `data`."""
         return inside if inside and inside[0] in self.shared else (*self.within, *inside)
 
 
-def stages_of(name: str, entry: Any) -> tuple[list[Stage], list[Mistake]]:
-    """Expands an entry of a spec file to experiments: itself, or its stages in order.
+def stages_of(name: str, entry: Mapping[str, Any]) -> tuple[list[Stage], list[Mistake]]:
+    """Expands an entry of a spec file with stages to its stages, in order.
 
     A stage has the keys of the entry around it, except those that it writes itself. Each stage but the first begins
     after the one before.
 
     Args:
         name: Name of the entry.
-        entry: The entry.
+        entry: The entry, with the key `stages`.
 
     Returns:
-        The experiments, and mistakes with locations in the entry.
+        The stages, and mistakes with locations in the entry.
     """
-    if not isinstance(entry, Mapping) or STAGES not in entry:
-        return [Stage(name, entry)], []
     written = entry[STAGES]
     if not isinstance(written, Mapping) or not written:
         what = f"must be a mapping of names to stages, in their order, not {shown(written)}"

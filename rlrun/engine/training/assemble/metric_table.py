@@ -113,12 +113,12 @@ def _learned(algorithm: Algorithm[Any]) -> list[Metric]:
 
 def operator_metrics(algorithm: Algorithm[Any]) -> list[Metric]:
     """Returns the metrics of an algorithm's operators, and of those that its settings put in front of them."""
-    config = algorithm.config
-    own: list[Metric] = []
+    config, streams = algorithm.config, algorithm.config.reward_streams
+    own: list[Metric] = [] if streams.curiosity is streams.constraint is None else [*streams.metrics]
     for plugin in config.before_learning:
         ((path, settings),) = plugin.items()
         own += load_internal(FURTHER["custom operator"])(path, settings).declared_metrics
-    return [*config.reward_streams.metrics, *own, *algorithm.operator_metrics]
+    return [*own, *algorithm.operator_metrics]
 
 
 def check_operator_metrics(algorithm: Algorithm[Any], declared: Sequence[Metric]) -> None:

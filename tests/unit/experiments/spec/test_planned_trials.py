@@ -35,7 +35,7 @@ def test_trials_that_differ_by_their_seed_share_their_configuration() -> None:
 def test_restarts_and_loggers_are_the_trials_too() -> None:
     (trial,) = experiment(failure={"max_restarts": 3}, loggers=["wandb"]).trials()
     assert trial.max_restarts == 3
-    assert trial.loggers.names == ("wandb",)
+    assert trial.loggers.services == ("wandb",)
 
 
 def test_each_seed_is_a_population() -> None:

@@ -166,7 +166,7 @@ def test_nothing_is_tuned_restarted_or_told_unless_a_spec_says_so() -> None:
     settings = RunSettings.parse({"stop": {"env_steps": 1}})
     assert (settings.scheduler, settings.searcher, settings.storage) == (None, None, None)
     assert settings.failure == FailureConfig(max_restarts=0)
-    assert settings.loggers.names == ()
+    assert settings.loggers.services == ()
     said = RunSettings.parse({"stop": {"env_steps": 1}, "failure": {"max_restarts": 3}, "storage": "s3://b/c"})
     assert (said.failure.max_restarts, said.storage) == (3, "s3://b/c")
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class A3CConfig(A2CConfig, WorkerGradientConfig):
     """Settings of A3C (Mnih et al., arXiv:1602.01783).
 
-    The optimizer is Adam with one state for all workers, where the paper shares RMSProp's (section 4, "optimization").
-    The weight of the entropy bonus (section 4's beta) is the paper's for Atari.
+    The optimizer is Adam with one state shared by all workers; the paper shares the state of RMSProp (section 4,
+    "optimization"). The entropy coefficient (beta in section 4) is the paper's for Atari.
     """
 
     train_batch_size: PositiveInt = 80
@@ -49,8 +49,8 @@ class A3C(A2C):
     """Asynchronous advantage actor-critic: workers compute gradients, which are applied as they arrive.
 
     Without remote workers the algorithm is A2C. `gradient_share/worker_<index>` is the fraction of an iteration's
-    gradients that a worker delivered; `policy_lag_mean` counts the updates since the weights that a gradient was
-    computed with.
+    gradients that a worker delivered; `policy_lag_mean` is the mean number of updates between the computation of a
+    gradient and its application.
     """
 
     Config = A3CConfig
@@ -60,14 +60,14 @@ class A3C(A2C):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """A2C's loss, with value statistics added, since workers send no batches to the learner."""
+        """A2C's loss, with added value statistics, since workers send no batches to the learner."""
         loss = super().loss(outputs, batch, scheduled)
         measured = value_statistics(outputs.values, batch["value_targets"], batch["valid"].float())
         return dataclasses.replace(loss, statistics={**loss.statistics, **measured})
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators on each worker: advantages of a fragment, then the gradient at the acting weights."""
+        """Operators on each worker: computes a fragment's advantages, then the gradient at the acting weights."""
         config = self.config
         standardize = (Standardize("advantages"),) if config.standardize_advantages else ()
         return (
@@ -83,7 +83,7 @@ class A3C(A2C):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of the workers' gradients, asynchronous."""
+        """Asynchronous stream of the workers' gradients."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode=self.mode, in_flight=in_flight)
 

@@ -33,11 +33,11 @@ TD_METRICS = (
 
 
 def td_statistics(loss: Tensor, values: Tensor, errors: Tensor, valid: Tensor) -> dict[str, Tensor]:
-    """Statistics of a TD loss, for `TD_METRICS`.
+    """Statistics of a TD loss, as declared in `TD_METRICS`.
 
     Args:
-        loss: The loss, [].
-        values: Q values of the taken actions, [S, L].
+        loss: Scalar loss, [].
+        values: Q values of the actions taken, [S, L].
         errors: Absolute TD errors, [S, L].
         valid: Mask of the valid steps, [S, L].
     """
@@ -45,7 +45,7 @@ def td_statistics(loss: Tensor, values: Tensor, errors: Tensor, valid: Tensor) -
 
 
 def value_statistics(values: Tensor, targets: Tensor, valid: Tensor) -> dict[str, Tensor]:
-    """Statistics of a value loss, for `VALUE_METRICS`.
+    """Statistics of a value loss, as declared in `VALUE_METRICS`.
 
     Args:
         values: Values of the observations, [S, L].

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PPOConfig(EpochsConfig):
-    """Settings of PPO; the defaults are near those of the paper's continuous control (arXiv:1707.06347, table 3)."""
+    """Settings of PPO; the defaults are close to the paper's for continuous control (arXiv:1707.06347, table 3)."""
 
     of_logged_actions = "mask"
 
@@ -107,10 +107,10 @@ class PPO(Algorithm[PPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: computes advantages per fragment, runs epochs of SGD on each batch.
+        """Dataflow: computes advantages per fragment, and runs epochs of SGD on each batch.
 
-        `Standardize` and `TrainOnBatch` see whole batches. The last operator sends the weights to all workers, in the
-        trial's process, after each batch.
+        `Standardize` and `TrainOnBatch` receive whole batches. The last operator sends the weights to all workers after
+        each batch.
         """
         config = self.config
         return (

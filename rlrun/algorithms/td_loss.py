@@ -1,4 +1,4 @@
-"""Loss of scalar TD errors in value methods: Huber's, or the squared error."""
+"""Losses of scalar TD errors in value methods: Huber loss or squared error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HUBER_METRICS = (
 
 
 class HuberSettings(ConfigModel):
-    """Mixin for configs of value methods with scalar TD errors."""
+    """Mixin for configs of value methods with scalar TD errors: settings of the Huber loss."""
 
     huber: PositiveFloat | None = None
     """Bound of the Huber loss of TD errors, beyond which the loss is linear; null for the squared error. The squared
@@ -36,7 +36,7 @@ def huber(errors: Tensor, bound: float | None) -> Tensor:
 
     Args:
         errors: Errors e.
-        bound: The bound; None for the squared error e^2 / 2.
+        bound: Threshold of the Huber loss; None for the squared error e^2 / 2.
     """
     if bound is None:
         return errors.square() * 0.5
@@ -46,12 +46,12 @@ def huber(errors: Tensor, bound: float | None) -> Tensor:
 
 
 def huber_excess(distances: Tensor, valid: Tensor, bound: float | None) -> dict[str, Tensor]:
-    """Statistic of the Huber loss for `HUBER_METRICS`: 0 for the squared error.
+    """Statistic for `HUBER_METRICS`: how far TD errors exceed the threshold of the Huber loss; 0 for squared error.
 
     Args:
         distances: Absolute TD errors, [S, L].
         valid: Mask of the valid steps, [S, L].
-        bound: The bound of the Huber loss; None for the squared error.
+        bound: Threshold of the Huber loss; None for the squared error.
     """
     beyond = distances.new_zeros(()) if bound is None else masked_mean((distances > bound).float(), valid)
     return {BEYOND_HUBER: beyond}

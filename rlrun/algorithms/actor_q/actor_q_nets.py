@@ -1,4 +1,4 @@
-"""Parameters of critics (Q functions), actors and further networks, without sharing (torch)."""
+"""Modules of critics (Q functions), actors and other networks, without shared parameters (torch)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def actor_spec(
         leaves: Tree of `ObservationLeaf`.
         model: Settings of the layers.
         num_outputs: Size of the output, K.
-        log_stds: Outputs that are log standard deviations of state-dependent exploration; None for no such outputs.
+        log_stds: Log standard deviation outputs for state-dependent exploration; None for none.
     """
     head = Head("outputs", "head", num_outputs, gain=0.01, log_stds=log_stds)
     return network_spec(leaves, model, Tower((head,)), core=core_of(model))
@@ -34,7 +34,7 @@ def actor_spec(
 def critic_spec(
     leaves: ObservationTree, model: CriticsModelConfig, num_outputs: int = 1, action_size: int = 0
 ) -> NetworkSpec:
-    """Spec of a Q network, of state and action or with one output per action; by default of a state-value network.
+    """Spec of a Q network: of state and action, or with one output per action; by default of a state-value network.
 
     In a recurrent network, actions are concatenated after the core, before dense layers of the same widths. The
     recurrent state is thus a function of observations alone, and any action can be evaluated at every step (Ni et al.,
@@ -44,7 +44,7 @@ def critic_spec(
         leaves: Tree of `ObservationLeaf`.
         model: Settings of the layers.
         num_outputs: Size of the output.
-        action_size: Size D of the input action; 0 for a function of the state alone.
+        action_size: Size D of the input action; 0 for a function of the state only.
     """
     vectors = (("actions", action_size),) if action_size else ()
     hiddens = None if model.core is None else model.dense_widths
@@ -54,7 +54,7 @@ def critic_spec(
 
 
 class ActorQNets(nn.Module):
-    """Critics, other networks such as an actor, and temperature, each contiguous in the flat parameter vector.
+    """Module of critics, other networks such as an actor, and a temperature, each contiguous in the flat parameters.
 
     Args:
         critics: Specs of the critics.

@@ -36,8 +36,8 @@ from rlrun.engine.settings.metric import Metric
 class ApexDDPGConfig(DistributedReplaySettings, DDPGConfig):
     """Settings of Ape-X DPG (Horgan et al., arXiv:1803.00933, section 4.2 and appendix D).
 
-    Most defaults are the paper's. There, 64 workers have one env each and equal exploration noise. The paper's learner
-    clips gradients; here `max_grad_norm` is null by default.
+    Most defaults follow the paper, in which 64 workers have one env each and equal exploration noise. The paper's
+    learner clips gradients; here `max_grad_norm` is null by default.
     """
 
     records_values: ClassVar[bool] = True
@@ -65,7 +65,7 @@ class ApexDDPG(DDPG):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators on workers: initial priorities; a lower process priority than replay shards and learner."""
+        """Operators on workers: initial priorities, and a process priority below that of replay shards and learner."""
         return first_priorities(trainee, self.config)
 
     @override

@@ -11,10 +11,10 @@ from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
 
 
 class BoundedGaussianActions(GaussianBoxActions):
-    """Diagonal Gaussian actions that are clipped to [-1, 1], which stands for the bounds.
+    """Diagonal Gaussian actions that are clipped to [-1, 1], the rescaled bounds of the env's actions.
 
-    Critics thus see only actions that the env takes. Densities are those of the Gaussian before clipping: recorded
-    actions at a bound have finite ones, other than under a tanh.
+    Critics thus see only actions that the env can take. Densities are those of the Gaussian before clipping, so
+    recorded actions at a bound have finite densities, unlike with a tanh.
 
     Args:
         space: The env's action space, with finite bounds.

@@ -1,4 +1,4 @@
-"""Recorder of Q values of greedy and of taken actions, for initial replay priorities (NumPy)."""
+"""Recorder of Q values of greedy actions and of actions taken, for initial replay priorities (NumPy)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.policy.fragment_collector import Execution, FragmentCollector,
 
 
 class CriticValues(Recording):
-    """Records Q values of greedy actions, `values` [T + 1, B], and of taken actions, `taken_values` [T, B].
+    """Recorder of Q values of greedy actions, `values` [T + 1, B], and of actions taken, `taken_values` [T, B].
 
     Both are computed at the end of a fragment, each in one forward pass.
 
@@ -33,7 +33,7 @@ class CriticValues(Recording):
 
     @override
     def collect_by(self, execution: Execution) -> None:
-        """Wraps the critic in another way to execute it."""
+        """Wraps the critic so that it is executed in another way, such as by kernels."""
         self.critic = execution(self.critic)
 
     @override

@@ -79,15 +79,15 @@ class DDPG(Algorithm[DDPGConfig]):
         return outputs.target_actions(outputs.following(batch))
 
     def next_values(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Values of the next actions by target critics, [S, L]."""
+        """Values of the next actions by the target critics, [S, L]."""
         actions = self.next_actions(outputs, batch)
         return outputs.target_minimum(outputs.target_values(outputs.following(batch), actions), batch)
 
     def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean squared TD error (arXiv:1509.02971, eq. 5) over rows [S, L], summed over the critics.
 
-        Targets use the minimum of the target critics, or of those drawn: clipped double Q-learning (arXiv:1802.09477,
-        eq. 10).
+        Targets use the minimum over the target critics, or over a random subset of them: clipped double Q-learning
+        (arXiv:1802.09477, eq. 10).
         """
         valid = batch["valid"].float()
         values = outputs.values(outputs.present(batch), batch["actions"])

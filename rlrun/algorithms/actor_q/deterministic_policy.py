@@ -1,4 +1,4 @@
-"""Deterministic policies with Q functions (torch)."""
+"""Policies with a deterministic actor and Q functions (torch)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class DeterministicPolicy(ActorQPolicy):
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the first parameters.
-        critic: Makes the spec of each critic.
-        extra: Makes the specs of further networks, by name.
+        seed: Seed of the initial parameters.
+        critic: Function that creates the spec of each critic.
+        extra: Function that creates the specs of additional networks, by name.
 
     Raises:
-        UsageError: If actions are no Box with finite bounds.
+        UsageError: If the action space is not a Box with finite bounds.
     """
 
     config: DDPGConfig
@@ -80,5 +80,5 @@ class DeterministicPolicy(ActorQPolicy):
 
     @override
     def recording(self) -> CriticValues | None:
-        """Creates the recorder of the first critic's values, if initial priorities follow from them."""
+        """Creates the recorder of the first critic's values, if initial priorities are computed from them."""
         return CriticValues(self.acting_side(self.critics[0])) if self.config.records_values else None

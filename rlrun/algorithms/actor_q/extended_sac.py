@@ -1,4 +1,4 @@
-"""SAC with other critics, layers, optimizers and resets, among which its presets choose."""
+"""SAC with configurable critics, layers, optimizers and resets, on which presets such as REDQ are based."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RUNNING_STATISTICS = (".norm.mean", ".norm.variance", ".norm.steps")
 
 
 class ExtendedModelConfig(SoftModelConfig):
-    """Settings of the networks of a stochastic actor and its Q functions, with further layers."""
+    """Settings of the networks of a stochastic actor and its Q functions, with additional kinds of layers."""
 
     critic_hiddens: tuple[PositiveInt, ...] | None = None
     """Widths of the critics' dense layers, where the actor has others; null for `hiddens`."""
@@ -59,7 +59,7 @@ class ExtendedModelConfig(SoftModelConfig):
 
 
 class ExtendedSACConfig(SACConfig):
-    """Settings of SAC and of what its presets change; the defaults are SAC's."""
+    """Settings of SAC and of the extensions that its presets use; the defaults equal SAC."""
 
     model: ExtendedModelConfig = ExtendedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
@@ -117,7 +117,7 @@ class ExtendedSACConfig(SACConfig):
 
 
 class ExtendedSAC(SAC):
-    """SAC with the settings of its presets."""
+    """SAC with the extensions that its presets (TQC, REDQ, DroQ, CrossQ, SimBa) use."""
 
     Config: ClassVar[type[SACConfig]] = ExtendedSACConfig
     config: ExtendedSACConfig
@@ -130,7 +130,10 @@ class ExtendedSAC(SAC):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """SAC's objectives with optimizers of their own; losses assign the running statistics of their networks."""
+        """SAC's objectives with separate optimizers.
+
+        The losses also assign the running statistics of their networks.
+        """
         config = self.config
         adam = Adam(beta_1=config.adam_beta_1)
         decayed = AdamW(config.weight_decay, beta_1=config.adam_beta_1) if config.weight_decay else adam
@@ -152,7 +155,7 @@ class ExtendedSAC(SAC):
 
 
 def running_statistics(parameters: FlatParameters, prefix: str | None) -> tuple[str, ...]:
-    """Names of the running statistics of batch renormalisation under a prefix of parameters' names."""
+    """Names of the running statistics of batch renormalisation, among parameters with a given name prefix."""
     under = prefix or ""
     return tuple(
         slot.name for slot in parameters.slots if slot.name.startswith(under) and slot.name.endswith(RUNNING_STATISTICS)
@@ -164,8 +167,8 @@ class ResetNetworks(StatefulOperator):
 
     Args:
         trainee: The trainee, whose learner has the networks.
-        policy: Makes a policy with new parameters from spaces and a seed.
-        every: Minibatches between two resets.
+        policy: Function that creates a policy with new parameters from spaces and a seed.
+        every: Number of minibatches between two resets.
 
     Source:
         Nikishin et al., "The primacy bias in deep reinforcement learning", arXiv:2205.07802, section 4.

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 class ExtendedSoftPolicy(SoftPolicy):
-    """Policy of a stochastic actor whose critics may estimate quantiles, drop units, or have no target networks.
+    """Policy of a stochastic actor whose critics may estimate quantiles, use dropout, or have no target networks.
 
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the first parameters.
+        seed: Seed of the initial parameters.
 
     Raises:
-        UsageError: Critics of continuous actions are set and actions are Discrete; see `SoftPolicy`.
+        UsageError: The settings require continuous actions, but actions are Discrete; see `SoftPolicy`.
     """
 
     config: ExtendedSACConfig
@@ -56,7 +56,7 @@ class ExtendedSoftPolicy(SoftPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples what SAC does, and which units of the critics are dropped."""
+        """Samples the same noise as SAC, and the dropout masks of the critics."""
         columns = super().draws(generator, rows, length)
         return columns | drawn_units(generator, self.critics, self.config.critic_dropout, rows, length)
 
@@ -64,7 +64,7 @@ class ExtendedSoftPolicy(SoftPolicy):
 def extended_critic(
     config: ExtendedSACConfig, leaves: ObservationTree, model: CriticsModelConfig, num_values: int, action_size: int
 ) -> NetworkSpec:
-    """Spec of a critic; see `critic_spec`."""
+    """Creates the spec of a critic with the preset's layers; see `critic_spec`."""
     own = config.model
     if own.critic_hiddens is not None:
         model = model.model_copy(update={"hiddens": own.critic_hiddens})
@@ -78,10 +78,10 @@ def extended_actor(
     num_outputs: int,
     log_stds: LogStds | None,
 ) -> NetworkSpec:
-    """Spec of an actor; see `actor_spec`."""
+    """Creates the spec of an actor with the preset's layers; see `actor_spec`."""
     return with_layers(actor_spec(leaves, model, num_outputs, log_stds), own)
 
 
 def with_layers(spec: NetworkSpec, model: ExtendedModelConfig) -> NetworkSpec:
-    """A spec with the layers that settings ask for."""
+    """Copy of a network spec with the kinds of layers that the settings choose."""
     return replace(spec, renormalizes=model.batch_renorm, residual=model.residual)

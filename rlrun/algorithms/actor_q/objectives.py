@@ -1,4 +1,4 @@
-"""Objectives of actor-critics over Q functions: those of critics and actor, and the result of the critics' loss."""
+"""Objectives of actor-critics with Q functions: critics and actor, and the result of the critics' loss."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def critics_and_actor(
     """Objectives of critics and actor, in this order.
 
     Args:
-        critics_loss: Loss of the critics, whose parameters are under `critics.`.
-        actor_loss: Loss of the actor, whose parameters are under `actor.`.
+        critics_loss: Loss of the critics, whose parameter names begin with `critics.`.
+        actor_loss: Loss of the actor, whose parameter names begin with `actor.`.
         policy_delay: Number of critic updates per update of the actor.
-        max_grad_norm: Largest norm of a gradient; None for no bound.
+        max_grad_norm: Clipping threshold of the gradient norm; None for no clipping.
     """
     return [
         Objective("critics", critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=max_grad_norm),
@@ -38,14 +38,14 @@ def loss_of_critics(
     valid: Tensor,
     statistics: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> Loss:
-    """Loss of C critics with its statistics, those of `TD_METRICS`, and the priorities of the rows.
+    """Loss of C critics, with the statistics of `TD_METRICS` and the replay priorities of the rows.
 
     Args:
-        loss: The loss, [].
-        values: Values of the taken actions, [C, S, L].
+        loss: Scalar loss, [].
+        values: Values of the actions taken, [C, S, L].
         errors: TD errors, [C, S, L].
         valid: Mask of the valid steps, [S, L].
-        statistics: Further statistics by name, each [].
+        statistics: Additional statistics by name, each [].
     """
     distance = errors.detach().abs().mean(0)
     own = td_statistics(loss, values[0], distance, valid)

@@ -1,4 +1,4 @@
-"""Kernel of the policies with critics (Q functions) of continuous actions: DDPG, TD3, SAC, QT-Opt, MADDPG (torch)."""
+"""Base class of policies with critics of continuous actions: DDPG, TD3, SAC, QT-Opt, MADDPG (torch)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NetworkFactories = Mapping[str, Callable[[ObservationTree, CriticsModelConfig], 
 
 
 class ActorQConfig(PolicyConfig, Protocol):
-    """The part of an algorithm's settings that its policy of critics reads."""
+    """Protocol of the settings that policies with critics read."""
 
     @property
     def exploration(self) -> str:
@@ -50,24 +50,24 @@ class ActorQConfig(PolicyConfig, Protocol):
 
     @property
     def learning_starts(self) -> int:
-        """Env steps before the first minibatch, whose actions are drawn uniformly."""
+        """Number of env steps before the first minibatch, with uniformly random actions."""
 
 
 class ActorQPolicy(Policy):
-    """Policy of critics (Q functions), and of an actor or another network that acts by them.
+    """Policy with critics (Q functions), and an actor or another network that acts on their basis.
 
     Args:
         config: Settings.
         leaves: Tree of `ObservationLeaf`.
-        action_space: Action space of the network that acts.
+        action_space: Action space of the acting network.
         module: Critics and other networks.
-        acting: Prefix of the names of the parameters that act.
-        networks: Makes what losses get, from the fields of `ActorQNetworks`.
+        acting: Name prefix of the acting network's parameters.
+        networks: Function that creates the losses' networks from the fields of `ActorQNetworks`.
         burn_in: Length of the burn-in of recurrent networks.
 
     Attributes:
-        critics: The critics, without parameters.
-        others: The other networks by name, such as `actor`, without parameters.
+        critics: The critics, as functions without parameters.
+        others: The other networks by name, such as `actor`, as functions without parameters.
     """
 
     world_columns: ClassVar[tuple[str, ...]] = ()
@@ -98,7 +98,7 @@ class ActorQPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """Slice of the parameters that act, as (start, size)."""
+        """Slice of the acting parameters in the flat vector, as (start, size)."""
         return self.parameters.range_under(self._acting)
 
     @override
@@ -124,16 +124,16 @@ class ActorQPolicy(Policy):
 
     @abstractmethod
     def built_in_exploration(self) -> Exploration:
-        """Creates the exploration after the uniform actions of the first steps, where settings name no custom one."""
+        """Creates the exploration used after the initial uniform actions, unless settings name a custom one."""
 
     def acting_network(self) -> ActingNetwork:
-        """Creates the network that acts, with its weights not yet loaded: by default the actor's."""
+        """Creates the acting network, with weights not yet loaded; by default the actor."""
         return self.acting_side(self.others["actor"])
 
     def acting_side(self, network: TorchNetwork) -> ActingNetwork:
-        """Creates the acting network of a network whose parameters are among those that act."""
+        """Creates the acting network for a network whose parameters belong to the acting ones."""
         return acting_network(network, self.parameters, start=self.acting_range[0])
 
     def recording(self) -> Recording | None:
-        """Creates the recorder of extra fragment columns; by default there are none."""
+        """Creates the recorder of additional fragment columns; by default there are none."""
         return None

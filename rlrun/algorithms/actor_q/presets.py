@@ -1,4 +1,4 @@
-"""Presets: SAC with the settings of methods that change its critics and how often they learn."""
+"""Presets of SAC: methods that change its critics and the number of updates."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rlrun.engine.settings.config import defaults, fixed
 
 @defaults(critic_lr=3e-4, num_critics=5, num_quantiles=25, dropped_per_critic=2, actor_objective="mean")
 class TQCConfig(ExtendedSACConfig):
-    """Settings of TQC (Kuznetsov et al., arXiv:2005.04269); the defaults are those of its table 3, next to SAC's."""
+    """Settings of TQC (Kuznetsov et al., arXiv:2005.04269); the defaults are from its table 3, and otherwise SAC's."""
 
 
 class TQC(ExtendedSAC):
-    """Truncated quantile critics: targets leave out the largest quantiles of all critics (arXiv:2005.04269)."""
+    """Truncated quantile critics: SAC whose targets omit the largest quantiles of all critics (arXiv:2005.04269)."""
 
     Config: ClassVar[type[SACConfig]] = TQCConfig
     acts_in = ("bounded Box",)
@@ -32,11 +32,11 @@ class TQC(ExtendedSAC):
     training_intensity=20.0,
 )
 class REDQConfig(ExtendedSACConfig):
-    """Settings of REDQ (Chen et al., arXiv:2101.05982); the defaults are those of its appendix, next to SAC's."""
+    """Settings of REDQ (Chen et al., arXiv:2101.05982); the defaults are from its appendix, and otherwise SAC's."""
 
 
 class REDQ(ExtendedSAC):
-    """Randomized ensembled double Q-learning: many critics, and many updates per env step (arXiv:2101.05982)."""
+    """Randomized ensembled double Q-learning: SAC with many critics and updates per env step (arXiv:2101.05982)."""
 
     Config: ClassVar[type[SACConfig]] = REDQConfig
 
@@ -44,7 +44,7 @@ class REDQ(ExtendedSAC):
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @defaults(critic_normalization="layer")
 class DroQModelConfig(ExtendedModelConfig):
-    """Settings of the networks of DroQ, whose critics are normalised."""
+    """Settings of the networks of DroQ, whose critics are layer-normalised."""
 
 
 @defaults(
@@ -56,7 +56,7 @@ class DroQModelConfig(ExtendedModelConfig):
     training_intensity=20.0,
 )
 class DroQConfig(ExtendedSACConfig):
-    """Settings of DroQ (Hiraoka et al., arXiv:2110.02034); the defaults are those of its appendix, next to SAC's."""
+    """Settings of DroQ (Hiraoka et al., arXiv:2110.02034); the defaults are from its appendix, and otherwise SAC's."""
 
     model: DroQModelConfig = DroQModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
@@ -84,7 +84,7 @@ class CrossQModelConfig(ExtendedModelConfig):
 )
 @fixed("targets come from the critics themselves", joint_targets=True, tau=0.005, target_update_interval=1)
 class CrossQConfig(ExtendedSACConfig):
-    """Settings of CrossQ (Bhatt et al., arXiv:1902.05605); the defaults are those of its table 2, next to SAC's."""
+    """Settings of CrossQ (Bhatt et al., arXiv:1902.05605); the defaults are from its table 2, and otherwise SAC's."""
 
     model: CrossQModelConfig = CrossQModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
@@ -115,13 +115,13 @@ class SimBaModelConfig(ExtendedModelConfig):
     weight_decay=0.01,
 )
 class SimBaConfig(ExtendedSACConfig):
-    """Settings of SimBa (Lee et al., arXiv:2410.09754); the defaults are those of its table 7, next to SAC's."""
+    """Settings of SimBa (Lee et al., arXiv:2410.09754); the defaults are from its table 7, and otherwise SAC's."""
 
     model: SimBaModelConfig = SimBaModelConfig(hiddens=(128,), activation="relu", orthogonal_init=True)
     """Network architecture of the actor and of each critic."""
 
 
 class SimBa(ExtendedSAC):
-    """SAC with normalised observations, residual blocks of LayerNorm, and weight decay (arXiv:2410.09754)."""
+    """SAC with normalised observations, residual blocks with LayerNorm, and weight decay (arXiv:2410.09754)."""
 
     Config: ClassVar[type[SACConfig]] = SimBaConfig

@@ -1,4 +1,4 @@
-"""Quantile critics under a tanh-Gaussian actor, and critics whose targets come from one joint pass (torch)."""
+"""Critics for a tanh-Gaussian actor: quantile critics, and critics whose targets come from a joint pass (torch)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rlrun.engine.nn.batch_renorm import batch_statistics
 
 @dataclass(frozen=True)
 class QuantileNetworks(SquashedNetworks):
-    """Tanh-Gaussian actor under critics that estimate quantiles of the return (TQC).
+    """Tanh-Gaussian actor with critics that estimate quantiles of the return (TQC).
 
     Attributes:
-        dropped: Number of quantiles per critic that targets leave out.
+        dropped: Number of quantiles per critic that targets omit.
 
     Source:
         Kuznetsov et al., "Controlling overestimation bias with truncated mixture of continuous distributional quantile
@@ -31,17 +31,17 @@ class QuantileNetworks(SquashedNetworks):
 
     @override
     def mean_of(self, outputs: Tensor) -> Tensor:
-        """Mean of the quantiles."""
+        """Mean of a critic's quantiles: the expected value."""
         return outputs.mean(-1)
 
     @override
     def kept_values(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Smallest quantiles of all target critics together, [M, S, L]."""
+        """Smallest quantiles of all target critics' quantiles together, [M, S, L]."""
         return truncated_mixture(values, self.dropped)
 
     @override
     def residuals(self, values: Tensor, targets: Tensor) -> Residuals:
-        """Quantile Huber losses of quantiles [C, S, L, K] to samples [M, S, L] (eqs. 11 and 12)."""
+        """Quantile Huber losses between quantiles [C, S, L, K] and target samples [M, S, L] (eqs. 11 and 12)."""
         means = values.mean(-1)
         losses = quantile_huber(values, targets.movedim(0, -1)).sum(0)
         return Residuals(losses, means, means - targets.mean(0))
@@ -49,7 +49,7 @@ class QuantileNetworks(SquashedNetworks):
 
 @dataclass(frozen=True)
 class JointNetworks(SquashedNetworks):
-    """Tanh-Gaussian actor under critics without target networks (CrossQ).
+    """Tanh-Gaussian actor with critics without target networks (CrossQ).
 
     Source:
         Bhatt et al., "CrossQ: batch normalization in deep reinforcement learning for greater sample efficiency and
@@ -58,14 +58,17 @@ class JointNetworks(SquashedNetworks):
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
-        """Evaluates actions of an actor that a minibatch's statistics normalise, under critics of running ones."""
+        """Evaluates the actor's actions.
+
+        The actor is normalised by minibatch statistics, the critics by running ones.
+        """
         with batch_statistics(self.networks.others["actor"]) as moved:
             evaluated = super().sample_and_evaluate(batch, objective)
         return evaluated._replace(moved=moved)
 
     @override
     def values_and_next(self, batch: SampleBatch) -> tuple[Tensor, Soft]:
-        """Evaluates recorded and next actions in one pass, so that a minibatch's statistics are of both."""
+        """Evaluates recorded and next actions in one pass, so that normalisation statistics cover both."""
         networks = self.networks
         present, following = networks.present(batch), networks.following(batch)
         with torch.no_grad():
@@ -76,7 +79,7 @@ class JointNetworks(SquashedNetworks):
 
 
 def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:
-    """Smallest quantiles of C critics' quantiles [C, S, L, K] together, ascending: [C * (K - dropped), S, L]."""
+    """Smallest quantiles among those of all C critics [C, S, L, K], in ascending order, [C * (K - dropped), S, L]."""
     number, size = quantiles.shape[0], quantiles.shape[-1]
     pooled = quantiles.movedim(0, -1).flatten(-2).sort(-1)[0]
     return pooled[..., : number * (size - dropped)].movedim(-1, 0)

@@ -65,8 +65,8 @@ class SACConfig(CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
 class SAC(Algorithm[SACConfig]):
     """Soft Actor-Critic: maximum-entropy actor-critic with twin Q functions and a learned temperature.
 
-    Actions are a bounded Box, or Discrete (Christodoulou, arXiv:1910.07207): expectations over discrete actions are
-    exact sums in the same losses.
+    Actions may be a bounded Box or Discrete (Christodoulou, arXiv:1910.07207); the losses are the same, with exact sums
+    over discrete actions.
     """
 
     Config: ClassVar[type[SACConfig]] = SACConfig
@@ -116,7 +116,7 @@ class SAC(Algorithm[SACConfig]):
         return replace(loss_of_critics(loss, residuals.values, residuals.errors, valid), assign=ahead.moved)
 
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Actor loss: E[alpha log pi(a given s) - min Q(s, a)] (arXiv:1812.05905, eq. 7); see `actor_objective`."""
+        """Actor loss: E[alpha log pi(a | s) - min Q(s, a)] (arXiv:1812.05905, eq. 7); see `actor_objective`."""
         valid = batch["valid"].float()
         present = outputs.sample_and_evaluate(batch, self.config.actor_objective)
         loss = masked_mean(outputs.log_alpha.detach().exp() * present.log_probs - present.values, valid)
@@ -125,13 +125,13 @@ class SAC(Algorithm[SACConfig]):
         return Loss(loss, statistics, carry={"log_probs": present.log_probs}, assign=present.moved)
 
     def actor_statistics(self, present: Soft, batch: SampleBatch) -> dict[str, Tensor]:
-        """Further statistics of the actor's loss by name, each []."""
+        """Additional statistics of the actor's loss by name, each []."""
         return {}
 
     def alpha_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Temperature loss: -log_alpha (log pi + target entropy) (arXiv:1812.05905, eq. 18).
 
-        As is usual, it is linear in log_alpha instead of alpha.
+        As in common implementations, the loss is linear in log_alpha instead of alpha.
         """
         asked = self.config.target_entropy
         target = outputs.target_entropy(batch) if asked is None else asked

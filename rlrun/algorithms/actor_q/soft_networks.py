@@ -24,14 +24,14 @@ ENTROPY_SHARE = 0.98
 
 
 class Soft(NamedTuple):
-    """Expected log-probability and clipped double Q value under the actor, sampled or exact.
+    """Expected log-probability and soft value of actions under the actor, from samples or exact.
 
     Attributes:
         log_probs: Log-probability of a sampled action, or its exact expectation over all actions, [S, L].
-        values: Value for a sampled action, by default the minimum over the critics, or its exact expectation over all
-            actions, [S, L]; of next actions under quantile critics, the M samples that targets keep, [M, S, L].
+        values: Value of a sampled action (by default the minimum over the critics), or the exact expectation over all
+            actions, [S, L]. For next actions with quantile critics: the M quantiles that targets keep, [M, S, L].
         actions: The sampled actions, [S, L, D]; None with exact expectations.
-        moved: Running statistics of batch renormalisation after the minibatch, by parameter name; mostly none.
+        moved: Updated running statistics of batch renormalisation, by parameter name; usually empty.
     """
 
     log_probs: Tensor
@@ -41,7 +41,7 @@ class Soft(NamedTuple):
 
 
 class Residuals(NamedTuple):
-    """Errors of the critics' values from their targets, and the loss.
+    """Errors of the critics' values with respect to their targets, and the loss.
 
     Attributes:
         losses: Loss, summed over the critics, [S, L].
@@ -81,42 +81,42 @@ class SoftNetworks(ABC):
 
     @abstractmethod
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [C, S, L] by the C critics of a minibatch's recorded actions."""
+        """Q values [C, S, L] of a minibatch's recorded actions by the C critics."""
 
     def values_and_next(self, batch: SampleBatch) -> tuple[Tensor, Soft]:
-        """Q values [C, S, L] of recorded actions by the critics, and target values of the actor's next actions."""
+        """Q values [C, S, L] of recorded actions, and target values of the actor's next actions."""
         ahead = self.sample_and_evaluate_next(batch)
         return self.values_of(batch), ahead
 
     def residuals(self, values: Tensor, targets: Tensor) -> Residuals:
-        """Half the squared errors of values [C, S, L] to targets [S, L]."""
+        """Half the squared errors of values [C, S, L] with respect to targets [S, L]."""
         errors = values - targets
         return Residuals(0.5 * errors.square().sum(0), values, errors)
 
     @abstractmethod
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
-        """Log-probabilities and Q values of the actor's actions in a minibatch's observations.
+        """Log-probabilities and Q values of the actor's actions at a minibatch's observations.
 
         Args:
             batch: The minibatch.
-            objective: Value over the critics.
+            objective: Rule that combines the critics' values, such as their minimum.
         """
 
     @abstractmethod
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Log-probabilities and target Q values of the actor's actions in the next observations; no gradients."""
+        """Log-probabilities and target Q values of the actor's actions at the next observations; no gradients."""
 
 
 class SquashedNetworks(SoftNetworks):
-    """Tanh-Gaussian actor: expectations are estimated from one reparameterised action per observation."""
+    """Tanh-Gaussian actor; expectations are estimated from one reparameterised action per observation."""
 
     def sample(self, observations: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Reparameterised actions [S, L, D] by standard normal noise [S, L, D], and their log-densities [S, L]."""
+        """Reparameterised actions [S, L, D] from standard normal noise [S, L, D], and their log-densities [S, L]."""
         return SquashedGaussian(self.networks.actor_outputs(observations)).sample_and_log_prob(noise)
 
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [C, S, L] by the C critics of recorded actions [S, L, D]."""
+        """Q values [C, S, L] of recorded actions [S, L, D] by the C critics."""
         return self.networks.values(self.networks.present(batch), batch["actions"])
 
     @override
@@ -128,18 +128,18 @@ class SquashedNetworks(SoftNetworks):
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Evaluates actions in the next observations, sampled with the batch's `next_noise` [S, L, D]; no gradients."""
+        """Evaluates actions at the next observations, sampled with the batch's `next_noise` [S, L, D]; no gradients."""
         with torch.no_grad():
             observations = self.networks.following(batch)
             actions, log_probs = self.sample(observations, batch["next_noise"])
             return Soft(log_probs, self.kept_values(self.networks.target_values(observations, actions), batch))
 
     def mean_of(self, outputs: Tensor) -> Tensor:
-        """Values [S, L] of a critic's outputs [S, L, K]."""
+        """Expected value [S, L] from a critic's outputs [S, L, K]."""
         return outputs.squeeze(-1)
 
     def kept_values(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Values that targets keep, of those of all target critics [C, S, L, ...]."""
+        """Values used in targets, selected from the values of all target critics [C, S, L, ...]."""
         return self.networks.target_minimum(values, batch)
 
 
@@ -157,18 +157,18 @@ class ChoiceNetworks(SoftNetworks):
 
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Q values [C, S, L] by the C critics of recorded Discrete actions [S, L]."""
+        """Q values [C, S, L] of recorded Discrete actions [S, L] by the C critics."""
         return taken(self.networks.critic_outputs(self.networks.present(batch)), batch["actions"])
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
-        """Exact expectations over the actions in the observations."""
+        """Exact expectations over the actions at a minibatch's observations."""
         networks, observations = self.networks, self.networks.present(batch)
         return averaged(networks.actor_outputs(observations), networks.actor_values(objective, observations))
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Exact expectations over the actions in the next observations, with the target critics; no gradients."""
+        """Exact expectations over the actions at the next observations, with the target critics; no gradients."""
         with torch.no_grad():
             networks, observations = self.networks, self.networks.following(batch)
             values = networks.target_minimum(networks.target_critic_outputs(observations), batch)
@@ -176,7 +176,7 @@ class ChoiceNetworks(SoftNetworks):
 
 
 def averaged(logits: Tensor, values: Tensor) -> Soft:
-    """Exact expectations over a categorical actor of its log-probabilities and of Q values.
+    """Exact expectations of log-probabilities and Q values under a categorical actor.
 
     Args:
         logits: Logits of the actor, [S, L, A].

@@ -45,21 +45,22 @@ class SoftPolicy(ActorQPolicy):
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the first parameters.
-        critic: Makes the spec of each critic.
-        extra: Makes the specs of further networks, by name.
-        actor: Makes the actor's spec.
+        seed: Seed of the initial parameters.
+        critic: Function that creates the spec of each critic.
+        extra: Function that creates the specs of additional networks, by name.
+        actor: Function that creates the actor's spec.
         scalars: First values of learned scalars besides `log_alpha`, by name, such as the logarithm of a multiplier.
-        network: Makes each network of its spec.
+        network: Function that creates a network from its spec.
 
     Attributes:
         default_target_entropy: Target entropy in nats if the settings have none: minus the number of continuous actions
             (arXiv:1812.05905, appendix D), or 0.98 of the uniform distribution's entropy for Discrete actions
-            (arXiv:1910.07207, appendix). Action masks lower the latter, see `ChoiceNetworks.target_entropy`.
+            (arXiv:1910.07207, appendix). Action masks lower the entropy of Discrete actions, see
+            `ChoiceNetworks.target_entropy`.
 
     Raises:
         UsageError: If actions are neither a Box with finite bounds nor Discrete, or state-dependent exploration is set
-            and not supported.
+            but not supported.
     """
 
     config: SACConfig
@@ -114,7 +115,7 @@ class SoftPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples normal noise of actions in current and next observations, [S, L, D] each, and target critics.
+        """Samples noise for actions at current and next observations, [S, L, D] each, and the choice of target critics.
 
         Discrete actions need no noise.
         """

@@ -90,7 +90,7 @@ class RankedReturnsConfig(ConfigModel):
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class SearchModelConfig(FeedForwardModelConfig):
-    """Settings of the network for tree search: prior probabilities of actions, and value, of a game position."""
+    """Settings of the network for tree search, which predicts prior probabilities of actions and a position's value."""
 
 
 @fixed("a game is worth its result, which no discount changes", gamma=1.0, clip_rewards=None)
@@ -155,7 +155,7 @@ class AlphaZeroConfig(OffPolicyConfig):
 class AlphaZero(Algorithm[AlphaZeroConfig]):
     """AlphaZero: self-play with Monte Carlo tree search guided by a policy-value network (arXiv:1712.01815).
 
-    It needs a world that is a searchable game: `rlrun.engine.worlds.world.World.array_game`.
+    The world must be a searchable game, see `rlrun.engine.worlds.world.World.array_game`.
     """
 
     Config: ClassVar[type[AlphaZeroConfig]] = AlphaZeroConfig
@@ -179,7 +179,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Rejects single-agent envs.
+        """Raises a UsageError: AlphaZero does not support single-agent envs.
 
         Raises:
             UsageError: Always.

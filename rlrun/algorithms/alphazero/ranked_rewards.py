@@ -21,7 +21,7 @@ class RankedGame:
         game: One-player game whose results are returns.
 
     Attributes:
-        bar: Least return of a win; minus infinity before the first returns.
+        bar: Minimum return of a win; minus infinity before the first returns.
     """
 
     def __init__(self, game: ArrayGame) -> None:
@@ -31,11 +31,11 @@ class RankedGame:
         self._game = game
 
     def returns(self, states: States) -> Floats:
-        """Unranked returns of finished games, [n]."""
+        """Returns (unranked) of finished games, [n]."""
         return self._game.results(states)[1]
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Flags of finished games [n], and ranked results [n]: win (1), loss (-1), or 0 for unfinished games."""
+        """Mask of finished games [n], and ranked results [n]: win (1), loss (-1), or 0 for unfinished games."""
         ended, returns = self._game.results(states)
         ranks = np.where(returns >= self.bar, np.float32(1), np.float32(-1))
         return ended, np.where(ended, ranks, np.float32(0))
@@ -53,7 +53,7 @@ class RankedGame:
         return self._game.play(states, actions)
 
     def movers(self, states: States) -> Floats:
-        """Sign of the player to move in positions [n]: 1, since there is one player."""
+        """Sign of the player to move in positions [n]: always 1, since there is one player."""
         return self._game.movers(states)
 
     def observe(self, states: States) -> Tree:

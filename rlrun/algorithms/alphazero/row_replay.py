@@ -26,7 +26,7 @@ class RowReplayConfig(ReplayConfig):
 
 
 class RowReplay:
-    """Circular replay buffer with uniform sampling, and the interface of `ReplayBuffer`.
+    """Circular replay buffer with uniform sampling; same interface as `ReplayBuffer`.
 
     Each row is a complete training sample: there are no next observations, n-step returns or episodes.
 
@@ -85,7 +85,7 @@ class RowReplay:
         Args:
             batch_size: Number of rows of a minibatch.
             env_steps: Env steps so far; unused, since sampling has no schedule.
-            number: Number of minibatches, whose rows follow each other: S in all.
+            number: Number of minibatches, whose rows are concatenated: S in total.
         """
         self.drawn_batches += number
         indices = self._generator.integers(self.num_ready, size=batch_size * number)
@@ -93,7 +93,7 @@ class RowReplay:
         return SampleBatch(batch, valid=np.ones((len(indices), 1), np.bool_), indices=indices)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Ignores priorities: sampling is uniform."""
+        """Ignores priorities, since sampling is uniform."""
 
     @property
     def is_saved(self) -> bool:

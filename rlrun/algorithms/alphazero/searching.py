@@ -45,18 +45,18 @@ class NetworkPrediction:
 
 
 class SearchingNetwork:
-    """Acting network whose outputs are log visit counts of a tree search.
+    """Acting network whose outputs are the log visit counts of a tree search.
 
-    The argmax is then the most visited action, and sampling is in proportion to the visits. Positions are
+    The greedy action is then the most visited one, and sampling is proportional to the visits. Positions are
     reconstructed from observations; each search begins with an empty tree and has no root noise.
 
     Args:
         prediction: Policy-value network and game.
-        simulations: Simulations of each search; 0 acts by the network's logits, without a search.
+        simulations: Simulations of each search; with 0, the outputs are the network's logits.
         settings: Settings of the tree search.
 
     Attributes:
-        simulations: Simulations of the following searches.
+        simulations: Simulations of subsequent searches.
     """
 
     state_size = 0
@@ -101,11 +101,11 @@ class SearchingBehavior(BehaviorPolicy):
     Args:
         network: Acting network that runs the searches.
         action_space: Conversion between policy actions and env actions.
-        exploration: Selection of actions by log visit counts.
+        exploration: Selection of actions from log visit counts.
         leaves: Tree of `ObservationLeaf`.
 
     Attributes:
-        prediction: Leaf evaluation, which self-play workers use too.
+        prediction: Leaf evaluation, also used by self-play workers.
     """
 
     def __init__(

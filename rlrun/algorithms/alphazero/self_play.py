@@ -1,4 +1,4 @@
-"""Operators of self-play: data augmentation by symmetries, ranked rewards, and the gate of new weights."""
+"""Operators of self-play: data augmentation by symmetries, ranked rewards, and the gate for new weights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MoveBySymmetries(StatefulOperator):
     """Data augmentation: transforms observation, mask and visits of each row by a random symmetry of the board.
 
     Args:
-        trainee: Training with the rules of the game and the root seed of the random symmetries.
+        trainee: Trainee with the rules of the game and the root seed of the random symmetries.
     """
 
     def __init__(self, trainee: Trainee) -> None:
@@ -65,12 +65,12 @@ class MoveBySymmetries(StatefulOperator):
 
 
 class RaiseBar(StatefulOperator):
-    """Ranked rewards: sets the threshold of the next games to a percentile of the newest returns.
+    """Ranked rewards: sets the win threshold of the next games to a percentile of the newest returns.
 
     The threshold is one of the trainee's `Filters`, which are broadcast with the weights.
 
     Args:
-        trainee: Training whose threshold is set.
+        trainee: Trainee whose threshold is set.
         percentile: Percentile of the returns, 0 to 100.
         newest: Number of recent returns in the percentile.
 
@@ -113,15 +113,15 @@ class RaiseBar(StatefulOperator):
 
 
 class BroadcastAccepted(StatefulOperator):
-    """Gated broadcast: sends new weights to all workers once they win a match against the last ones sent.
+    """Gated broadcast: sends new weights to all workers once they win a match against the last accepted weights.
 
     The first weights are sent without a match.
 
     Args:
-        trainee: Training whose weights are evaluated and broadcast.
+        trainee: Trainee whose weights are evaluated and broadcast.
         play: Match between new and accepted weights.
         every: Env steps between matches.
-        share: Least score, as a fraction of the points, at which new weights are accepted.
+        share: Minimum score, as a fraction of the points, for new weights to be accepted.
 
     Source:
         The evaluator of AlphaGo Zero: Silver et al., Nature 550 (2017), Methods, "Evaluator".
@@ -181,7 +181,7 @@ class BroadcastAccepted(StatefulOperator):
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`, and sends the accepted weights to the workers."""
+        """Restores the gate from `state()`, and sends the accepted weights to the workers."""
         self._matches, self._passed = as_count(state["matches"]), as_count(state["passed"])
         self._judged_at, self._points = as_count(state["judged_at"]), float(state["points"])
         self._accepted = None

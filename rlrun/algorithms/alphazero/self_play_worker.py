@@ -41,7 +41,7 @@ class SelfPlaySettings:
     Attributes:
         simulations: Simulations before each move.
         search: Settings of the tree search.
-        temperature: Temperature of sampled moves, in proportion to visits ** (1 / temperature).
+        temperature: Temperature of sampled moves, with probabilities proportional to visits ** (1 / temperature).
         exploring_moves: Number of initial moves that are sampled; later moves are the most visited ones.
     """
 
@@ -85,7 +85,7 @@ class _Game:
 
 
 class SelfPlayWorker:
-    """Self-play in `num_envs` parallel games; a `rlrun.engine.rollout.worker.Worker`.
+    """Worker that plays `num_envs` games in parallel against itself; implements `rlrun.engine.rollout.worker.Worker`.
 
     Each fragment plays a number of moves in each slot, and returns training rows [N, 1] of the games finished in it.
     A row holds the mover's observation, the visit counts and the game's result. Trees are reused between moves of a
@@ -236,11 +236,11 @@ class SelfPlayWorker:
         }
 
     def place(self) -> dict[str, Any]:
-        """State from which a lost worker is replaced, as of the latest fragment."""
+        """Returns the state of the latest fragment, from which a lost worker is restarted."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores `state()` by replaying the games' moves."""
+        """Restores the worker from `state()` by replaying the games' moves."""
         self._fragment, self._begun = as_count(state["fragment"]), as_count(state["begun"])
         self._games = []
         for number, actions, visits in zip(state["numbers"], state["actions"], state["visits"], strict=True):
@@ -260,7 +260,7 @@ class SelfPlayWorker:
 
 
 def draw_actions(visits: Floats, temperatures: NDArray[np.float64], generator: np.random.Generator) -> Indices:
-    """Samples actions in proportion to visits ** (1 / temperature); temperature 0 selects the most visited action.
+    """Samples actions with probabilities proportional to visits ** (1 / temperature); greedy at temperature 0.
 
     Args:
         visits: Root visit counts, [n, A], not all 0 in a row.

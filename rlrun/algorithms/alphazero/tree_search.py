@@ -1,4 +1,4 @@
-"""Batched Monte Carlo tree search of parallel games: array trees, and one batched leaf evaluation per simulation."""
+"""Batched Monte Carlo tree search for parallel games: array trees, and one batched leaf evaluation per simulation."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class SearchSettings:
     """Settings of a tree search.
 
     Attributes:
-        exploration: Exploration constant of PUCT, the papers' c_puct.
+        exploration: Exploration constant of PUCT (c_puct in the papers).
         first_play_reduction: First-play urgency reduction: the Q value of an unvisited action is the position's
-            predicted value minus this.
+            predicted value minus this number.
         noise_fraction: Weight of Dirichlet noise in the root's priors during self-play.
         noise_concentration: Concentration of the symmetric Dirichlet noise over the legal actions.
     """
@@ -113,12 +113,12 @@ class BatchedSearch:
 
         Q(s, a) + exploration * P(s, a) * sqrt(N(s)) / (1 + N(s, a)).
 
-    Q is the mean of backed-up values, or before the first visit the position's predicted value minus
+    Q is the mean of the backed-up values; before the first visit, it is the position's predicted value minus
     `first_play_reduction`. N(s) counts the position's own prediction as well. The value of a terminal position is its
     result.
 
-    Nodes are rows of arrays, and those of game b begin at b * capacity. Best actions are cached, since scores change
-    only along a simulation's path.
+    Nodes are rows of arrays; the nodes of game b begin at row b * capacity. Best actions are cached, since scores
+    change only along a simulation's path.
 
     Args:
         game: Rules of the game.
@@ -196,7 +196,7 @@ class BatchedSearch:
 
     @property
     def values(self) -> Floats:
-        """Root values for the movers, [B]: mean backed-up value, or the result of a finished game."""
+        """Root values for the players to move, [B]: mean backed-up value, or the result of a finished game."""
         rows = self._rows
         roots = self._roots
         mean: Floats = (rows.worth[roots] + rows.sums[roots].sum(1)) / rows.counts[roots]

@@ -1,4 +1,4 @@
-"""ArCHer: actor-critic with a hierarchy of two time scales, utterances and tokens."""
+"""ArCHer: actor-critic for dialogue agents with two time scales, utterances and tokens."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 
 class Archer(Algorithm[ArcherConfig]):
-    """Critics of utterances learn off-policy from a replay; the actor of tokens learns on-policy from their advantages.
+    """ArCHer: critics of utterances learn off-policy from a replay.
+
+    The actor of tokens learns on-policy from their values.
 
     Source:
         Zhou et al., "ArCHer: Training language model agents via hierarchical multi-turn RL", arXiv:2402.19446.
@@ -73,10 +75,11 @@ class Archer(Algorithm[ArcherConfig]):
     def critics_loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared errors of two pairs of Q and V over the utterances of sequences [S, L] (paper, section 3.3).
 
-        Q follows r + gamma V'(s') of its own pair. V follows the mean of Q'(s, u) over the present actor's utterances:
-        their last choices are redrawn, as means over all tokens. What comes before these is as it was replayed, by
-        earlier actors, and weighted by min(1, pi / mu). V is then the value of a policy between both, as with V-trace's
-        truncation (arXiv:1802.01561, eq. 3). V learns nothing from data, whose mu is unknown.
+        The target of Q is r + gamma V'(s') of the same pair. The target of V is the mean of Q'(s, u) over the current
+        actor's utterances: the last choice of an utterance is replaced by the mean over all tokens, and the tokens
+        before it are as replayed, weighted by min(1, pi / mu). V is then the value of a policy between the current and
+        the replayed one, as with V-trace's truncation (arXiv:1802.01561, eq. 3). V does not learn from data sets, whose
+        mu is unknown.
         """
         ends, starts = batch["utterance_ends"].float(), batch["utterance_starts"]
         own, target = outputs.utterance_values(), outputs.target_utterance_values()
@@ -100,7 +103,7 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def ratios(self, outputs: ArcherOutputs, batch: SampleBatch) -> Tensor:
-        """Truncated importance ratios of utterances before their last choice, at their last tokens, [S, L]."""
+        """Truncated importance ratios of utterances up to their last choice, given at their last tokens, [S, L]."""
         now = outputs.distribution.log_prob(batch["actions"]).detach()
         tokens = (now - batch["logp"]) * batch["valid"].float()
         before = tokens.cumsum(1) - tokens
@@ -110,7 +113,7 @@ class Archer(Algorithm[ArcherConfig]):
 
     @override
     def loss(self, outputs: ArcherOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Clipped surrogate of tokens by the advantages of their utterances, less the entropy bonus, over rows [S, L].
+        """Clipped surrogate loss of tokens with their utterances' advantages, minus an entropy bonus, over rows [S, L].
 
         It is the sum over all tokens of min(pi A, clip(pi) A), where pi is clipped to within `clip_param` times the
         probability by the actor of the batch (arXiv:1707.06347, eq. 7, as a mean over actions). A batch's first
@@ -130,7 +133,7 @@ class Archer(Algorithm[ArcherConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: the critics learn from a replay after each round of fragments, then the actor from these."""
+        """Dataflow: after each round of fragments, the critics learn from a replay, the actor from the fragments."""
         config = self.config
         # The replay's discounts only mark the ends of episodes: gamma is of utterances.
         replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)
@@ -154,7 +157,7 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def critics_updates(self, replay: Replay, trainee: Trainee) -> Flow[Any]:
-        """Dataflow of the critics: `training_intensity` minibatches of sequences per token, of a replay and of data."""
+        """Dataflow of the critics: `training_intensity` minibatches of sequences per token, from replay and data."""
         config = self.config
         if config.input:
             minibatches = minibatches_with_data(replay, trainee, config, partial(self.recorded, trainee))
@@ -173,22 +176,22 @@ class Archer(Algorithm[ArcherConfig]):
         )
 
     def recorded(self, trainee: Trainee, data: DataSet) -> RecordedDialogues:
-        """Reads a data set as sequences of a replay."""
+        """Creates a view of a data set as replay sequences."""
         width = trainee.policy.behavior().network.state_size
         return RecordedDialogues(data, length=self.config.replay.length, state_size=width)
 
 
 class RecordedDialogues:
-    """Sequences of recorded tokens, with the columns of `rlrun.engine.replay.sequences.SequenceReplay.sample`.
+    """View of a data set as sequences of tokens, with the columns of `SequenceReplay.sample`.
 
-    Each is of one episode, which is cut into sequences from its start. What a core remembers before a sequence is
-    unknown, and zero; so `length` is best that of a whole dialogue. `weights` are 0: by which probabilities the tokens
-    were drawn is unknown.
+    Each episode is split into sequences from its start. The recurrent state before a sequence is unknown and set to
+    zero, so `length` should cover a whole dialogue. `weights` are 0, since the probabilities of the recorded tokens are
+    unknown.
 
     Args:
         data: The data set.
-        length: L, tokens in a sequence.
-        state_size: Numbers of a recurrent state.
+        length: L, number of tokens in a sequence.
+        state_size: Size of a recurrent state.
     """
 
     def __init__(self, data: DataSet, *, length: int, state_size: int) -> None:
@@ -199,7 +202,7 @@ class RecordedDialogues:
         return len(self._sequences)
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads sequences by number, [S], and the observations after their last steps."""
+        """Reads sequences by their numbers [S], with the observations after their last steps."""
         rows, steps, is_step = self._sequences.located(items)
         number, length = rows.shape
         seen = np.concatenate([np.where(is_step, rows, rows + 1), rows[:, -1:] + 1], 1)

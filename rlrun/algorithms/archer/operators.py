@@ -1,4 +1,4 @@
-"""Operators of ArCHer: the critics' beginning, utterances of replayed sequences, and advantages of new ones."""
+"""Operators of ArCHer: initialization of critics, utterances of replayed sequences, and advantages of new ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EPSILON = 1e-8
 
 
 class FindUtterances(Operator):
-    """Adds the utterances of replayed sequences [S, L]: what each earned, and where it begins, at its last token.
+    """Adds columns on the utterances of replayed sequences [S, L], such as their rewards, at their last tokens.
 
     Columns are `utterance_ends`, `utterance_starts`, `utterance_decisions`, `utterance_rewards` and
     `utterance_discounts`: `gamma`, or 0 where the utterance terminated its episode.
@@ -58,14 +58,14 @@ class FindUtterances(Operator):
 
 
 def replayed_utterances(batch: SampleBatch, end_tokens: Sequence[int] | None) -> Utterances:
-    """Complete utterances of sequences from a replay of single steps without discount, whose discounts are 1 or 0.
+    """Complete utterances in replayed sequences of undiscounted single steps, whose discounts are 1 or 0.
 
-    A step ended its episode if its discount is 0, or if no step follows it. The last step of a sequence may have been
-    truncated without a trace; its utterance then counts only if its token ends it.
+    A step ended its episode if its discount is 0 or no step follows. The last step of a sequence may also have been
+    truncated; its utterance is complete only if the token ends it.
 
     Args:
         batch: Columns [S, L] of a sequence replay.
-        end_tokens: Tokens that end an utterance; None if each token is one.
+        end_tokens: Tokens that end an utterance; None if each token is an utterance.
     """
     valid = batch["valid"]
     lasts = last_tokens(batch["actions"], end_tokens) | (batch["discounts"] == 0)
@@ -75,7 +75,7 @@ def replayed_utterances(batch: SampleBatch, end_tokens: Sequence[int] | None) ->
 
 
 class UtteranceAdvantages(Operator):
-    """Adds `advantages` and `probabilities` of all tokens [T, B, A], by the critics and by the actor of the batch.
+    """Adds `advantages` and `probabilities` [T, B, A] of all possible tokens, by the critics and the acting policy.
 
     An utterance's last choice is redrawn: each token there has Q(s, u) - mean Q, where Q is the smaller one of both
     critics and the mean is over the actor's probabilities. The other tokens that were said have mean Q - V, less that
@@ -122,17 +122,17 @@ class UtteranceAdvantages(Operator):
 def redrawn_advantages(
     found: Utterances, actions: NDArray[np.int64], q: Floats, v: Floats, probabilities: Floats
 ) -> tuple[Floats, Flags]:
-    """Standardised advantages of all tokens, as in `UtteranceAdvantages`.
+    """Standardised advantages of all possible tokens, as described in `UtteranceAdvantages`.
 
     Args:
-        found: The utterances of rows of steps [S, L].
-        actions: The tokens that were said, [S, L].
+        found: The utterances in rows of steps [S, L].
+        actions: The chosen tokens, [S, L].
         q: Q of the utterance that ends with each token, [S, L, A].
         v: V before each step, [S, L].
         probabilities: The actor's probabilities of the tokens, [S, L, A].
 
     Returns:
-        The advantages [S, L, A], and which steps belong to complete utterances, [S, L].
+        Advantages [S, L, A], and mask [S, L] of steps that belong to complete utterances.
     """
     means = (probabilities * q).sum(-1)
     rows, lasts = found.ends.nonzero()
@@ -152,11 +152,11 @@ def redrawn_advantages(
 
 
 class CopyActorToCritics(StatefulOperator):
-    """Copies the layers below the actor's heads to the critics, once, before they learn from the first fragment.
+    """Copies the layers below the actor's heads to the critics, once, before the first fragment is learned from.
 
-    A cloned actor remembers what a dialogue is about; critics from scratch would have to learn that from rewards alone.
-    In the paper, too, the critics begin as a trained language model. Layers of other shapes keep their parameters, as
-    where actor and critics see different parts.
+    An actor trained by cloning already encodes dialogues, which critics from scratch would have to learn from rewards
+    alone; in the paper, too, critics start from a trained language model. Layers of different shapes, as for privileged
+    critics, keep their initial parameters.
 
     Args:
         trainee: The trainee, with an `ArcherPolicy`.

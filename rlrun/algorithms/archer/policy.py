@@ -1,4 +1,4 @@
-"""Policy of ArCHer: an actor of tokens, and critics of utterances with networks of their own (torch)."""
+"""Policy of ArCHer: an actor of tokens, and critics of utterances with separate networks (torch)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Views = Mapping[str, Tensor]
 
 
 class ArcherPolicy(ActorCriticPolicy):
-    """Actor-critic policy whose critics are two pairs of Q and V of utterances.
+    """Actor-critic policy whose critics are two pairs of Q and V functions of utterances.
 
-    The critics' core reads the dialogue token by token. V is read at an utterance's first token. Q is read at its last
-    choice, among the values of all tokens there: the observations before it show the rest of the utterance, and what
-    follows is forced.
+    The critics' core reads the dialogue token by token. V is evaluated at an utterance's first token. Q is evaluated at
+    the utterance's last choice, as a value for each possible token: the observations show the earlier tokens, and later
+    tokens are forced.
 
     Args:
         spaces: Observation and action space.
@@ -41,7 +41,7 @@ class ArcherPolicy(ActorCriticPolicy):
         seed: Seed of the initial parameters.
 
     Raises:
-        UsageError: Actions are no tokens, or a token that ends utterances does not exist.
+        UsageError: Actions are not tokens, or a token that should end utterances does not exist.
     """
 
     def __init__(self, spaces: Spaces, config: ArcherConfig, seed: int) -> None:
@@ -58,7 +58,7 @@ class ArcherPolicy(ActorCriticPolicy):
 
     @override
     def spec(self) -> NetworkSpec:
-        """Architecture: the actor's tower, and that of the critics with four heads of a hidden layer each."""
+        """Architecture: a tower for the actor, and one for the critics with four heads, each with a hidden layer."""
         found = super().spec()
         actor, critics = found.towers
         outputs = {"value": 1, "value2": 1, "q1": self.action_space.num_outputs, "q2": self.action_space.num_outputs}
@@ -79,9 +79,9 @@ class UtteranceValues:
     """Values of utterances by two critics.
 
     Attributes:
-        q: Q(s, u) of the utterances whose last choice would be each of the tokens at a step, [2, S, L, A].
-        v: V(s) before each step, [2, S, L], and of the observation after the last one if the rows have it,
-            [2, S, L + 1].
+        q: Q(s, u) for each possible token at a step as the utterance's last choice, [2, S, L, A].
+        v: V(s) before each step, [2, S, L], and of the observation after the last one if the rows have it, [2, S, L +
+            1].
     """
 
     q: Tensor
@@ -90,13 +90,13 @@ class UtteranceValues:
 
 @dataclass(frozen=True)
 class ArcherOutputs:
-    """Outputs of actor and critics for rows of experience, computed when they are asked for.
+    """Outputs of actor and critics for rows of experience, computed on first access.
 
     Attributes:
         policy: The policy.
         views: The policy's parameters by name.
         target_views: Parameters by name, with those of the target critics.
-        batch: Columns [S, L, ...]; `obs` and `episode_starts` may have a row more, after the last step.
+        batch: Columns [S, L, ...]; `obs` and `episode_starts` may have one more row, after the last step.
     """
 
     policy: ArcherPolicy
@@ -106,7 +106,7 @@ class ArcherOutputs:
 
     @property
     def distribution(self) -> Categorical:
-        """Distributions of the tokens, [S, L]."""
+        """Distributions over the tokens, [S, L]."""
         length = self.batch["valid"].shape[1]
         obs = map_tree(lambda leaf: leaf[:, :length], self.batch["obs"])
         starts, state = self.batch["episode_starts"][:, :length], self.batch["state"].chunk(2, -1)[0]
@@ -115,15 +115,15 @@ class ArcherOutputs:
 
     @property
     def values(self) -> Tensor:
-        """State values: the smaller V of both critics, [S, L]."""
+        """State values: the smaller of both critics' V, [S, L]."""
         return self.utterance_values().v[:, :, : self.batch["valid"].shape[1]].amin(0)
 
     def utterance_values(self) -> UtteranceValues:
-        """Values by the critics."""
+        """Values of utterances by the critics."""
         return self._utterance_values(self.views)
 
     def target_utterance_values(self) -> UtteranceValues:
-        """Values by the target critics, without a gradient."""
+        """Values of utterances by the target critics, without gradient."""
         with torch.no_grad():
             return self._utterance_values(self.target_views)
 
@@ -136,9 +136,9 @@ class ArcherOutputs:
 
 
 def evaluated_tokens(outputs: ArcherOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """For `Learner.evaluate`: the smaller of both critics' Q and V, and the actor's probabilities of tokens.
+    """The smaller of both critics' Q and V, and the actor's token probabilities; a function for `Learner.evaluate`.
 
-    `q` and `probabilities` are of all tokens at each step, [S, L, A]; `v` is of each step, [S, L].
+    `q` and `probabilities` have an entry for each possible token at each step, [S, L, A]; `v` for each step, [S, L].
     """
     values = outputs.utterance_values()
     return {"q": values.q.amin(0), "v": values.v.amin(0), "probabilities": outputs.distribution.log_probs.exp()}

@@ -29,7 +29,7 @@ class ArcherModelConfig(ModelConfig):
 @fixed("utterances are drawn uniformly", sampling="uniform", priority_alpha=0.6, priority_beta=0.4)
 @fixed("utterances have no goals", hindsight=None)
 class UtteranceReplayConfig(SequenceReplayConfig):
-    """Settings of a replay of sequences of tokens, with the probabilities by which these were drawn."""
+    """Settings of a replay of token sequences, including the tokens' probabilities when they were sampled."""
 
     extra_columns: ClassVar[tuple[str, ...]] = ("logp",)
 
@@ -47,9 +47,9 @@ class UtteranceReplayConfig(SequenceReplayConfig):
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @defaults(gamma=0.95, lr=1e-3, train_batch_size=1024, max_grad_norm=1.0)
 class ArcherConfig(DataSettings, OnPolicyConfig):
-    """Settings of ArCHer (Zhou et al., arXiv:2402.19446); `gamma` and `tau` are those of its authors' code.
+    """Settings of ArCHer (Zhou et al., arXiv:2402.19446); `gamma` and `tau` are those of the authors' code.
 
-    The critics also learn from data sets next to the replay, if `input` names some with shares of less than 1 in all.
+    The critics also learn from data sets, in addition to the replay, if `input` names some with a total share below 1.
     """
 
     model: ArcherModelConfig = ArcherModelConfig()

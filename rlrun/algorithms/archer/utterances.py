@@ -1,7 +1,7 @@
-"""Utterances in streams of tokens: where each begins and ends, and what it earned (NumPy).
+"""Utterances in streams of tokens: their first and last tokens, and their rewards (NumPy).
 
-An agent that writes one token per env step takes an action of many steps: an utterance. It ends with certain tokens,
-or with the episode. The observation after its last token is the first of the next utterance.
+For an agent that writes one token per env step, an utterance is an action over many steps. An utterance ends with
+certain tokens, or with the episode. The observation after its last token is the first one of the next utterance.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Flags = NDArray[np.bool_]
 
 
 class Utterances(NamedTuple):
-    """Utterances of rows of consecutive steps, given at their last tokens, [S, L].
+    """Utterances in rows of consecutive steps; each is described at its last token, [S, L].
 
     Attributes:
-        ends: Whether the step is the last token of an utterance whose first token is in the row too.
+        ends: Whether the step is the last token of an utterance whose first token is in the same row.
         starts: Index within the row of the utterance's first token; the step's own index where `ends` is False.
-        decisions: Index within the row of the utterance's last token that was a choice, from which on all is known:
-            the last token if none was; the step's own index where `ends` is False.
+        decisions: Index within the row of the utterance's last token at which there was a choice (the last token if
+            there was no choice); the step's own index where `ends` is False.
     """
 
     ends: Flags
@@ -39,13 +39,13 @@ class Utterances(NamedTuple):
         return found
 
     def spread(self, column: NDArray[np.float32]) -> tuple[NDArray[np.float32], Flags]:
-        """Gives every token its utterance's entry of a column.
+        """Copies an utterance's entry of a column to all tokens of the utterance.
 
         Args:
             column: Numbers at the utterances' last tokens, [S, L].
 
         Returns:
-            The numbers at all tokens of complete utterances, and which these are, [S, L].
+            The numbers at all tokens of complete utterances, and the mask of these tokens, [S, L] each.
         """
         rows, lasts = self.ends.nonzero()
         firsts, length = self.starts[rows, lasts], self.ends.shape[1]
@@ -59,20 +59,20 @@ class Utterances(NamedTuple):
 
 
 def last_tokens(actions: NDArray[np.int64], end_tokens: Sequence[int] | None) -> Flags:
-    """Whether actions [...] end an utterance by themselves.
+    """Mask of the actions [...] that end an utterance regardless of the episode.
 
     Args:
         actions: The tokens.
-        end_tokens: Tokens that end an utterance; None if each token is one.
+        end_tokens: Tokens that end an utterance; None if each token is an utterance.
     """
     return np.ones(actions.shape, np.bool_) if end_tokens is None else np.isin(actions, end_tokens)
 
 
 def choices(observations: Any, shape: tuple[int, ...]) -> Flags:
-    """Whether more than one token was allowed at each step, by the action masks of observations; True without masks.
+    """Whether more than one token was allowed at each step, by the observations' action masks; True without masks.
 
     Args:
-        observations: Tree of observations [S, L, ...], or with a row more.
+        observations: Tree of observations [S, L, ...]; a further row is ignored.
         shape: S and L.
     """
     mask = mask_of(observations)
@@ -83,10 +83,10 @@ def choices(observations: Any, shape: tuple[int, ...]) -> Flags:
 
 
 def utterances(lasts: Flags, valid: Flags, episode_starts: Flags, chosen: Flags) -> Utterances:
-    """Finds the complete utterances of rows of consecutive steps.
+    """Finds the complete utterances in rows of consecutive steps.
 
-    The first step of a row begins an utterance only if an episode starts there: else the utterance may have begun
-    before the row.
+    The first step of a row begins an utterance only if an episode starts there, since the utterance may otherwise have
+    begun before the row.
 
     Args:
         lasts: Whether a step's token ends its utterance, or its episode, [S, L]; arbitrary in rows without a step.

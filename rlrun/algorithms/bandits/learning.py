@@ -14,11 +14,11 @@ from rlrun.engine.flow.trainee import Trainee
 
 
 def regressed_rewards(fragments: Flow[SampleBatch], trainee: Trainee, config: LinearBanditConfig) -> Flow[Any]:
-    """Dataflow of a linear bandit: concatenates pulls, fits ridge regressions, broadcasts the coefficients.
+    """Dataflow of a linear bandit: concatenates pulls, fits ridge regressions, and broadcasts the coefficients.
 
     Args:
         fragments: Stream of the workers' fragments.
-        trainee: Training of a `LinearBanditPolicy`.
+        trainee: Trainee with a `LinearBanditPolicy`.
         config: Settings of the linear bandit.
     """
     return (

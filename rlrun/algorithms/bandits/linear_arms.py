@@ -1,4 +1,4 @@
-"""Acting in linear bandits: expected reward and uncertainty of each arm, and exploration by them (NumPy)."""
+"""Acting in linear bandits: each arm's expected reward and uncertainty, and exploration based on them (NumPy)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ArmExploration(Exploration):
     """Exploration that pulls the arm with the largest expected reward plus bonus.
 
     Args:
-        schedule: Name of the scheduled setting that is the weight of the bonus.
+        schedule: Name of the scheduled setting for the weight of the bonus.
 
     Attributes:
         weight: Current weight of the bonus.
@@ -110,7 +110,7 @@ class ArmExploration(Exploration):
         return self.chosen(heads, self.noise(generator, 1, len(heads["outputs"]))[0])
 
     def chosen(self, heads: AnyHeads, noise: Floats) -> Actions:
-        """Argmax over arms of the expected reward plus weighted bonus, [B]."""
+        """Argmax over the arms of the expected reward plus the weighted bonus, [B]."""
         result: Actions = (heads["outputs"] + self.weight * self.added(heads[SPREADS], noise)).argmax(-1)
         return result
 
@@ -148,7 +148,7 @@ class PosteriorSampling(ArmExploration):
     The coefficients are theta + v S z with standard normal z, sampled for each regression at each step.
 
     Args:
-        schedule: Name of the scheduled setting that is v.
+        schedule: Name of the scheduled setting for v.
         regressions: Number of regressions, M.
         features: Number of features, D.
 
@@ -162,7 +162,7 @@ class PosteriorSampling(ArmExploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples standard normal z of each regression, [T, B, M D]."""
+        """Samples standard normal noise z for each regression, [T, B, M D]."""
         return generator.standard_normal((length, slots, self.shape[0] * self.shape[1]), np.float32)
 
     @override

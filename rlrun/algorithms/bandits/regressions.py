@@ -32,7 +32,7 @@ class RegressRewards(StatefulOperator):
     The regressions are float64. Coefficients and roots of inverse Gram matrices are loaded in float32 for acting.
 
     Args:
-        trainee: Training of a `LinearBanditPolicy`.
+        trainee: Trainee with a `LinearBanditPolicy`.
         ridge: Ridge penalty on the squared norm of the coefficients.
     """
 
@@ -107,7 +107,7 @@ class RidgeRegressions:
 
         S <- S - a / (1 + sqrt(a)) (S f) f^T.
 
-    So A^-1 never loses a positive eigenvalue to rounding, and S z of standard normal z is a draw from N(0, A^-1).
+    A^-1 thus stays positive definite despite rounding, and S z with standard normal z is a sample from N(0, A^-1).
 
     Args:
         number: Number of regressions, M.
@@ -153,7 +153,7 @@ class RidgeRegressions:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Creates regressions from the `state()` of others."""
+        """Creates regressions from the `state()` of other regressions."""
         number, features = np.shape(state["weighted_sums"])
         regressions = cls(number, features, ridge=1.0)
         regressions.roots[:] = state["roots"]

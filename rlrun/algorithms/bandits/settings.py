@@ -19,8 +19,8 @@ from rlrun.engine.settings.config import PositiveFloat, defaults, fixed
 class LinearBanditConfig(AlgorithmConfig):
     """Settings of linear bandits.
 
-    Each update uses `num_workers * num_envs_per_worker * rollout_fragment_length` pulls, 1 by default. With more, the
-    arms of one update are chosen without each other's rewards.
+    Each update uses `num_workers * num_envs_per_worker * rollout_fragment_length` pulls, 1 by default. With more pulls,
+    the arms of one update are chosen without knowing each other's rewards.
     """
 
     ridge: PositiveFloat = 1.0
@@ -29,5 +29,5 @@ class LinearBanditConfig(AlgorithmConfig):
     @classmethod
     @override
     def shapes_parameters(cls, path: str) -> bool:
-        """False: no setting of a linear bandit determines the shapes of its parameters."""
+        """Always False: no setting of a linear bandit determines the shapes of its parameters."""
         return False

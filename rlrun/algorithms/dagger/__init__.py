@@ -1,1 +1,1 @@
-"""DAgger: an expert labels the states that the learner visits."""
+"""DAgger: imitation learning in which an expert labels the states that the learner visits."""

@@ -1,4 +1,4 @@
-"""Columns of fragments of DAgger and of distillation."""
+"""Names of the additional fragment columns of DAgger and policy distillation."""
 
 EXPERT_ACTIONS = "expert_actions"
 """Column of the expert's actions in the states that were visited, in the policy's units, [T, B, ...]."""

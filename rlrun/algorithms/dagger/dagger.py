@@ -1,4 +1,4 @@
-"""DAgger: dataset aggregation, imitation of an expert that can be asked."""
+"""DAgger: dataset aggregation, imitation of an expert that can be queried."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class DAgger(Algorithm[DAggerConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores the labelled fragments of all rounds, trains on minibatches of them, sends weights."""
+        """Dataflow: stores the labelled fragments of all rounds, trains on minibatches of them, and sends weights."""
         config = self.config
         replay = trainee.make_replay(config.replay, n_step=1, gamma=config.gamma)
         minibatches = replay_minibatches(
@@ -76,6 +76,6 @@ class DAgger(Algorithm[DAggerConfig]):
 
 
 def labelled(fragment: SampleBatch) -> SampleBatch:
-    """Returns a fragment with the expert's actions in place of those taken."""
+    """Returns a fragment in which the expert's actions replace those taken."""
     rest = {name: column for name, column in fragment.items() if name != EXPERT_ACTIONS}
     return SampleBatch(rest, actions=fragment[EXPERT_ACTIONS])

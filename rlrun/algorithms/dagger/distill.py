@@ -60,7 +60,7 @@ class DistillConfig(EpochsConfig):
 
 
 class Distill(Algorithm[DistillConfig]):
-    """Policy distillation, on-policy: KL divergence to the teacher's action distributions where the student goes.
+    """On-policy policy distillation: KL divergence to the teacher's distributions in states that the student visits.
 
     Source:
         Rusu et al., "Policy distillation", arXiv:1511.06295, eq. 3; in the student's states as Czarnecki et al.,
@@ -84,7 +84,7 @@ class Distill(Algorithm[DistillConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: runs epochs of SGD on each batch of labelled fragments, sends weights."""
+        """Dataflow: runs epochs of SGD on each batch of labelled fragments, and sends weights."""
         config = self.config
         train = TrainOnBatch(
             trainee,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ExpertDistributions(ExpertLabels):
-    """Records the parameters of the teacher's action distributions too; filters the observations."""
+    """Recorder of the teacher's actions and the parameters of its action distributions; filters the observations."""
 
     @override
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
@@ -35,7 +35,7 @@ class ExpertDistributions(ExpertLabels):
 
     @override
     def postprocess(self, batch: SampleBatch, collector: FragmentCollector) -> None:
-        """Normalises the observations of a fragment, which is learned from once."""
+        """Normalises the observations of a fragment, which is used for learning only once."""
         collector.filter.filter_fragment(batch)
 
 
@@ -90,7 +90,7 @@ class DAggerPolicy(StochasticActorPolicy):
 
 
 class DistillPolicy(DAggerPolicy):
-    """Stochastic actor, the student, whose workers record the teacher's action distributions."""
+    """Stochastic actor (the student) whose workers record the teacher's action distributions."""
 
     @override
     def behavior(self) -> BehaviorPolicy:

@@ -1,4 +1,4 @@
-"""Experts that DAgger asks: a function, a class of functions with a memory, or the policy of a checkpoint (NumPy)."""
+"""Experts that DAgger queries: a function, a class of functions with memory, or the policy of a checkpoint (NumPy)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlrun.engine.settings.registry import load_object
 
 
 class Expert(Protocol):
-    """Expert: maps observations [B, ...] to the env's actions [B, ...]."""
+    """Protocol of an expert, which maps observations [B, ...] to env actions [B, ...]."""
 
     def __call__(self, observations: Any, episode_starts: NDArray[np.bool_], draws: Floats) -> Any:
         """Actions for observations of consecutive steps.
@@ -33,16 +33,16 @@ class Expert(Protocol):
         """
 
     def take_actions(self, actions: Any) -> None:
-        """Receives the actions of the env [B, ...] that were executed in the last step."""
+        """Receives the env actions [B, ...] that were executed in the last step."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
         """Receives the rewards [B] of the last step."""
 
     def memory(self) -> dict[str, Any]:
-        """Memory of the running episodes; empty for an expert without any."""
+        """State of the expert's memory of running episodes; empty for an expert without memory."""
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
-        """Restores `memory()`."""
+        """Restores the memory from `memory()`."""
 
 
 Script = Callable[[Any], Any]
@@ -51,7 +51,7 @@ Script = Callable[[Any], Any]
 
 @dataclass
 class ScriptedEpisode:
-    """Running episode of a script with a memory, which checkpoints hold as what it has seen.
+    """Running episode of a script with memory, which checkpoints save as the observations so far.
 
     Attributes:
         seed: Seed of the script.
@@ -64,13 +64,13 @@ class ScriptedEpisode:
     seen: list[Any] = field(default_factory=list)
 
     def act(self, observation: Any) -> Any:
-        """Returns the script's action."""
+        """Returns the script's action for an observation."""
         self.seen.append(map_tree(np.copy, observation))  # the env may write over it
         return self.script(observation)
 
 
 class ScriptedExpert:
-    """Function from an observation to an action of the env, or a class whose instances are such functions.
+    """Expert by import path: a function from observations to env actions, or a class of such functions.
 
     A class has an instance for each episode, which may remember the episode. It is made with a seed.
 
@@ -126,10 +126,10 @@ class ScriptedExpert:
         return ScriptedEpisode(seed, self._named(seed))
 
     def take_actions(self, actions: Any) -> None:
-        """Ignores what was executed: a script sees observations alone."""
+        """Ignores the executed actions, since a script sees only observations."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Ignores rewards: a script sees observations alone."""
+        """Ignores rewards, since a script sees only observations."""
 
     def memory(self) -> dict[str, Any]:
         """Seeds and observations of the running episodes of a class; empty for a function."""
@@ -138,7 +138,7 @@ class ScriptedExpert:
         }
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
-        """Makes the scripts of running episodes again, and shows them what they had seen."""
+        """Recreates the scripts of running episodes, and replays the observations to them."""
         self._episodes = [self._begun(int(memory[str(slot)]["seed"])) for slot in range(len(memory))]
         for slot, episode in enumerate(self._episodes):
             for observation in memory[str(slot)]["seen"]:
@@ -146,10 +146,10 @@ class ScriptedExpert:
 
 
 class SavedExpert:
-    """Policy of a checkpoint, which takes the likeliest actions.
+    """Expert that is the policy of a checkpoint, with greedy actions.
 
     Args:
-        path: Path of the checkpoint, PATH:policy if it holds several policies.
+        path: Path of the checkpoint, or PATH:policy if it holds several policies.
         spaces: Observation and action space.
 
     Raises:
@@ -169,7 +169,7 @@ class SavedExpert:
 
     @property
     def behavior(self) -> BehaviorPolicy:
-        """The policy as it acts."""
+        """Behavior policy of the checkpoint."""
         return self._behavior
 
     def __call__(self, observations: Any, episode_starts: NDArray[np.bool_], draws: Floats) -> Any:
@@ -178,7 +178,7 @@ class SavedExpert:
         return self._behavior.actions(observations, None)
 
     def distribution(self, observations: Any, episode_starts: NDArray[np.bool_]) -> tuple[Floats, Any]:
-        """Parameters of the action distributions [B, K], and the likeliest actions of the env [B, ...]."""
+        """Parameters of the action distributions [B, K], and greedy env actions [B, ...]."""
         behavior = self._behavior
         behavior.begin_episodes(episode_starts)
         outputs = behavior.outputs(observations)
@@ -187,7 +187,7 @@ class SavedExpert:
         return outputs, behavior.action_space.to_env(likeliest)
 
     def take_actions(self, actions: Any) -> None:
-        """Replaces the policy's last actions in its memory by those that were executed."""
+        """Replaces the last actions in the policy's memory by those that were executed."""
         self._behavior.take_actions(actions)
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
@@ -204,7 +204,7 @@ class SavedExpert:
 
 
 def expert_at(path: str, spaces: Spaces) -> Expert:
-    """Loads the expert that a setting names: a function or class by its import path, or a checkpoint.
+    """Loads the expert named in a setting: a function or class by import path, or the policy of a checkpoint.
 
     Raises:
         CheckpointError: There is no such checkpoint, or it cannot be used.

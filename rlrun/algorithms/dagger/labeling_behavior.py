@@ -1,4 +1,4 @@
-"""Acting in DAgger: the learner's actions, or the expert's, while the expert's are recorded (NumPy)."""
+"""Acting in DAgger: actions of the learner or the expert, while the expert's actions are recorded (NumPy)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Floats = NDArray[np.float32]
 
 
 class ExpertLabels(Recording):
-    """Records the expert's actions; those of the policy are replaced by them in a part of the steps.
+    """Recorder of the expert's actions, which replace the learner's actions in some of the steps.
 
     Args:
         action_space: The policy's own actions.
@@ -44,7 +44,7 @@ class ExpertLabels(Recording):
 
 
 class NoiseAndChoice:
-    """Exploration noise, and last a uniform number for the choice between learner and expert.
+    """Exploration noise, followed by a uniform number that decides between learner and expert.
 
     Args:
         exploration: The learner's exploration.
@@ -66,9 +66,9 @@ class NoiseAndChoice:
 
 
 class LabelingBehavior(BehaviorPolicy):
-    """Behavior policy that records the expert's action at each step, and takes it with the probability beta.
+    """Behavior policy that records the expert's action at each step, and executes it with probability beta.
 
-    The expert is loaded at the first step that is collected: evaluations need none.
+    The expert is loaded at the first collected step, since evaluations do not need it.
 
     Args:
         expert: Name of the expert; see `expert_at`. None raises an error at the first step.
@@ -109,7 +109,7 @@ class LabelingBehavior(BehaviorPolicy):
         self._expert: Expert | None = None
 
     def labels(self, action_space: ActionSpace) -> Recording:
-        """Creates the recorder of what the expert would do; a subclass may record more of it."""
+        """Creates the recorder of the expert's labels; a subclass may record more than actions."""
         return ExpertLabels(action_space)
 
     @property
@@ -134,7 +134,7 @@ class LabelingBehavior(BehaviorPolicy):
         acts: NDArray[np.bool_] | None = None,
         rows: NDArray[np.int64] | None = None,
     ) -> Any:
-        """Selects the actions of one step; records them and the expert's.
+        """Selects the actions of one step, and records them together with the expert's actions.
 
         Raises:
             UsageError: There is no expert, or it does not fit the env.
@@ -152,7 +152,7 @@ class LabelingBehavior(BehaviorPolicy):
     def asked(
         self, observations: Any, record: SampleBatch, t: int, episode_starts: NDArray[np.bool_], draws: Floats
     ) -> Any:
-        """Actions of the env that the expert would take; a subclass may record more of it in row t."""
+        """Env actions that the expert would take; a subclass may also record more in row t."""
         return self.expert()(observations, episode_starts, draws)
 
     @override
@@ -180,10 +180,10 @@ class LabelingBehavior(BehaviorPolicy):
             self.expert().load_memory(state["expert"])
 
     def expert(self) -> Expert:
-        """The expert, which is loaded by the first call.
+        """The expert, which is loaded on first access.
 
         Raises:
-            UsageError: There is none, or it does not fit the env.
+            UsageError: No expert is set, or it does not fit the env.
         """
         if self._expert is None:
             if self._path is None:

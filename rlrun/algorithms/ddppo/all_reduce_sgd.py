@@ -32,12 +32,13 @@ class ReplicaUpdate(TypedDict):
     """Result of a worker's update, as plain data that a checkpoint can hold.
 
     Attributes:
-        steps: Valid steps that all workers together learned from.
+        steps: Number of valid steps in all workers' batches.
         weights_version: Version of the weights that acted.
         digest: Digest of the worker's parameters, the same for all workers.
-        values: Moments of the values in the worker's own batch and of their targets, see `value_moments`.
+        values: Moments of value estimates and value targets in the worker's batch; see `value_moments`.
         flat: Updated parameters [P], equal on all workers and sent by one; None from the others.
-        learner: State of the learner: optimizer, counters, minibatch order and statistics; full from that worker only.
+        learner: State of the learner: optimizer, counters, minibatch order and statistics; complete only from the
+            worker that sends `flat`.
     """
 
     steps: int
@@ -51,13 +52,12 @@ class ReplicaUpdate(TypedDict):
 class AllReduceSGD(WorkerOperator, StatefulOperator):
     """Runs epochs of minibatch SGD on a worker's own batch, each step along the gradient over all workers' batches.
 
-    All workers hold the same parameters and optimizer state, and keep them the same, bit for bit: each applies the same
-    sum of gradients. They sample and learn in lockstep, so fragments must be requested from all workers at the same
-    time.
+    All workers hold bit-identical parameters and optimizer states, since each applies the same sum of gradients. They
+    sample and learn in lockstep, so fragments must be requested from all workers at the same time.
 
     Args:
         make_learner: Picklable learner factory.
-        num_workers: Number of workers that learn together; a single or local worker learns alone.
+        num_workers: Number of workers that learn together; a single or local worker learns by itself.
         num_epochs: Number of epochs (passes over each batch).
         minibatch_size: Steps in a minibatch, over all workers.
         seq_len: Steps in a row of a recurrent policy; it divides each worker's part of a minibatch. None for rows of
@@ -67,7 +67,8 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             bound.
         timeout_s: Timeout in seconds of waiting for other workers, in the rendezvous and in each step. The timeout of
             the driver may be shorter.
-        member: Rank from 0 and rendezvous address of a worker; None on the driver and for a worker that learns alone.
+        member: Rank from 0 and rendezvous address of a worker; None on the driver, and for a worker that learns by
+            itself.
 
     Source:
         Wijmans et al., arXiv:1911.00357, section 3.
@@ -140,10 +141,10 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def set_weights(self, weights: Weights) -> None:
-        """Keeps the schedules' values and env steps of a broadcast.
+        """Stores the schedules' values and env steps of a broadcast.
 
-        Each worker trains its own copy of the parameters, so that broadcast parameters are ignored, except at a
-        restore, where the optimizer's state comes with them.
+        Broadcast parameters are ignored, since each worker trains its own copy, except at a restore, which also
+        broadcasts the optimizer state.
         """
         self._weights = weights
         if weights.learning is not None and weights.learning.optimizer:
@@ -294,7 +295,7 @@ def standardized_together(
         x: This process's numbers, of any shape.
         valid: Mask of the valid steps, of the same shape.
         added_up: Function that sums numbers over all processes.
-        epsilon: Added to the standard deviation.
+        epsilon: Small number added to the standard deviation.
 
     Returns:
         The standardised numbers, 0 at invalid steps, and the number of valid steps in all processes.

@@ -58,8 +58,8 @@ class DDPPO(PPO):
     """Decentralized distributed PPO: workers learn from their own fragments by all-reduce (arXiv:1911.00357).
 
     The driver copies the workers' learner state for checkpoints and evaluation, and merges their observation filters.
-    All workers collect fragments of one length; the paper's rule that cuts the fragments
-    of slow workers short (section 3, "straggler effect") is left out.
+    All workers collect fragments of the same length; the paper's rule that shortens the fragments of slow workers
+    (section 3, "straggler effect") is not implemented.
 
     Without remote workers the algorithm is PPO.
     """

@@ -1,1 +1,1 @@
-"""Decision Transformer: actions from a sequence of returns-to-go, states and actions."""
+"""Decision Transformer: predicts actions from sequences of returns-to-go, states and actions."""

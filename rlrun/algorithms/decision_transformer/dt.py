@@ -1,4 +1,4 @@
-"""DT: Decision Transformer, offline reinforcement learning as prediction of actions given a return."""
+"""DT: Decision Transformer, offline reinforcement learning as return-conditioned prediction of actions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DTModelConfig(ModelConfig):
 @defaults(lr=1e-4, minibatch_size=64, max_grad_norm=0.25)
 @fixed("returns to go are undiscounted sums of the data's rewards", gamma=1.0, clip_rewards=None)
 class DTConfig(OfflineConfig):
-    """Settings of Decision Transformer; defaults are near the paper's for Gym (arXiv:2106.01345, table 9)."""
+    """Settings of Decision Transformer; the defaults are close to the paper's for Gym (arXiv:2106.01345, table 9)."""
 
     model: DTModelConfig = DTModelConfig()
     """Settings of the observations as inputs of the transformer."""
@@ -80,7 +80,7 @@ class DTConfig(OfflineConfig):
 
 
 class DT(Algorithm[DTConfig]):
-    """Decision Transformer: a transformer predicts the data's actions from returns-to-go, states and earlier actions.
+    """Decision Transformer: a transformer predicts the data's actions from returns-to-go, states and past actions.
 
     Source:
         Chen et al., "Decision Transformer: reinforcement learning via sequence modeling", arXiv:2106.01345.

@@ -22,7 +22,7 @@ COUNT, STEP, TO_GO = -3, -2, -1
 
 @dataclass(frozen=True)
 class Context:
-    """Layout of a recurrent state [B, state_size]: the last K steps, oldest first, and three numbers.
+    """Layout of a recurrent state [B, state_size] that holds the last K steps, oldest first, and three numbers.
 
     Attributes:
         length: K, steps in the context.
@@ -40,16 +40,16 @@ class Context:
         return self.length * (1 + self.features + self.actions) + 3
 
     def rows(self, state: Floats) -> Floats:
-        """Steps of the context as views of a state, [B, K, 1 + D + A]: return-to-go, observation, action."""
+        """Steps of the context as views into a state, [B, K, 1 + D + A]: return-to-go, observation, action."""
         return state[:, :-3].reshape(len(state), self.length, 1 + self.features + self.actions)
 
     def with_observation(self, state: Floats, features: Floats, target_return: float) -> Floats:
-        """State with a further step, whose action is still unknown; an empty one begins with the target return.
+        """State extended by a step whose action is still unknown; an empty state starts with the target return.
 
         Args:
             state: States before the step, [B, state_size].
             features: Features of the observations, [B, D].
-            target_return: Return that is asked for.
+            target_return: Desired return of the episode.
         """
         slots, steps, count = len(state), self.rows(state), state[:, COUNT]
         to_go = np.where(count == 0, np.float32(target_return), state[:, TO_GO])[:, None]
@@ -61,7 +61,7 @@ class Context:
         return np.concatenate([steps.reshape(slots, -1), count, state[:, STEP, None] + 1, to_go], -1)
 
     def with_actions(self, state: Floats, actions: Floats) -> Floats:
-        """State with the features [B, A] of the actions taken in the newest step."""
+        """State in which the newest step has the features [B, A] of the action taken."""
         steps, before = self.rows(state), 1 + self.features
         is_newest = self._is_newest(state[:, COUNT, None])[..., None]
         told = np.where(is_newest, actions[:, None], steps[..., before:])
@@ -74,17 +74,17 @@ class Context:
         return found
 
     def numbers(self, state: Floats) -> NDArray[np.int64]:
-        """Numbers in the episode of the steps in the context, [B, K], counted from 0."""
+        """Step numbers within the episode of the steps in the context, [B, K], from 0."""
         oldest = state[:, STEP] - state[:, COUNT]
         return (oldest[:, None] + np.arange(self.length)).astype(np.int64)
 
 
 class ContextInputs:
-    """Inputs of a context besides observations: the actions that were taken, and less return to ask for per reward.
+    """Updates of a context between observations: stores the actions taken, and subtracts rewards from the return-to-go.
 
     Args:
         context: Layout of the state.
-        is_discrete: Whether actions are numbers, which are one-hot features.
+        is_discrete: Whether actions are Discrete, and thus one-hot encoded.
     """
 
     knows_chosen = False
@@ -94,20 +94,20 @@ class ContextInputs:
         self.is_discrete = is_discrete
 
     def after_actions(self, state: Floats, actions: NDArray[Any]) -> Floats:
-        """Context with the policy's own actions [B, ...] in the newest step."""
+        """Context in which the newest step has the policy's own actions [B, ...]."""
         features = actions
         if self.is_discrete:
             features = (actions[:, None] == np.arange(self.context.actions)).astype(np.float32)
         return self.context.with_actions(state, features)
 
     def after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
-        """Subtracts rewards [B] from the returns still to come, where there was a step."""
+        """Context with rewards [B] subtracted from the returns-to-go, in slots that took a step."""
         taken = np.where(state[:, COUNT] > 0, rewards, 0.0).astype(np.float32)
         return np.concatenate([state[:, :TO_GO], (state[:, TO_GO] - taken)[:, None]], -1)
 
 
 class ContextNetwork:
-    """Acting network: adds the observation to the context, and returns the transformer's outputs for its action.
+    """Acting network that adds an observation to the context, and returns the transformer's outputs for its action.
 
     Args:
         transformer: Transformer to copy.
@@ -116,7 +116,7 @@ class ContextNetwork:
         return_scale: Divisor of returns-to-go.
 
     Attributes:
-        target_return: Return that is asked for in the following episodes.
+        target_return: Desired return of subsequent episodes.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ OwnActions = DiscreteActions | GaussianBoxActions
 
 
 class DTPolicy(Policy):
-    """Policy whose action distributions follow from the last steps of an episode and the return still asked for.
+    """Policy whose action distributions depend on an episode's last steps and the desired return-to-go.
 
     Args:
         spaces: Observation and action space.

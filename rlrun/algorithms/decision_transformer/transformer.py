@@ -14,21 +14,21 @@ from typing_extensions import override
 
 
 def interleaved(returns: Tensor, states: Tensor, actions: Tensor) -> Tensor:
-    """Tokens R_1, s_1, a_1, R_2, s_2, a_2, ... from embeddings [S, K, H] of each kind, [S, 3 K, H]."""
+    """Token sequence R_1, s_1, a_1, R_2, ... [S, 3 K, H] from the embeddings [S, K, H] of each kind."""
     return torch.stack([returns, states, actions], 2).flatten(1, 2)
 
 
 class DecisionTransformer(nn.Module):
-    """Transformer that predicts each action from the tokens up to its state.
+    """Transformer that predicts each action from the tokens up to and including its state.
 
     Args:
         features: Number of features of an observation, D.
         actions: Number of features of an action, A.
-        outputs: Number of outputs for each action.
+        outputs: Number of outputs per action.
         width: Number of features of a token, H.
         layers: Number of blocks.
         heads: Attention heads of a block.
-        max_steps: Number of embeddings of steps; later steps have the last one.
+        max_steps: Number of time step embeddings; later steps share the last one.
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class DecisionTransformer(nn.Module):
     def forward(self, returns: Tensor, states: Tensor, actions: Tensor, steps: Tensor) -> Tensor:
         """Outputs for the action of each step, [S, K, outputs].
 
-        A step's own action, and whatever follows it, have no influence. So padding may only be at the end.
+        A step's own action and everything after it have no influence, so padding is allowed at the end only.
 
         Args:
             returns: Scaled returns-to-go, [S, K].
             states: Features of observations, [S, K, D].
             actions: Features of actions, [S, K, A].
-            steps: Numbers of the steps in their episodes, [S, K].
+            steps: Step numbers within the episodes, [S, K].
         """
         at = self.steps(steps.clamp(0, self.steps.num_embeddings - 1))
         kinds = self.returns(returns.unsqueeze(-1)), self.states(states), self.actions(actions)
@@ -66,7 +66,7 @@ class DecisionTransformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Transformer block: causal attention and a dense part, each normalised before and added to its input.
+    """Transformer block: causal attention and a dense part, each with pre-normalisation and a residual connection.
 
     Args:
         width: Number of features, H.

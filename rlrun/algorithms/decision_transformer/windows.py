@@ -20,14 +20,14 @@ STEPS = "episode_steps"
 
 
 class Windows(Sequences):
-    """Windows of K consecutive steps of one episode; each step begins one, padded where the episode ends earlier.
+    """View of a data set as windows of K consecutive steps, padded where the episode ends earlier.
 
-    Columns are `obs`, `actions`, `returns_to_go`, `episode_steps` and `valid`, [S, K]. Entries after the episode's end
-    are zero and not valid.
+    Each step begins a window. Columns are `obs`, `actions`, `returns_to_go`, `episode_steps` and `valid`, [S, K].
+    Entries after the episode's end are zero and not valid.
 
     Args:
         data: The data set.
-        length: K, steps in a window.
+        length: K, number of steps in a window.
     """
 
     def __init__(self, data: DataSet, *, length: int) -> None:
@@ -39,7 +39,7 @@ class Windows(Sequences):
 
     @override
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads windows by the number of their first step, [S]."""
+        """Reads windows by the numbers [S] of their first steps."""
         rows, steps, valid = self.located(items)
         batch = SampleBatch(self.read(rows, ("obs", "actions")), valid=valid, **{STEPS: steps})
         batch[RETURNS] = self._returns[rows].astype(np.float32)

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 class ApexConfig(DistributedReplaySettings, DQNConfig):
     """Settings of Ape-X DQN (Horgan et al., arXiv:1803.00933); most defaults are the paper's.
 
-    Other than in the paper, the optimizer is Adam, with another learning rate, instead of centred RMSProp. The paper
-    has 360 workers with one env each; `epsilon` and `epsilon_exponent` apply to any number of env slots.
+    Unlike in the paper, the optimizer is Adam, with a different learning rate, instead of centred RMSProp. The paper
+    uses 360 workers with one env each; `epsilon` and `epsilon_exponent` apply to any number of env slots.
     """
 
     epsilon: Schedule = 0.4
@@ -89,7 +89,7 @@ class Apex(DQN):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Operators on workers: initial priorities; a lower process priority than replay shards and learner."""
+        """Operators on workers: initial priorities, and a process priority below that of replay shards and learner."""
         return first_priorities(trainee, self.config)
 
     @override
@@ -117,7 +117,7 @@ def first_priorities(trainee: Trainee, config: OffPolicyConfig) -> tuple[Callabl
     """Operators on workers: compute initial priorities, and lower the process priority of remote workers.
 
     Args:
-        trainee: Training that the workers belong to.
+        trainee: Trainee to which the workers belong.
         config: Settings of the algorithm.
     """
     priorities = InitialPriorities(config.n_step, config.gamma)
@@ -130,8 +130,8 @@ def asynchronous_fragments(
     """Stream of asynchronous fragments; fragments for replay shards are delivered as object references.
 
     Args:
-        trainee: Training that the workers belong to.
-        asynchrony: How workers, replay and learner run concurrently.
+        trainee: Trainee to which the workers belong.
+        asynchrony: Settings of the concurrency of workers, replay and learner.
         on_worker: Operators that workers apply to each fragment.
     """
     return trainee.workers.rollouts(
@@ -149,9 +149,9 @@ def store_and_learn_concurrently(
 
     Args:
         fragments: Stream of the workers' fragments.
-        trainee: Training with learner, workers and clock.
+        trainee: Trainee with learner, workers and clock.
         config: The algorithm's settings.
-        asynchrony: How workers, replay and learner run concurrently.
+        asynchrony: Settings of the concurrency of workers, replay and learner.
     """
     replay = distributed_replay(
         config.replay,
@@ -181,9 +181,9 @@ _VALUES = ("q_values", "values", "taken_values")
 class InitialPriorities(Operator):
     """Adds each step's absolute TD error at the acting weights, `priorities` [T, B].
 
-    TD errors are computed from recorded columns: `q_values` [T + 1, B, A] of all actions, or `values` [T + 1, B] of the
-    greedy and `taken_values` [T, B] of the taken actions. These columns are then removed. Near the end of the fragment,
-    n-step returns end with the fragment.
+    TD errors are computed from recorded columns, which are then removed: `q_values` [T + 1, B, A] of all actions, or
+    `values` [T + 1, B] of the greedy actions and `taken_values` [T, B] of the actions taken. Near the end of the
+    fragment, n-step returns end with the fragment.
 
     Source:
         Horgan et al., arXiv:1803.00933, section 3 and algorithm 1 (ComputePriorities).

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 class AsyncDQNConfig(HuberSettings, WorkerGradientConfig):
     """Settings of asynchronous n-step Q-learning (Mnih et al., arXiv:1602.01783, algorithm S2).
 
-    The optimizer is Adam with one state for all workers, where the paper shares RMSProp's (section 4, "optimization").
-    The paper's workers have one env each.
+    The optimizer is Adam with one state shared by all workers; the paper shares the state of RMSProp (section 4,
+    "optimization"). The paper's workers have one env each.
     """
 
     refused: ClassVar[Mapping[str, str]] = {
@@ -93,7 +93,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
     """Asynchronous n-step Q-learning: workers compute gradients, which are applied as they arrive (arXiv:1602.01783).
 
     `gradient_share/worker_<index>` is the fraction of an iteration's gradients that a worker delivered;
-    `policy_lag_mean` counts the updates since the weights that a gradient was computed with.
+    `policy_lag_mean` is the mean number of updates between the computation of a gradient and its application.
     """
 
     Config = AsyncDQNConfig
@@ -107,8 +107,8 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared error (or Huber loss) of Q values against n-step returns (algorithm S2) over rows [S, T + 1].
 
-        An n-step return sums rewards up to the end of the fragment or episode. Unless the episode has terminated, it
-        bootstraps there with the maximum of the target network.
+        An n-step return sums rewards up to the end of the fragment or episode. Unless the episode has terminated, the
+        return bootstraps there with the maximum of the target network's values.
         """
         from rlrun.engine.functional.vtrace import vtrace
 
@@ -138,7 +138,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of the workers' gradients, asynchronous."""
+        """Asynchronous stream of the workers' gradients."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 

@@ -259,14 +259,14 @@ def munchausen_targets(
     """Rewards [S, 1] with the clipped log-policy, and soft values [S, 1, K] of the next observations.
 
     reward + alpha [tau log pi(a | s)] from clip to 0, and sum over a' of pi(a' | s') (z(s', a') - tau log pi(a' | s')),
-    with pi = softmax(q / tau) under action masks, and q and the returns z by the target network; q of an implicit
-    quantile network is at fixed fractions, as for greedy choices.
+    with pi = softmax(q / tau) under action masks. The target network computes q and the returns z; in an implicit
+    quantile network, q is evaluated at fixed fractions, as for greedy choices.
 
     Args:
-        settings: Settings of the targets.
+        settings: Settings of Munchausen targets.
         outputs: The networks.
         batch: Rows [S, 1].
-        target_outputs: Returns z of the next observations by the target network, [S, 1, A, K].
+        target_outputs: Return distributions z at the next observations by the target network, [S, 1, A, K].
 
     Source:
         Vieillard et al., arXiv:2007.14430, section 2 (M-DQN), and its appendix for quantiles (M-IQN).

@@ -32,7 +32,7 @@ class UniformReplayConfig(ReplayConfig):
 class GorilaConfig(DQNConfig, WorkerGradientConfig):
     """Settings of Gorila (Nair et al., arXiv:1507.04296) in its bundled form: actor, replay and learner in one process.
 
-    The parameter server is the trial's process, with Adam where the paper has AdaGrad. `replay.capacity` and
+    The parameter server is the trial's process, with Adam instead of the paper's AdaGrad. `replay.capacity` and
     `learning_starts` are totals over all workers. `double` is false, since the paper precedes Double DQN.
     """
 
@@ -47,8 +47,8 @@ class Gorila(DQN):
     """Massively parallel DQN: workers with local replays compute gradients, applied as they arrive (arXiv:1507.04296).
 
     Without remote workers the algorithm is DQN. `gradient_share/worker_<index>` is the fraction of an iteration's
-    gradients that a worker delivered; `policy_lag_mean` counts the updates since the weights that a gradient was
-    computed with.
+    gradients that a worker delivered; `policy_lag_mean` is the mean number of updates between the computation of a
+    gradient and its application.
     """
 
     Config = GorilaConfig
@@ -75,7 +75,7 @@ class Gorila(DQN):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of the workers' lists of gradients, asynchronous."""
+        """Asynchronous stream of the workers' lists of gradients."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
@@ -94,5 +94,5 @@ class Gorila(DQN):
 
 
 def each_gradient(gradients: list[Gradients]) -> Iterable[Gradients]:
-    """Items of a list of gradients, which are then applied one by one."""
+    """Yields the items of a list of gradients, so that they are applied one by one."""
     return gradients

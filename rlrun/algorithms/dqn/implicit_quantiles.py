@@ -58,7 +58,7 @@ class ImplicitQuantiles(Decoder):
 
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Quantiles [S, L, A * K] at the fractions whose cosines are `WAVES` [S, L, K, C], else at midpoints."""
+        """Quantiles [S, L, A * K] at the fractions with cosines `WAVES` [S, L, K, C], or else at midpoints."""
         features = self.activation(heads["outputs"]).unsqueeze(-2)
         cosines = columns.get(WAVES)
         if cosines is None:
@@ -77,6 +77,6 @@ class ImplicitQuantiles(Decoder):
 def drawn_fractions(
     generator: np.random.Generator, rows: int, length: int, returns: ReturnModel
 ) -> dict[str, NDArray[np.float32]]:
-    """Samples uniform fractions for rows [S, L] of online and target quantiles, with their cosines."""
+    """Samples uniform fractions for the online and target quantiles of rows [S, L], with their cosines."""
     fractions = generator.random((rows, length, 2 * returns.num_atoms), np.float32)
     return {FRACTIONS: fractions, WAVES: waves(fractions, returns.num_cosines)}

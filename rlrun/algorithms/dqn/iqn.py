@@ -10,11 +10,11 @@ from rlrun.engine.settings.config import defaults
 
 @defaults(distribution="iqn", num_atoms=8, double=False)
 class IQNConfig(DQNConfig):
-    """Settings of IQN (Dabney et al., arXiv:1806.06923): DQN with 8 quantiles at drawn fractions for a transition."""
+    """Settings of IQN (Dabney et al., arXiv:1806.06923): DQN with 8 quantiles at random fractions per transition."""
 
 
 class IQN(DQN):
-    """Implicit quantile networks: DQN of the return's quantiles at drawn fractions (arXiv:1806.06923)."""
+    """Implicit quantile networks: DQN of the return's quantiles at random fractions (arXiv:1806.06923)."""
 
     Config: ClassVar[type[IQNConfig]] = IQNConfig
     config: IQNConfig

@@ -1,4 +1,4 @@
-"""Acting by the mean of an implicit quantile network's quantiles (NumPy)."""
+"""Acting on the mean of an implicit quantile network's quantiles (NumPy)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlrun.engine.policy.action_spaces.action_space import Floats
 
 
 def midpoints(number: int) -> Floats:
-    """Midpoints (2 i + 1) / (2 K) of K equal parts of [0, 1], from i = 0, [K]."""
+    """Midpoints (2 i + 1) / (2 K), i = 0 to K - 1, of K equal parts of [0, 1], [K]."""
     return (np.arange(number, dtype=np.float32) + np.float32(0.5)) / np.float32(number)
 
 
@@ -28,10 +28,10 @@ def waves(fractions: Floats, number: int) -> Floats:
 
 
 class MeanQuantiles(TransformedOutputs):
-    """Acting network whose outputs are Q values: means of quantiles at K midpoints, a quadrature without noise.
+    """Acting network of IQN whose outputs are Q values: means of quantiles at K fixed midpoints.
 
     Args:
-        network: Inner network, whose head `outputs` is the features of the observation, [B, D].
+        network: Inner network, whose head `outputs` gives the features of the observation, [B, D].
         returns: Representation of returns: numbers of quantiles and cosines.
         activation: Activation of features and hidden layer.
         slots: Slices of the decoder's parameters in the loaded vector, by name.
@@ -61,7 +61,7 @@ class MeanQuantiles(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Q values [B, A]. The output layer is linear, so the mean is taken before it."""
+        """Q values [B, A]. Since the output layer is linear, the mean is taken before it."""
         activate = ACTIVATIONS[self.activation]
         products = activate(outputs.copy())[:, None] * self._embedded
         weight, bias = self._hidden

@@ -25,10 +25,11 @@ class QNetworks:
     """Online and target network of a Q policy, evaluated with the parameters of an update.
 
     A noisy network has independent noise for the online values, the choice of the next action, and the target. An
-    implicit quantile network has drawn fractions for online and target quantiles, and fixed ones where it chooses.
+    implicit quantile network uses random fractions for online and target quantiles, and fixed ones for choosing
+    actions.
 
     Attributes:
-        network: The Q network, without parameters.
+        network: The Q network, as a function without parameters.
         decode: Decoder of Q values or quantiles from parameters, head outputs and batch columns; None without one.
         returns: Representation of returns: mean, categorical distribution or quantiles.
         num_actions: Number of Discrete actions, A.
@@ -63,15 +64,15 @@ class QNetworks:
         return self.means(self.q_outputs(observations))
 
     def target_values(self, observations: Any, outputs: Tensor | None = None) -> Tensor:
-        """Q values [S, L, A] by which the target network chooses among all actions, without gradient.
+        """Q values [S, L, A] of all actions by the target network, for choosing actions, without gradient.
 
-        Those of an implicit quantile network are means at fixed fractions, as in acting. The means at the fractions
-        drawn for a target would favour actions whose quantiles happen to be high in that very target.
+        In an implicit quantile network, these are means at fixed fractions, as in acting. Means at the target's random
+        fractions would favour actions whose quantiles happen to be high in that target.
 
         Args:
             observations: Observations [S, L, ...].
-            outputs: The target network's outputs [S, L, A, K] for these, if they are there already: the values of
-                other networks are their means.
+            outputs: The target network's outputs [S, L, A, K] for the observations, if already computed; the values of
+                other kinds of networks are their means.
         """
         if self.waves is not None:
             with torch.no_grad():
@@ -93,7 +94,7 @@ class QNetworks:
         return (masked_tensor(values, observations) / temperature).log_softmax(-1)
 
     def means(self, q_outputs: Tensor) -> Tensor:
-        """Expected returns [...] of returns [..., K]: logits of C51 atoms, quantiles, or the mean itself."""
+        """Expected returns [...] from representations of returns [..., K]: C51 logits, quantiles, or means."""
         match self.returns.kind:
             case "none":
                 return q_outputs.squeeze(-1)
@@ -102,7 +103,7 @@ class QNetworks:
         return (q_outputs.softmax(-1) * self.support(q_outputs)).sum(-1)
 
     def support(self, like: Tensor) -> Tensor:
-        """Support of C51: K evenly spaced returns, on the device of the tensor `like`."""
+        """Support of C51: K evenly spaced returns, on the same device as the tensor `like`."""
         model = self.returns
         return torch.linspace(model.v_min, model.v_max, model.num_atoms, device=like.device)
 

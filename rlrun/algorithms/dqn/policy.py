@@ -47,7 +47,7 @@ NOISE = "parameter_noise"
 
 
 class QPolicy(Policy):
-    """Policy of a Q network over Discrete actions, of expected returns or return distributions.
+    """Policy of a Q network over Discrete actions, which outputs expected returns or return distributions.
 
     Args:
         spaces: Observation and action space.
@@ -55,7 +55,7 @@ class QPolicy(Policy):
         seed: Seed of the initial parameters.
 
     Raises:
-        UsageError: If actions are not a finite set, or a custom network has other outputs.
+        UsageError: If actions are not a finite set, or a custom network has outputs of a different size.
     """
 
     estimates = "action_values"
@@ -124,7 +124,7 @@ class QPolicy(Policy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the noise of a noisy network, shared over a minibatch, or each row's fractions of quantiles."""
+        """Samples the noise of a noisy network, shared by a minibatch, or each row's quantile fractions."""
         if self.returns.kind == "iqn":
             return drawn_fractions(generator, rows, length, self.returns)
         if not isinstance(self.module, NoisyNet):
@@ -177,7 +177,7 @@ class QPolicy(Policy):
 
 
 def quantile_widths(leaves: ObservationTree, model: ModelConfig) -> tuple[int, int]:
-    """Widths of the features that an implicit quantile network multiplies by embeddings, and of the layer after.
+    """Widths of two layers of an implicit quantile network: the features to multiply by embeddings, and the next layer.
 
     These are the last two of the hidden layers, or twice the last one if there are fewer.
     """
@@ -186,7 +186,7 @@ def quantile_widths(leaves: ObservationTree, model: ModelConfig) -> tuple[int, i
 
 
 def quantile_features_spec(leaves: ObservationTree, model: ModelConfig) -> NetworkSpec:
-    """Spec of the network of an implicit quantile network's features, up to the multiplication by embeddings."""
+    """Spec of the feature network of an implicit quantile network, up to the multiplication by embeddings."""
     head = Head("outputs", "features", quantile_widths(leaves, model)[0], gain=HIDDEN_GAIN)
     return network_spec(leaves, model, Tower((head,)), hiddens=hidden_widths(model, leaves)[:-2])
 

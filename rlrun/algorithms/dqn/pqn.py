@@ -51,7 +51,7 @@ class PQNConfig(HuberSettings, EpochsConfig):
 
     @property
     def q(self) -> QSettings:
-        """Settings of the Q policy, whose values of all actions are recorded for the targets."""
+        """Settings of the Q policy, which records the values of all actions for the targets."""
         return QSettings(exploration=self.exploration, records_values=True)
 
 
@@ -75,7 +75,7 @@ class PQN(Algorithm[PQNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: computes targets per fragment, runs epochs of SGD on each batch, sends weights."""
+        """Dataflow: computes targets per fragment, runs epochs of SGD on each batch, and sends weights."""
         config = self.config
         return (
             fragments.for_each(QLambdaTargets(config.gamma, config.q_lambda))
@@ -91,7 +91,7 @@ class QLambdaTargets(Operator):
 
     G[t] = r[t] + gamma (lambda G[t + 1] + (1 - lambda) max over a of Q(s[t + 1], a)), with G = max Q after the last
     step. A truncated step bootstraps from max Q of its final observation, a terminated one from 0. Traces are not cut
-    at exploratory actions. In terms of V = max Q this is the value target of generalized advantage estimation.
+    at exploratory actions. With V = max Q, G equals the value target of generalized advantage estimation.
 
     Args:
         gamma: Discount factor.

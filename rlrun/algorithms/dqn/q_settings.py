@@ -35,7 +35,7 @@ class QSettings:
 
 
 class QConfig(PolicyConfig, Protocol):
-    """Interface of the algorithm configs that a Q policy reads."""
+    """Protocol of the algorithm configs that a Q policy reads."""
 
     @property
     def q(self) -> QSettings:

@@ -19,7 +19,7 @@ from rlrun.engine.policy.fragment_collector import FragmentCollector, Recording
 
 
 class QValues(Recording):
-    """Records the Q values of all actions at the time of acting, `q_values` [T + 1, B, A].
+    """Recorder of the Q values of all actions at the time of acting, `q_values` [T + 1, B, A].
 
     Args:
         num_actions: Number of Discrete actions, A.

@@ -33,7 +33,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
         gamma: Discount factor.
         seed: Root seed of the replay's sampling.
         worker: Index of the worker; 0 on the driver.
-        make_goals: Factory of the env's goal functions, for hindsight; None where the env has none.
+        make_goals: Factory of the env's goal functions, for hindsight; None if the env has none.
 
     Source:
         Nair et al., arXiv:1507.04296, section 4: replay memory in its local form.
@@ -126,7 +126,10 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resume is not exact: the local replay buffer is not saved; "" if checkpoints include it."""
+        """Reason why a resume is not exact: the local replay buffer is not saved.
+
+        "" if checkpoints include the buffer.
+        """
         return "" if self._replay.is_saved else "the replay buffer is not saved whole"
 
     @override

@@ -1,6 +1,6 @@
 """Losses of Q values and return distributions (torch).
 
-They use tensor methods only and do not branch on values, so they can be traced.
+The functions use only tensor methods and do not branch on values, so they can be traced.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ def projected(probabilities: Tensor, atoms: Tensor, support: Tensor) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
-    """Cross-entropy of target probabilities and logits [..., K], as [...]."""
+    """Cross-entropy [...] between target probabilities [..., K] and logits [..., K]."""
     return -(probabilities * logits.log_softmax(-1)).sum(-1)
 
 
 def entropy(probabilities: Tensor) -> Tensor:
-    """Entropy of distributions [..., K] in nats, as [...]."""
+    """Entropy [...] of distributions [..., K], in nats."""
     return -(probabilities * probabilities.clamp(min=1e-12).log()).sum(-1)
 
 
 def quantile_huber(quantiles: Tensor, targets: Tensor, fractions: Tensor | None = None) -> Tensor:
     """Quantile Huber loss (QR-DQN, IQN).
 
-    Without fractions the i-th of N estimates, from 0, is of the quantile midpoint (2 i + 1) / (2 N).
+    Without fractions, the i-th of N estimates (from 0) belongs to the quantile midpoint (2 i + 1) / (2 N).
 
     Args:
         quantiles: Estimated quantiles, [..., N].

@@ -21,12 +21,12 @@ class ReturnModel:
 
     Attributes:
         kind: `none`: expected return. `c51`: logits of returns evenly spaced from `v_min` to `v_max`. `quantile`:
-            quantiles of equal probability. `iqn`: quantiles at drawn fractions, by an implicit quantile network.
+            quantiles of equal probability. `iqn`: quantiles at random fractions, by an implicit quantile network.
         num_atoms: Number K of atoms or quantiles; unused with `none`.
         v_min: Smallest return in the support of `c51`.
         v_max: Largest return in the support of `c51`.
         acting_quantiles: Number of quantiles whose mean is the Q value of `iqn` in acting and in greedy choices.
-        num_cosines: Number of cosines of a fraction that `iqn` embeds.
+        num_cosines: Number of cosines in the embedding of a fraction in `iqn`.
     """
 
     kind: ReturnKind = "none"

@@ -100,7 +100,7 @@ class WorldModelActor:
         return np.concatenate([state[:, : self.spec.features], self.actions.seen(actions)], -1)
 
     def after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
-        """The recurrent state itself: the world model predicts rewards, and observes none."""
+        """Returns the recurrent state unchanged, since the world model predicts rewards instead of observing them."""
         return state
 
     def _layer(self, name: str, x: Floats, *, is_hidden: bool = True) -> Floats:
@@ -151,7 +151,7 @@ class WorldModelActor:
 
 
 def sigmoid(x: Floats) -> Floats:
-    """Sigmoid 1 / (1 + exp(-x)), computed by tanh without overflow."""
+    """Sigmoid 1 / (1 + exp(-x)), computed with tanh to avoid overflow."""
     result: Floats = np.float32(0.5) * np.tanh(np.float32(0.5) * x) + np.float32(0.5)
     return result
 
@@ -177,7 +177,7 @@ def _convolutions(spec: WorldModelSpec, parameters: Mapping[str, Floats]) -> Cal
 
 
 class DrawnActions(Exploration):
-    """Exploration by actions that the acting network of DreamerV3 has sampled itself.
+    """Exploration strategy that takes the actions already sampled by the acting network of DreamerV3.
 
     Args:
         actions: Action distributions of the actor.
@@ -193,7 +193,7 @@ class DrawnActions(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples uniform noise of the latents and noise of the actions, [T, B, K + noise]."""
+        """Samples uniform noise for the latents and noise for the actions, [T, B, K + noise]."""
         return self._drawn(generator, (length, slots))
 
     def _drawn(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:

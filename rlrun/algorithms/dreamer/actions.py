@@ -25,7 +25,7 @@ STD_SHIFT = 2.0
 
 
 class Choice:
-    """Categorical actions mixed with 1 % uniform probability, one-hot as inputs of the world model.
+    """Categorical actions mixed with 1 % uniform probability; one-hot as inputs of the world model.
 
     Args:
         space: Action space of the env.
@@ -50,12 +50,12 @@ class Choice:
         return np.log(mixed)
 
     def seen(self, actions: Actions) -> Floats:
-        """One-hot encoding [B, A] of Discrete actions [B]."""
+        """One-hot encoding [B, A] of Discrete actions [B], as inputs of the world model."""
         one_hot: Floats = (actions[:, None] == np.arange(self.width)).astype(np.float32)
         return one_hot
 
     def draw_noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples uniform noise of imagined actions, [*shape, 1]."""
+        """Samples uniform noise for imagined actions, [*shape, 1]."""
         return generator.random((*shape, 1), np.float32)
 
     def outputs_of(self, raw: Tensor) -> Tensor:
@@ -69,13 +69,13 @@ class Choice:
         return one_hot(actions, self.width).float()
 
     def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
-        """Samples one-hot actions, [..., A] (torch)."""
+        """Samples imagined one-hot actions, [..., A] (torch)."""
         from rlrun.algorithms.dreamer.world_model import drawn
 
         return drawn(outputs.exp(), noise.squeeze(-1))
 
     def imagined_seen(self, actions: Tensor) -> Tensor:
-        """Identity: imagined one-hot actions are already inputs of the world model (torch)."""
+        """Returns imagined one-hot actions unchanged, since they already are inputs of the world model (torch)."""
         return actions
 
     def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ class BoundedNormal:
         return actions.clip(-1, 1)
 
     def draw_noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Samples standard normal noise of imagined actions, [*shape, D]."""
+        """Samples standard normal noise for imagined actions, [*shape, D]."""
         return generator.standard_normal((*shape, self.width), np.float32)
 
     def outputs_of(self, raw: Tensor) -> Tensor:
@@ -132,12 +132,12 @@ class BoundedNormal:
         return actions.clamp(-1, 1)
 
     def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
-        """Samples actions, [..., D] (torch)."""
+        """Samples imagined actions, [..., D] (torch)."""
         means, log_stds = outputs.chunk(2, -1)
         return means + log_stds.exp() * noise
 
     def imagined_seen(self, actions: Tensor) -> Tensor:
-        """Returns imagined actions as inputs of the world model (torch)."""
+        """Converts imagined actions to inputs of the world model (torch)."""
         return actions.clamp(-1, 1)
 
     def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:

@@ -78,8 +78,8 @@ class DreamerReplayConfig(SequenceReplayConfig):
 class DreamerConfig(OffPolicyConfig):
     """Settings of DreamerV3.
 
-    The replay ratio of the paper counts replayed steps for each env step. Here that is `training_intensity` times
-    `minibatch_size` times `replay.length`: 512 by default.
+    The paper's replay ratio counts replayed steps per env step, which is `training_intensity` times `minibatch_size`
+    times `replay.length`: 512 by default.
 
     Source:
         Hafner et al., "Mastering diverse domains through world models", arXiv:2301.04104.
@@ -168,7 +168,9 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives of world model, actor and critic, in this order; the latter two learn from imagination.
+        """Objectives of world model, actor and critic, in this order.
+
+        Actor and critic learn from imagined trajectories.
 
         The optimizer is Adam with gradient norm clipping, as in the paper's first version.
         """
@@ -205,8 +207,8 @@ class Dreamer(Algorithm[DreamerConfig]):
     def world_model_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Prediction, dynamics and representation losses over states [S, L + 1] (arXiv:2301.04104, eqs. 2-5).
 
-        Passes on the states' `features` [S, L + 1, F], and `alive` [S, L + 1]: the mask of initial states for
-        imagination, without terminal states.
+        The loss passes on the states' `features` [S, L + 1, F] and the mask `alive` [S, L + 1] of non-terminal states,
+        from which imagination starts.
         """
         config = self.config
         rows = outputs.rows(batch)
@@ -235,9 +237,10 @@ class Dreamer(Algorithm[DreamerConfig]):
         return Loss(loss, statistics, carry={"features": features, "alive": rows.counts * rows.continues})
 
     def actor_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Policy gradient over imagined steps, returns scaled by their range (arXiv:2301.04104, eqs. 11 and 12).
+        """Policy gradient over imagined steps, with returns scaled by their range (arXiv:2301.04104, eqs. 11 and 12).
 
-        Passes on the imagined states' `features` [N, H, F], lambda-returns and weights, [N, H], to the critic loss.
+        The loss passes on the imagined states' `features` [N, H, F], lambda-returns [N, H] and weights [N, H] to the
+        critic loss.
         """
         config, horizon = self.config, self.config.horizon
         alive = batch["world_model/alive"].flatten(0, 1)
@@ -334,13 +337,13 @@ def balanced_kl(posterior: Tensor, prior: Tensor, scales: tuple[float, float], f
     """KL-balanced dynamics and representation loss with free nats.
 
     Args:
-        posterior: Categorical distributions given the observations, [..., K, C].
-        prior: Categorical distributions given the recurrent state alone, [..., K, C].
+        posterior: Latent categorical distributions given the observations, [..., K, C].
+        prior: Latent categorical distributions given only the recurrent state, [..., K, C].
         scales: Weights of the dynamics and of the representation loss.
         free_nats: Lower bound of each divergence, below which it has no gradient.
 
     Returns:
-        Nats, [...].
+        Loss in nats, [...].
 
     Source:
         Hafner et al., arXiv:2301.04104, eq. 3.
@@ -351,7 +354,7 @@ def balanced_kl(posterior: Tensor, prior: Tensor, scales: tuple[float, float], f
 
 
 def shifted(discounts: Tensor) -> Tensor:
-    """Discounts of the states before imagined steps: discounts [N, H] shifted by one, beginning with 1."""
+    """Discount of each state in imagined trajectories: discounts [N, H] shifted by one step, beginning with 1."""
     import torch
 
     return torch.cat([torch.ones_like(discounts[:, :1]), discounts[:, :-1]], 1)

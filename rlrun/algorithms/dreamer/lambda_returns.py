@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 def lambda_returns(rewards: Tensor, discounts: Tensor, values: Tensor, lambda_: float) -> Tensor:
-    """Returns lambda-returns of the states of trajectories, without gradient of its own.
+    """Computes lambda-returns of the states of trajectories, without gradient.
 
     R[H] = values[H],  R[t] = rewards[t] + discounts[t] * ((1 - lambda) * values[t + 1] + lambda * R[t + 1])
 
     Args:
         rewards: Rewards of the steps from state t to state t + 1, [N, H].
-        discounts: Discounts after those steps: gamma times the probability of continuation, [N, H].
+        discounts: Discounts after the steps: gamma times the probability of continuation, [N, H].
         values: Values of the states, [N, H + 1].
         lambda_: Weight of longer returns.
 

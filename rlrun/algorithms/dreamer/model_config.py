@@ -20,7 +20,7 @@ class Widths(NamedTuple):
         recurrent: Size of the deterministic (recurrent) latent state.
         latents: Number of categorical variables in a stochastic latent state.
         classes: Number of classes of each categorical variable.
-        conv_depth: Channels of the first convolution; each further convolution doubles the channels.
+        conv_depth: Channels of the first convolution; each subsequent convolution doubles the channels.
     """
 
     hiddens: tuple[int, ...]

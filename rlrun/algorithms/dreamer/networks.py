@@ -17,16 +17,16 @@ from rlrun.engine.data.sample_batch import SampleBatch
 class TrainingRows(NamedTuple):
     """Training sequences of the world model by observation: previous action, reward and continuation, [S, L + 1, ...].
 
-    Entry t holds the data of observation t, and the action and outcome of step t - 1, which led to this observation.
-    The final observation of an episode has an entry without a step of its own.
+    Entry t holds observation t, and the action and outcome of step t - 1, which led to this observation. The final
+    observation of an episode has an entry of its own, although no step follows.
 
     Attributes:
-        counts: Mask of observations, [S, L + 1].
-        is_behind: Mask of observations after a recorded step, for which reward and continuation are known.
+        counts: Mask of entries with an observation, [S, L + 1].
+        is_behind: Mask of observations that follow a recorded step, so that reward and continuation are known.
         rewards: Reward of the step before each observation, [S, L + 1].
         continues: Continuation flags: 0 where the step before the observation terminated the episode, else 1.
         starts: Flags of the first observations of episodes, [S, L + 1].
-        actions: Previous actions as model inputs, [S, L + 1, A]; the first one is from the recurrent state.
+        actions: Previous actions as model inputs, [S, L + 1, A]; the first one is taken from the recurrent state.
     """
 
     counts: Tensor
@@ -59,7 +59,7 @@ class DreamerNetworks:
 
     Attributes:
         model: World model, actor and critic.
-        slow: World model, actor and critic with the target parameters, of which the slow critic is used.
+        slow: World model, actor and critic with the target parameters; only the slow critic is used.
         actions: Action distributions of the actor.
         bins: Bins of the two-hot encoding of rewards and returns, [M].
     """
@@ -94,9 +94,9 @@ class DreamerNetworks:
         return model.observe(model.encode(batch["obs"]), rows.actions, rows.starts, state, batch["latent_noise"])
 
     def reconstruction_errors(self, features: Tensor, observations: Any) -> Tensor:
-        """Reconstruction loss [S, L]: squared errors of observations decoded from states [S, L, F], summed.
+        """Reconstruction loss [S, L]: summed squared errors of observations decoded from states [S, L, F].
 
-        Vectors are compared after symlog, pixels in [0, 1].
+        Vectors are compared after the symlog transformation, pixels in the range [0, 1].
         """
         model, shape = self.model, features.shape[:2]
         errors = torch.zeros(shape, device=features.device)
@@ -143,7 +143,7 @@ class DreamerNetworks:
         return mean_of_bins(self.reward_logits(features).softmax(-1), self.bins)
 
     def continue_logits(self, features: Tensor) -> Tensor:
-        """Logits [...] of the continue predictor: whether the episode continues after latent states [..., F]."""
+        """Logits [...] of the probability that the episode continues after latent states [..., F]."""
         return self.model.head(f"{WORLD}continue", features).squeeze(-1)
 
     def value_logits(self, features: Tensor) -> Tensor:

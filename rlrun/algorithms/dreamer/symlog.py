@@ -1,6 +1,6 @@
 """Symlog transformation and two-hot encoding of numbers, as in DreamerV3 (torch).
 
-They use tensor methods only and do not branch on values, so they can be traced.
+The functions use only tensor methods and do not branch on values, so they can be traced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def symlog(x: Tensor) -> Tensor:
 
 
 def symexp(x: Tensor) -> Tensor:
-    """Symmetric exponential sign(x) (exp(|x|) - 1), the inverse of `symlog`, of any shape (arXiv:2301.04104, eq. 1)."""
+    """Symmetric exponential sign(x) (exp(|x|) - 1), inverse of `symlog`, of any shape (arXiv:2301.04104, eq. 1)."""
     return x.sign() * x.abs().expm1()
 
 
@@ -50,8 +50,8 @@ def two_hot(x: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
     """Two-hot encoding of numbers: a distribution over the two neighbouring bins whose mean is the number.
 
     Args:
-        x: The numbers, [...]; they are clipped to the outermost bins.
-        bins: Ascending, [M].
+        x: Numbers, [...]; clipped to the outermost bins.
+        bins: Values of the bins, ascending, [M].
 
     Returns:
         The index of the lower bin, from 0 to M - 2, and the probability of the bin above it, [...] each.
@@ -68,15 +68,15 @@ def two_hot(x: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def two_hot_cross_entropy(logits: Tensor, x: Tensor, bins: Tensor) -> Tensor:
-    """Cross-entropy of the two-hot encoding of numbers and logits over bins.
+    """Cross-entropy between the two-hot encoding of numbers and logits over bins.
 
     Args:
         logits: Logits of the bins, [..., M].
-        x: The numbers, [...].
-        bins: Ascending, [M].
+        x: Numbers, [...].
+        bins: Values of the bins, ascending, [M].
 
     Returns:
-        Nats, [...].
+        Cross-entropy in nats, [...].
     """
     import torch
 
@@ -87,7 +87,7 @@ def two_hot_cross_entropy(logits: Tensor, x: Tensor, bins: Tensor) -> Tensor:
 
 
 def mean_of_bins(probabilities: Tensor, bins: Tensor) -> Tensor:
-    """Means of distributions [..., M] over symmetric bins [M], as [...].
+    """Means [...] of distributions [..., M] over symmetric bins [M].
 
     Bins of opposite sign are summed in pairs, so that a uniform distribution has the mean 0 exactly.
     """

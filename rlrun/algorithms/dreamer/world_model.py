@@ -99,7 +99,7 @@ class ImageDecoder(nn.Module):
 class WorldModelParameters(nn.Module):
     """Parameters of world model, actor and critic, ordered so that those needed for acting are contiguous.
 
-    Prior and predictors come first, then encoder, recurrent model, posterior and actor, then the critic.
+    The order is: prior and predictors; encoder, recurrent model, posterior and actor; critic.
 
     Args:
         spec: Spec of the networks.
@@ -172,7 +172,7 @@ class WorldModel:
         return self.normed(name, F.linear(inputs, self.views[f"{name}.weight"]))
 
     def normed(self, name: str, products: Tensor) -> Tensor:
-        """Layer normalisation of the products of a layer's weights and inputs, with learned scale and shift."""
+        """Layer normalisation of a layer's pre-activations, with learned scale and shift."""
         scale, shift = self.views[f"{name}.scale"], self.views[f"{name}.shift"]
         return F.layer_norm(products, scale.shape, scale, shift, NORM_EPSILON)
 
@@ -275,14 +275,13 @@ class WorldModel:
 
         Args:
             embedded: Encoded observations, [S, L, E].
-            actions: Previous action of each observation, as the model's input, [S, L, A].
+            actions: Action before each observation, as input of the model, [S, L, A].
             starts: Mask of the first observations of episodes, [S, L], before which states are zero.
             state: Latent states before the sequences, [S, ...].
             noise: Uniform random numbers of the latents, [S, L, K].
 
         Returns:
-            The states, [S, L, ...], with straight-through gradients of the latents, and the posterior distributions,
-            [S, L, K, C].
+            States [S, L, ...] with straight-through gradients of the latents, and posterior distributions [S, L, K, C].
         """
         spec = self.spec
         keeps = 1 - starts.float().unsqueeze(-1)
@@ -312,7 +311,7 @@ class WorldModel:
 
         Args:
             state: Latent states, [N, ...].
-            actions: Actions in them, as the model's input, [N, A].
+            actions: Actions taken in these states, as input of the model, [N, A].
             noise: Uniform random numbers of the latents, [N, K].
         """
         inputs = F.linear(torch.cat([state.latent, actions], -1), self.views[f"{WORLD}inputs.weight"])

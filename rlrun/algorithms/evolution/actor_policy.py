@@ -28,7 +28,7 @@ from rlrun.engine.policy.policy_config import PolicyConfig
 
 
 class ActorAndCandidates(nn.Module):
-    """Parameters of an actor, followed by N candidate parameter vectors [N, A].
+    """Module with the parameters of an actor, followed by N candidate parameter vectors [N, A].
 
     Args:
         actor: Actor network.
@@ -44,13 +44,13 @@ class ActorAndCandidates(nn.Module):
 
 
 class ActorPolicy(Policy):
-    """Deterministic policy: argmax of the logits, or in a Box the output scaled to the bounds.
+    """Deterministic policy: argmax of the logits, or, in a Box, the output scaled to the bounds.
 
     Args:
         spaces: Observation and action space.
         config: Settings of the algorithm.
         seed: Seed of the initial parameters.
-        num_candidates: Number N of candidate parameter vectors [N, A] after the actor's own, initially 0.
+        num_candidates: Number N of candidate parameter vectors [N, A] after the actor's parameters, initially 0.
 
     Attributes:
         num_parameters: Number of the actor's parameters, A.

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class ARSConfig(EvolutionConfig):
     """Settings of augmented random search (Mania et al., arXiv:1803.07055).
 
-    With `normalize_observations`, the default, it is their V2, without it V1. The policy is linear unless
-    `model.hiddens` is set.
+    With `normalize_observations` (the default), this is version V2 of the paper, otherwise V1. The policy is linear
+    unless `model.hiddens` is set.
     """
 
     num_pairs: PositiveInt = 8
@@ -69,7 +69,7 @@ class ARS(Algorithm[ARSConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objective without a loss function: the dataflow computes the gradient from returns."""
+        """Objective without a loss function, since the dataflow computes the gradient from returns."""
         return [Objective("returns", None, optimizer=SGD())]
 
     @override
@@ -84,7 +84,7 @@ class ARS(Algorithm[ARSConfig]):
 
 
 class FollowBestPairs(Operator):
-    """Gradient step along the best pairs of perturbations, each weighted by the difference of the pair's two returns.
+    """Gradient step along the best pairs of perturbations, weighted by the difference between each pair's returns.
 
     The step is divided by the number of pairs used and by the standard deviation of their returns. If these returns are
     all equal, there is no step.

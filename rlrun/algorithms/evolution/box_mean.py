@@ -11,7 +11,7 @@ from rlrun.engine.policy.action_spaces.box_scale import BoxScale
 
 
 class BoxMeanActions(ActionSpace):
-    """Deterministic actions of a Box by outputs [..., D], clipped to the bounds on their way to the env.
+    """Deterministic actions in a Box, given by outputs [..., D], and clipped to the bounds when sent to the env.
 
     Args:
         scale: Affine map between the env's Box and [-1, 1].
@@ -35,7 +35,7 @@ class BoxMeanActions(ActionSpace):
         return self.scale.to_env(actions)
 
     def overshoots(self, actions: Actions) -> NDArray[np.float64]:
-        """Mean squared overshoot [N] of actions [N, D]: distance of coordinates outside their bounds, else 0.
+        """Mean squared overshoot [N] of actions [N, D]: the distance of coordinates beyond their bounds, else 0.
 
         Distances are in units of half the coordinate's range.
         """
@@ -48,5 +48,5 @@ class BoxMeanActions(ActionSpace):
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Scales the env's actions to units of the bounds."""
+        """Scales env actions to units of the bounds."""
         return self.scale.from_env(actions)

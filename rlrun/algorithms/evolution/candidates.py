@@ -1,4 +1,4 @@
-"""Candidates of a generation: perturbed or sampled parameter vectors (NumPy)."""
+"""Candidates of a generation in evolutionary search: perturbed or sampled parameter vectors (NumPy)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 
 
 class Candidates(Protocol):
-    """Derivation of a generation's candidate parameters from broadcast weights, on the workers; picklable."""
+    """Interface for deriving a generation's candidate parameters from broadcast weights, on the workers; picklable."""
 
     @property
     def number(self) -> int:
@@ -24,7 +24,7 @@ class Candidates(Protocol):
         ...
 
     def episode_of(self, candidate: int) -> int:
-        """Index of a candidate's episode seeds; candidates with equal index share the seeds."""
+        """Index that determines a candidate's episode seeds; candidates with equal indices share the seeds."""
         ...
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
@@ -41,10 +41,10 @@ class Candidates(Protocol):
 
 @dataclass(frozen=True)
 class MirroredPairs:
-    """Mirrored sampling (antithetic): theta + noise and theta - noise are candidates 2 i and 2 i + 1 of pair i.
+    """Mirrored (antithetic) sampling: theta + noise and theta - noise are candidates 2 i and 2 i + 1 of pair i.
 
-    The noise is generated from the seed, and never communicated. Both candidates of a pair have the same episode
-    seeds, as common random numbers (Salimans et al., arXiv:1703.03864, section 2.1).
+    The noise is generated from the seed and never communicated. Both candidates of a pair use the same episode seeds
+    (common random numbers; Salimans et al., arXiv:1703.03864, section 2.1).
 
     Attributes:
         num_pairs: Number of pairs in a generation.
@@ -58,7 +58,7 @@ class MirroredPairs:
         return 2 * self.num_pairs
 
     def episode_of(self, candidate: int) -> int:
-        """Index of the candidate's pair, whose two candidates share episode seeds."""
+        """Index of the candidate's pair, since the two candidates of a pair share episode seeds."""
         return candidate // 2
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
@@ -72,7 +72,7 @@ class MirroredPairs:
 
 @dataclass(frozen=True)
 class ListedCandidates:
-    """Candidates that are broadcast explicitly: current parameters and candidates, [1 + number, A].
+    """Candidates that are broadcast explicitly, after the current parameters, [1 + number, A].
 
     All candidates of a generation have the same episode seeds.
 
@@ -83,7 +83,7 @@ class ListedCandidates:
     number: int
 
     def episode_of(self, candidate: int) -> int:
-        """Episode seed index, which is 0: all candidates share the episode seeds."""
+        """Index of the episode seeds: always 0, since all candidates share the seeds."""
         return 0
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
@@ -105,7 +105,7 @@ class Samples:
     number: int
 
     def episode_of(self, candidate: int) -> int:
-        """Episode seed index, which is 0: all candidates share the episode seeds."""
+        """Index of the episode seeds: always 0, since all candidates share the seeds."""
         return 0
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
@@ -116,5 +116,5 @@ class Samples:
 
 
 def perturbation(seed: int, generation: int, pair: int, size: int) -> Floats:
-    """Standard normal noise [A] of a mirrored pair or a sampled candidate, equal on workers and learner by the seed."""
+    """Standard normal noise [A] of a mirrored pair or a sampled candidate; equal on workers and learner by the seed."""
     return generator(seed, "perturbation", generation, pair).standard_normal(size, np.float32)

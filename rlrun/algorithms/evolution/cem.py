@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @defaults(model={"hiddens": ()})
 @fixed("the distribution is fitted as a whole, not by steps towards its samples", lr=1.0)
 class CEMConfig(EvolutionConfig):
-    """Settings of the cross-entropy method (Rubinstein, 1999), with noise (Szita and Lorincz, 2006).
+    """Settings of the cross-entropy method (Rubinstein, 1999), with added noise (Szita and Lorincz, 2006).
 
     The policy is linear unless `model.hiddens` is set.
     """
@@ -56,7 +56,7 @@ class CEMConfig(EvolutionConfig):
 class CEM(Algorithm[CEMConfig]):
     """Cross-entropy method over parameters: a diagonal normal distribution fitted to the elites of each generation.
 
-    The policy is the distribution's mean. Workers are sent the mean and the standard deviations.
+    The policy is the mean of the distribution. Workers receive the mean and the standard deviations.
     """
 
     Config = CEMConfig
@@ -67,7 +67,10 @@ class CEM(Algorithm[CEMConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates an actor, whose parameters are followed by the search distribution's initial standard deviations."""
+        """Creates an actor.
+
+        The parameters are followed by the initial standard deviations of the search distribution.
+        """
         policy = self.config.actor(spaces, seed, num_candidates=1)
         policy.set_candidates(np.full((1, policy.num_parameters), self.config.sigma, np.float32))
         return policy

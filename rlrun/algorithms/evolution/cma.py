@@ -70,7 +70,7 @@ class CovarianceAdaptation:
     def update(self, candidates: NDArray[Any], returns: NDArray[Any]) -> None:
         """Updates mean, step size and covariance by the returns [lambda] of candidates [lambda, d] (eqs. 41 to 47).
 
-        Candidates with equal returns rank in their order, so that a generation without differences makes a random step.
+        Candidates with equal returns are ranked by index, so that a generation of equal returns takes a random step.
         """
         d = len(self.mean)
         steps = (candidates[np.argsort(-returns, kind="stable")].astype(np.float64) - self.mean) / self.sigma
@@ -116,11 +116,11 @@ class CovarianceAdaptation:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the `state()` of a search over equally many parameters.
+        """Restores the search from `state()`; the number of parameters must be equal.
 
         Raises:
-            ValueError: The state has another number of parameters, numbers that are not finite, or a step size of 0 or
-                less.
+            ValueError: The state has a different number of parameters, numbers that are not finite, or a step size of 0
+                or less.
         """
         require_matching(state, self.state(), "the distribution")
         if state["sigma"] <= 0:

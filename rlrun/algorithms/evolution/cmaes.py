@@ -59,7 +59,7 @@ class CMAESConfig(EvolutionConfig):
 class CMAES(Algorithm[CMAESConfig]):
     """CMA-ES over parameters: a normal distribution with adapted covariance and step size (arXiv:1604.00772).
 
-    The policy is the distribution's mean. Workers are sent the mean and the next candidates.
+    The policy is the mean of the distribution. Workers receive the mean and the next candidates.
     """
 
     Config = CMAESConfig
@@ -116,7 +116,7 @@ class CMAES(Algorithm[CMAESConfig]):
 
 
 class AdaptDistribution(StatefulOperator):
-    """CMA-ES update by a generation's returns; loads the new mean and the next candidates into the learner."""
+    """CMA-ES update from a generation's returns; loads the new mean and the next candidates into the learner."""
 
     learns = True
 

@@ -57,7 +57,7 @@ class ES(Algorithm[ESConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objective without a loss function: the dataflow computes the gradient from returns."""
+        """Objective without a loss function, since the dataflow computes the gradient from returns."""
         return [Objective("returns", None, optimizer=Adam(1e-8))]
 
     @override
@@ -72,7 +72,7 @@ class ES(Algorithm[ESConfig]):
 
 
 class FollowRanks(Operator):
-    """Gradient step along the perturbations, each weighted by the difference of its pair's centred ranks.
+    """Gradient step along the perturbations, each weighted by the difference between its pair's centred ranks.
 
     Source:
         Salimans et al., arXiv:1703.03864, algorithm 1 with centred ranks and mirrored sampling (section 2.1), scaled as

@@ -17,7 +17,7 @@ class EvaluationWorkerConfig(WorkerConfig):
     """Config of a worker that evaluates candidates.
 
     Attributes:
-        candidates: Derivation of the candidates; never None for a worker.
+        candidates: Derivation of the candidates; must be set for a worker.
         episodes: Number of episodes per candidate.
         measures_overshoots: Whether to measure how far actions are outside the bounds of a Box.
     """
@@ -35,7 +35,7 @@ class Returns:
         generation: Index of the generation.
         candidates: Indices of the candidates, [n].
         returns: Mean unfiltered return of each candidate, [n].
-        seen: Sums of raw observations, by the names of the observation filter.
+        seen: Sums of raw observations and their squares, by the names in the observation filter.
         overshoots: Mean squared overshoot of each candidate's actions over the bounds of a Box, [n], averaged over
             steps and episodes, see `BoxMeanActions.overshoots`; None if not measured.
     """

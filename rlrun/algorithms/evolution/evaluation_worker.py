@@ -30,7 +30,7 @@ SUMMED_AT_ONCE = 1024
 
 
 class EvaluationWorker:
-    """Evaluates the candidates assigned to this worker; a `rlrun.engine.rollout.worker.Worker`.
+    """Worker that evaluates its share of the candidates; implements `rlrun.engine.rollout.worker.Worker`.
 
     Each env slot runs one episode of a candidate at a time, and then starts the next. Returns depend only on the
     candidate and the episode seed, not on the worker.
@@ -145,7 +145,7 @@ class EvaluationWorker:
         return {"generation": self.generation, "unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """State from which a lost worker is replaced: the generation's index."""
+        """State from which a lost worker is restarted: the generation's index."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:

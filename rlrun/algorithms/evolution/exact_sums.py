@@ -22,13 +22,13 @@ _DIGITS, _HALF = 24, 12
 class ExactSums:
     """Exact sums of float32 rows and of their squares, in integers of any size.
 
-    Floating-point sums depend on the grouping of their terms; these do not.
+    Unlike floating-point sums, exact sums do not depend on the grouping of the terms.
 
     Attributes:
-        shape: Shape of a row, D numbers in all.
+        shape: Shape of a row, with D numbers in total.
         count: Number of rows.
-        sums: The columns' sums in units of 2**-149, [D].
-        squares: The columns' sums of squares in units of 2**-298, [D].
+        sums: Sum of each column in units of 2**-149, [D].
+        squares: Sum of squares of each column in units of 2**-298, [D].
     """
 
     shape: tuple[int, ...]
@@ -79,7 +79,7 @@ class ExactSums:
         )
 
     def merged(self, other: ExactSums) -> ExactSums:
-        """Adds the sums of two disjoint sets of rows."""
+        """Exact sums over the union of two disjoint sets of rows."""
         return ExactSums(
             self.shape,
             self.count + other.count,

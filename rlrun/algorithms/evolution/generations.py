@@ -42,7 +42,7 @@ def generations(items: Flow[Any], trainee: Trainee) -> Flow[Returns]:
 
     Args:
         items: Stream of each worker's evaluation results.
-        trainee: Training that the candidates belong to.
+        trainee: Trainee to which the candidates belong.
     """
     gathered = items.zip_with_worker().combine(GatherWorkers(trainee))
     return gathered.for_each(joined_returns).for_each(ReportReturns())
@@ -84,11 +84,12 @@ class ReportReturns(Operator):
 
 
 def ranks_within_bounds(returns: NDArray[Any], overshoots: NDArray[Any]) -> NDArray[np.float64]:
-    """Ranks [n] of returns minus a penalty for actions outside their bounds, from 1 - n to 0.
+    """Ranks [n], from 1 - n to 0, of returns minus a penalty for actions outside their bounds.
 
-    Actions are clipped to the bounds, so returns are flat outside and candidates would stay there. The penalty is the
-    overshoot divided by the overshoots' standard deviation, times half the interquartile range of returns. It vanishes
-    with that range, so that actions at the bounds stay possible. Ties rank by the lower overshoot.
+    Since actions are clipped to the bounds, returns are constant outside, and candidates would not come back without a
+    penalty. The penalty is the overshoot divided by the overshoots' standard deviation, times half the interquartile
+    range of returns. The penalty vanishes with this range, so that actions at the bounds remain possible. Ties are
+    ranked by lower overshoot.
 
     Args:
         returns: Return of each candidate, [n].
@@ -128,7 +129,7 @@ def centred_ranks(returns: NDArray[Any]) -> NDArray[np.float64]:
 class GatherWorkers(StatefulOperator):
     """Gathers one item per worker into a list, ordered by worker.
 
-    Inputs are pairs of worker index and item. Further items of a faster worker are queued for the next rounds.
+    Inputs are pairs (worker index, item). Additional items of a faster worker are queued for later rounds.
     """
 
     def __init__(self, trainee: Trainee) -> None:

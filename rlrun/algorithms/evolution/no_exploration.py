@@ -1,4 +1,4 @@
-"""Greedy acting without action noise (NumPy)."""
+"""Exploration strategy that adds no noise to actions (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunN
 
 
 class NoExploration(Exploration):
-    """No action noise, for algorithms that explore in parameter space.
+    """Exploration without action noise, for algorithms that explore in parameter space.
 
     Args:
         actions: Action space of the policy.

@@ -18,7 +18,7 @@ from rlrun.engine.nn.observation_leaves import dense_inputs
 
 
 class PopulationNetwork:
-    """Population of inference networks, where network b processes row b of the inputs.
+    """Population of inference networks, in which network b processes row b of the inputs.
 
     Networks that consist of dense layers run by one batched product per layer; other networks run one by one.
 

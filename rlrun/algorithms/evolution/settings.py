@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @fixed("parameters are moved in the trial's process, by numbers that take no time", num_learners=0)
 @fixed("there are no learners", num_parameter_servers=0, num_gpus=0.0)
 class EvolutionConfig(AlgorithmConfig):
-    """Settings of algorithms that compare candidates by the returns of whole episodes."""
+    """Settings of algorithms that compare candidate parameters by the returns of complete episodes."""
 
     model: ActorModelConfig = ActorModelConfig()
     """Network architecture."""
@@ -28,7 +28,7 @@ class EvolutionConfig(AlgorithmConfig):
     """Episodes of each candidate in a generation; a candidate's fitness is the mean return."""
 
     def actor(self, spaces: Spaces, seed: int, *, num_candidates: int) -> ActorPolicy:
-        """Creates the policy: an actor, with further parameter vectors for candidates.
+        """Creates the policy: an actor, followed by additional parameter vectors for candidates.
 
         Args:
             spaces: Observation and action space.

@@ -1,1 +1,1 @@
-"""GAIL: a discriminator between an expert and the learner, whose judgement is the learner's reward."""
+"""GAIL: a discriminator between expert and learner, whose output is the learner's reward."""

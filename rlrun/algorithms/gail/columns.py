@@ -1,4 +1,4 @@
-"""Columns of a batch from which GAIL's discriminator learns: single steps of the learner and of the expert."""
+"""Batch columns from which GAIL's discriminator learns: single steps of the learner and of the expert."""
 
 OWN_OBS, OWN_ACTIONS = "discriminator_obs", "discriminator_actions"
 """Columns of the learner's present observations, trees of [T, B, ...], and of its actions as the env took them."""

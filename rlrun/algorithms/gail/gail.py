@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class GAIL(PPO):
-    """PPO on the rewards of a discriminator, which learns to tell the expert's steps from the learner's.
+    """GAIL: PPO on rewards from a discriminator, which learns to distinguish the expert's steps from the learner's.
 
     Source:
         Ho and Ermon, "Generative adversarial imitation learning", arXiv:1606.03476, algorithm 1.
@@ -79,5 +79,5 @@ class GAIL(PPO):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: PPO's, after the rewards of fragments are replaced by the discriminator's."""
+        """Dataflow of PPO, in which the discriminator's rewards replace those of the fragments."""
         return super().learn(fragments.for_each(ImitationRewards(trainee, self.config)), trainee)

@@ -1,4 +1,4 @@
-"""Rewards of GAIL: log-odds of the discriminator, in place of the env's rewards."""
+"""Rewards of GAIL: log-odds of the discriminator, which replace the env's rewards."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Floats = NDArray[np.float32]
 
 
 def imitation_rewards(logits: Any, sign: RewardSign) -> Any:
-    """Rewards of steps from the discriminator's log-odds log D - log(1 - D) that they are the expert's.
+    """Rewards of steps, from the discriminator's log-odds log D - log(1 - D) that the steps are the expert's.
 
     Args:
-        logits: The log-odds, [...].
+        logits: Log-odds, [...].
         sign: `signed` for log D - log(1 - D), `positive` for -log(1 - D), `negative` for log D.
 
     Source:
@@ -51,11 +51,11 @@ def imitation_rewards(logits: Any, sign: RewardSign) -> Any:
 
 
 class ExpertSteps(NamedTuple):
-    """Steps of the expert.
+    """Steps of the expert's demonstrations.
 
     Attributes:
         obs: Raw observations, a tree of [N, ...].
-        actions: Actions in the policy's units, [N, ...].
+        actions: Actions in the policy's own units, [N, ...].
         terminations: Number of episodes that terminated.
     """
 
@@ -65,7 +65,7 @@ class ExpertSteps(NamedTuple):
 
 
 class ImitationRewards(StatefulOperator):
-    """Replaces a fragment's rewards by those of the discriminator, and adds the columns that it learns from.
+    """Replaces a fragment's rewards by the discriminator's, and adds the columns that the discriminator learns from.
 
     The expert's observations are normalised by the same statistics as the fragment's. Actions are compared as the env
     took them: clipped to their bounds. Rewards are those of a step, times 1 - gamma, so that values are as large as
@@ -148,7 +148,7 @@ class ImitationRewards(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the learner's decayed counts, and the generator that draws expert steps."""
+        """Returns the learner's decayed step counts, and the random generator for expert steps."""
         return {
             "own_steps": self._own_steps,
             "own_terminations": self._own_terminations,
@@ -162,12 +162,12 @@ class ImitationRewards(StatefulOperator):
 
 
 def expert_steps(config: GAILConfig, like: SampleBatch, policy: GAILPolicy) -> ExpertSteps:
-    """Reads the expert's steps.
+    """Reads the expert's steps from demonstrations.
 
     Args:
         config: Settings, with the path of a data set or a file of demonstrations.
-        like: A fragment of a worker, for the structure of observations, without an action mask.
-        policy: The policy, for the units of actions.
+        like: Fragment of a worker, which gives the structure of observations, without an action mask.
+        policy: The policy, which gives the units of actions.
 
     Raises:
         UsageError: There are no demonstrations, or they do not fit the env.
@@ -204,12 +204,12 @@ SMOOTHING = 0.5
 
 
 class AbsorbingLogOdds(NamedTuple):
-    """Log-odds that a state is the expert's, as far as they follow from the shares of the absorbing state.
+    """Log-odds that a state is the expert's, from how often expert and learner are in the absorbing state.
 
-    A terminated episode continues for ever in an absorbing state, for learner and expert alike, so that neither a long
-    nor a short life is a reward in itself. A learner that terminates more often than its expert visits that state more
-    often, and is punished for it; one that survives where its expert falls is rewarded for an end. The log-odds of the
-    absorbing state have a closed form, since it is a single state: the ratio of two shares.
+    A terminated episode is treated as continuing forever in an absorbing state, for learner and expert alike, so that
+    neither long nor short episodes are rewarded as such. A learner that terminates more often than the expert is in
+    this state more often, and is penalised; one that terminates less often is rewarded for terminations. Since there is
+    only one absorbing state, the log-odds have a closed form: the ratio of two shares of visits.
 
     Attributes:
         absorbing: Log-odds of the absorbing state.
@@ -225,7 +225,7 @@ class AbsorbingLogOdds(NamedTuple):
 
 
 def absorbing_share(steps: float, terminations: float, gamma: float) -> float:
-    """Share of the absorbing state in all visits: each termination adds 1 / (1 - gamma), the length that counts.
+    """Share of the absorbing state among all visits: each termination counts 1 / (1 - gamma) visits.
 
     Args:
         steps: Number of env steps.
@@ -241,7 +241,7 @@ def absorbing_share(steps: float, terminations: float, gamma: float) -> float:
 
 
 def absorbing_log_odds(expert_share: float, own_share: float) -> AbsorbingLogOdds:
-    """Log-odds by Bayes' rule, from the shares of the absorbing state in the expert's and in the learner's visits.
+    """Log-odds by Bayes' rule, from the share of the absorbing state in the visits of expert and learner.
 
     Examples:
         >>> absorbing_log_odds(0.5, 0.5)

@@ -1,4 +1,4 @@
-"""Policy of GAIL: an actor-critic with a discriminator between the expert's steps and its own (torch)."""
+"""Policy of GAIL: an actor-critic with a discriminator between expert and learner (torch)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DISCRIMINATOR = "discriminator."
 
 
 class GAILPolicy(RewardingPolicy):
-    """Actor-critic with a discriminator network, which sees single steps: the present observation and the action.
+    """Actor-critic with a discriminator network, which sees single steps: the current observation and the action.
 
     Args:
         spaces: Observation and action space.
@@ -74,7 +74,10 @@ class GAILPolicy(RewardingPolicy):
         return GAILOutputs(self, views, batch)
 
     def logits(self, views: Views, observations: Any, actions: Tensor) -> Tensor:
-        """Log-odds log D - log(1 - D) that steps are the expert's, [S, L]; the actions are the policy's own."""
+        """Log-odds log D - log(1 - D) that steps are the expert's, [S, L].
+
+        Actions are given in the policy's own units.
+        """
         if self.num_categories is not None:
             actions = one_hot(actions, self.num_categories)
         heads, _ = self.discriminator(views, {"obs": observations, "actions": actions})
@@ -82,7 +85,7 @@ class GAILPolicy(RewardingPolicy):
 
 
 class GAILOutputs(RewardingOutputs):
-    """Outputs for the losses: those of the actor-critic, and the discriminator's.
+    """Outputs for GAIL's losses: those of the actor-critic, and the discriminator's.
 
     Args:
         policy: The policy.
@@ -95,7 +98,7 @@ class GAILOutputs(RewardingOutputs):
         self._policy = policy
 
     def own_logits(self) -> Tensor:
-        """Log-odds that the policy's own steps are the expert's, [S, L]."""
+        """Log-odds that the learner's steps are the expert's, [S, L]."""
         return self._policy.logits(self._views, self._batch[OWN_OBS], self._batch[OWN_ACTIONS])
 
     def expert_logits(self) -> Tensor:
@@ -104,5 +107,5 @@ class GAILOutputs(RewardingOutputs):
 
 
 def own_logits(outputs: GAILOutputs, batch: SampleBatch) -> Tensor:
-    """Log-odds that the steps of a batch are the expert's, [S, L], for `Learner.evaluate`."""
+    """Log-odds that the steps of a batch are the expert's, [S, L]; a function for `Learner.evaluate`."""
     return outputs.own_logits()

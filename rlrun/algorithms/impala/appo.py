@@ -1,4 +1,4 @@
-"""Asynchronous PPO: the clipped surrogate on V-trace advantages, against a target policy."""
+"""Asynchronous PPO: the clipped surrogate with V-trace advantages, relative to a target policy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class APPOConfig(ImpalaConfig):
 
     @property
     def starts_at_target(self) -> bool:
-        """Whether every update starts at the target policy, so that one forward pass serves both."""
+        """Whether every update starts from the target policy, so that one forward pass serves both policies."""
         return self.num_epochs == 1 and self.minibatch_size is None and self.target_update_interval == 1
 
 
@@ -58,8 +58,8 @@ class APPO(Impala):
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate (arXiv:1707.06347, eq. 7) on V-trace advantages over rows [S, T + 1].
 
-        V-trace corrects from the behavior policy to the target policy, the surrogate from the target policy to the
-        current one, for weights of any age.
+        V-trace corrects for the difference between behavior and target policy, and the surrogate for that between
+        target and current policy.
         """
         config, valid = self.config, batch["valid"].float()
         present = outputs.distribution.outputs

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class ImpalaConfig(OnPolicyConfig):
     """Settings of IMPALA (Espeholt et al., arXiv:1802.01561).
 
-    A batch consists of whole fragments.
+    A batch consists of complete fragments.
     """
 
     rollout_fragment_length: PositiveInt | None = 64
@@ -181,7 +181,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
 
 class ReplayRecent(StatefulOperator):
-    """Emits each new fragment, followed by fragments sampled from the most recent, at a fixed replay ratio.
+    """Emits each new fragment, followed by fragments sampled from the most recent ones, at a fixed replay ratio.
 
     Source:
         The mixed batches of IMPALA with replay (Espeholt et al., arXiv:1802.01561, section 5.2.2 and appendix E).

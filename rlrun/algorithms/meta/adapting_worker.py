@@ -35,7 +35,7 @@ class AdaptingWorkerConfig(WorkerConfig):
 
     Attributes:
         make_policy: Factory of the policy from spaces and a seed, whose initial parameters are unused.
-        inner_steps: Inner gradient steps of an adaptation.
+        inner_steps: Number of inner gradient steps per adaptation.
         inner_lr: Step size of the inner gradient steps.
         gamma: Discount factor.
     """
@@ -136,11 +136,11 @@ class AdaptingWorker:
         return {"fragment": self._fragment, "worker": {**self._worker.state(), "slots": []}}
 
     def place(self) -> dict[str, Any]:
-        """Saved state of the worker, equal to `state()`; a new process starts from it after a crash."""
+        """State from which a lost worker is restarted: the same as `state()`."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores `state()`; envs start new episodes."""
+        """Restores the worker from `state()`; envs start new episodes."""
         self._fragment = state["fragment"]
         return self._worker.load_state(state["worker"])
 
@@ -186,8 +186,9 @@ def baseline_advantages(
 ) -> Floats:
     """Standardised advantages: returns minus a linear baseline, with mean 0 and standard deviation 1.
 
-    The baseline is a ridge regression on the observation o, o^2, the time t / 100, its square and its cube, and 1. It
-    is fitted to the same returns from which it is subtracted. Ends of episodes are not bootstrapped.
+    The baseline is a ridge regression on the observation o, o^2, the time t / 100, its square and its cube, and 1. The
+    regression is fitted to the same returns from which it is subtracted. Returns are not bootstrapped at the ends of
+    episodes.
 
     Args:
         rewards: Rewards of one episode per slot, from the first step on, [T, B].

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class MAMLConfig(AlgorithmConfig):
     """Settings of MAML (Finn et al., arXiv:1703.03400).
 
-    `num_envs_per_worker` is the number of episodes in each phase of a task, the paper's K. `rollout_fragment_length` is
-    the longest episode: longer ones are truncated.
+    `num_envs_per_worker` is the number of episodes in each phase of a task (K in the paper). `rollout_fragment_length`
+    is the maximum length of an episode; longer ones are truncated.
     """
 
     model: AdaptableModelConfig = AdaptableModelConfig()
@@ -72,7 +72,7 @@ class MAMLConfig(AlgorithmConfig):
     @property
     @override
     def learns_values(self) -> bool:
-        """False: the baseline is linear, and fitted to each phase."""
+        """Always False: the baseline is linear and fitted to each phase."""
         return False
 
     @property

@@ -21,13 +21,13 @@ LEARNED_FROM = ("obs", "actions", "logp", "advantages", "valid")
 class TrainOnTasks(Operator):
     """Runs epochs of full-batch SGD on batches of tasks.
 
-    A row is a task, ordered by phase, episode and step.
+    A row holds a task, ordered by phase, episode and step.
 
     Args:
-        trainee: Training whose learner is updated.
-        phases: Phases of a task: the number of inner gradient steps plus 1.
-        episodes: Episodes in each phase, each a column of the batch.
-        num_epochs: Updates per batch.
+        trainee: Trainee whose learner is updated.
+        phases: Number of phases of a task: inner gradient steps plus 1.
+        episodes: Number of episodes in each phase; each is a column of the batch.
+        num_epochs: Number of updates per batch.
         objectives: Names of the objectives to update; None for all.
     """
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 class BranchRollouts(StatefulOperator):
     """Branched rollouts: rolls the policy out in the ensemble from replayed states after every fit.
 
-    Items pass unchanged. Rollouts step in parallel, each step by a random elite, until termination or the rollout
-    length.
+    Items pass unchanged. Rollouts run in parallel, each step predicted by a random elite member, until termination or
+    the rollout length.
 
     Args:
-        trainee: Training of policy and ensemble.
+        trainee: Trainee with policy and ensemble.
         fit: Operator that fits the ensemble to a replay, from which initial states are sampled.
         imagined: Replay of imagined transitions.
         act: Function for `Learner.evaluate`: the actor's outputs [S, L, K] for a batch's `obs`.

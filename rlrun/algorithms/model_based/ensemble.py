@@ -39,7 +39,7 @@ class Ensemble(nn.Module):
         num_targets: Size K of the targets.
         predicts_ends: Whether an additional output is the logit of termination.
         num_members: Number of members, N.
-        num_elites: Number of members used for predictions, those with the least holdout error.
+        num_elites: Number of members used for predictions: those with the smallest holdout errors.
         hiddens: Widths of the hidden layers.
         seed: Seed of the initial weights.
 
@@ -122,7 +122,7 @@ class EnsembleOutputs:
     views: Views
 
     def predict(self, inputs: Tensor, members: Tensor | None = None) -> Predictions:
-        """Predicted Gaussians of the normalised targets, by one ensemble member per column l.
+        """Predicted Gaussians of the normalised targets; column l is predicted by one ensemble member.
 
         Args:
             inputs: Unnormalised observations and actions, [S, L, I].
@@ -152,8 +152,8 @@ class EnsembleOutputs:
     def losses(self, batch: SampleBatch) -> dict[str, Tensor]:
         """Gaussian negative log-likelihood of all members, `loss`, and their mean squared error, `mse`.
 
-        A member's loss is the mean of (target - mean)^2 / variance + log variance, twice the likelihood's without
-        its constant. The regulariser of the log-variance bounds (weight 0.01) and the cross-entropy of termination
+        A member's loss is the mean of (target - mean)^2 / variance + log variance: twice the negative log-likelihood,
+        up to a constant. The regulariser of the log-variance bounds (weight 0.01) and the cross-entropy of termination
         are added, and everything is summed over members (arXiv:1805.12114, section 4 and appendix A.1).
 
         Args:
@@ -183,7 +183,7 @@ class EnsembleOutputs:
         return errors
 
     def draw(self, batch: SampleBatch) -> dict[str, Tensor]:
-        """Samples unnormalised targets from the predicted Gaussians, by one member per column.
+        """Samples unnormalised targets from the predicted Gaussians, one ensemble member per column.
 
         Args:
             batch: `inputs` [S, L, I], standard normal `noise` [S, L, K], and `members` [S, L], constant over S.

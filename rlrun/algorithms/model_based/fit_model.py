@@ -47,8 +47,8 @@ class Fit:
     """Result of fitting the ensemble.
 
     Attributes:
-        errors: Least holdout error of each member, [N].
-        elites: Indices of the members with the least holdout errors, best first.
+        errors: Smallest holdout error of each member, [N].
+        elites: Indices of the members with the smallest holdout errors, best first.
         epochs: Number of epochs over the training transitions.
     """
 
@@ -58,14 +58,14 @@ class Fit:
 
 
 class FitModel(StatefulOperator):
-    """Fits the ensemble at intervals of env steps to the transitions of a replay; items pass unchanged.
+    """Fits the ensemble to the transitions of a replay, at intervals of env steps; items pass unchanged.
 
-    Inputs and targets are normalised by the moments of the training transitions. Each member learns from a bootstrap
-    sample of its own. Early stopping: `patience` epochs without an improvement of any member by 1 % on held-out
+    Inputs and targets are normalised by the moments of the training transitions. Each member learns from a separate
+    bootstrap sample. Early stopping: `patience` epochs without an improvement of any member by 1 % on held-out
     transitions end the fit. Each member is then restored to its best parameters, and the best members become elites.
 
     Args:
-        trainee: Training whose learner updates the ensemble.
+        trainee: Trainee whose learner updates the ensemble.
         replay: Replay of collected transitions.
         config: Settings of the ensemble.
         learning_starts: Stored steps before the first fit.
@@ -131,7 +131,7 @@ class FitModel(StatefulOperator):
         return stored_steps >= due_at
 
     def fit(self, transitions: SampleBatch) -> Fit:
-        """Fits the ensemble to transitions [N, 1] with replay indices `indices` [N], some of which are held out."""
+        """Fits the ensemble to transitions [N, 1] with replay indices `indices` [N]; some of them are held out."""
         form = transition_form(self.trainee.spaces, self.config)
         rows = {name: transitions[name][:, 0] for name in ("obs", "actions", "next_obs", "rewards", "terminateds")}
         space = cast("ModelBasedPolicy", self.trainee.policy).action_space

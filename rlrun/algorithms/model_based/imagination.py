@@ -43,10 +43,10 @@ def imagined_step(
     generator: np.random.Generator,
     clip_rewards: float | None,
 ) -> ImaginedStep:
-    """Samples predicted transitions on the learner; termination rules and reward functions run here.
+    """Samples predicted transitions on the learner; termination rules and reward functions are applied in this process.
 
     Args:
-        trainee: Training of the ensemble.
+        trainee: Trainee with the ensemble.
         form: Encoding of transitions as inputs and targets.
         space: Conversion of policy actions to env actions, for rules.
         obs: Observations, [R, L, D].

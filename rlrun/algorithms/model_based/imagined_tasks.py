@@ -70,14 +70,14 @@ class AfterFits(Source):
 class ImagineTasks(StatefulOperator):
     """Imagines a batch of meta-learning tasks by rollouts in the ensemble, one task per member.
 
-    Imagined episodes start in replayed states. In each task, rollouts alternate with inner gradient steps on them.
-    Episodes end by predicted termination, or are truncated after T steps. The batch is
-    [T, tasks * phases * episodes], with the phases of a task adjacent.
+    Imagined episodes start in replayed states. In each task, rollouts alternate with inner gradient steps on the
+    rollouts. Episodes end by predicted termination, or are truncated after T steps. The batch is [T, tasks * phases *
+    episodes], with the phases of a task adjacent.
 
     Args:
-        trainee: Training of the policy and its ensemble.
+        trainee: Trainee with the policy and the ensemble.
         fit: Operator that fits the ensemble to a replay, from which initial states are sampled.
-        inner_steps: Inner gradient steps of an adaptation.
+        inner_steps: Number of inner gradient steps per adaptation.
         inner_lr: Step size of the inner gradient steps.
         episodes: Episodes in each phase of a task.
         length: Horizon T of imagined episodes.
@@ -194,9 +194,9 @@ class SendAdapted(StatefulOperator):
     restores the workers' adapted weights.
 
     Args:
-        trainee: Training whose weights are adapted and sent to its workers.
-        every: Batches of tasks between two broadcasts.
-        inner_steps: Inner gradient steps of an adaptation.
+        trainee: Trainee whose weights are adapted and sent to the workers.
+        every: Number of batches of tasks between two broadcasts.
+        inner_steps: Number of inner gradient steps per adaptation.
         inner_lr: Step size of the inner gradient steps.
         episodes: Episodes in each phase of a task.
 

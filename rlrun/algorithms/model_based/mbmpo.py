@@ -1,4 +1,4 @@
-"""MBMPO: model-based meta-policy optimization, MAML over the networks of a learned ensemble."""
+"""MBMPO: model-based meta-policy optimization, MAML over the members of a learned dynamics ensemble."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class MBMPOConfig(MAMLConfig):
 
 
 class MBMPO(Algorithm[MBMPOConfig]):
-    """Model-based meta-policy optimization: MAML whose tasks are the networks of a learned ensemble (arXiv:1809.05214).
+    """Model-based meta-policy optimization: MAML whose tasks are the members of a dynamics ensemble (arXiv:1809.05214).
 
-    Where the networks differ the policy learns to adapt, and where they agree it learns to act (section 4.2). The
-    meta-update is that of `MAML`, with PPO's clipped surrogate where the paper uses TRPO.
+    The policy learns to adapt where the members' predictions differ, and to act well where they agree (section 4.2).
+    The meta-update is that of `MAML`, with PPO's clipped surrogate instead of the paper's TRPO.
     """
 
     Config = MBMPOConfig
@@ -84,7 +84,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
 
     @property
     def maml(self) -> MAML:
-        """MAML algorithm with the settings of this one."""
+        """The MAML algorithm with the settings of this algorithm."""
         return MAML(self.config)
 
     @override

@@ -98,7 +98,7 @@ class MBPO(Algorithm[MBPOConfig]):
 
     @property
     def sac(self) -> SAC:
-        """SAC algorithm with the settings of this one."""
+        """The SAC algorithm with the settings of this algorithm."""
         return SAC(self.config)
 
     @override
@@ -122,7 +122,7 @@ class MBPO(Algorithm[MBPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, fits the ensemble, makes model rollouts, trains SAC on both, sends weights."""
+        """Dataflow: stores fragments, fits the ensemble, imagines rollouts, trains SAC on both, and sends weights."""
         config, dynamics = self.config, self.config.dynamics
         starts = config.learning_starts
         kept = transition_buffer(config.replay, trainee, gamma=config.gamma)
@@ -163,6 +163,6 @@ class MBPO(Algorithm[MBPOConfig]):
 
 
 def actor_outputs(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
-    """Outputs of SAC's actor for a batch's observations [S, L, ...], for `Learner.evaluate`."""
+    """Outputs of SAC's actor for a batch's observations [S, L, ...]; a function for `Learner.evaluate`."""
     found: Tensor = outputs.agent.networks.actor_outputs(batch["obs"])
     return found

@@ -67,7 +67,7 @@ class ModelReplay:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the replay from `state()`."""
         load_generator(self._generator, state["generator"])
         sizes, kept = [as_count(size) for size in state["sizes"]], SampleBatch(state["kept"])
         if any(len(column) != sum(sizes) for column in kept.values()):

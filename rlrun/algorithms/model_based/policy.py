@@ -99,7 +99,7 @@ def select_by_prefix(prefix: str, views: Mapping[str, Tensor]) -> dict[str, Tens
 
 
 def with_dynamics_objective(of_agent: Sequence[Objective]) -> list[Objective]:
-    """Objectives of a model-based policy: those of its agent, then the loss of the dynamics ensemble."""
+    """Objectives of a model-based policy: those of the agent, followed by the loss of the dynamics ensemble."""
     moved = [
         replace(
             each,
@@ -126,10 +126,10 @@ def dynamics_loss(outputs: ModelBasedOutputs, batch: SampleBatch, scheduled: Map
 
 
 def holdout_errors(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
-    """Holdout errors [N] of the ensemble members, for `Learner.evaluate`."""
+    """Holdout errors [N] of the ensemble members; a function for `Learner.evaluate`."""
     return outputs.dynamics.errors(batch)
 
 
 def drawn_transitions(outputs: ModelBasedOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """Sampled predictions of the ensemble members, for `Learner.evaluate`; see `EnsembleOutputs.draw`."""
+    """Sampled predictions of the ensemble members; a function for `Learner.evaluate`, see `EnsembleOutputs.draw`."""
     return outputs.dynamics.draw(batch)

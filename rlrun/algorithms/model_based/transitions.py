@@ -75,7 +75,7 @@ def transition_form(spaces: Spaces, config: DynamicsConfig) -> TransitionForm:
     """Creates the transition encoding of an env.
 
     Raises:
-        UsageError: Observations are not vectors, actions are neither Box nor Discrete, or a rule is not found.
+        UsageError: Observations are not vectors, actions are neither Box nor Discrete, or a rule does not exist.
     """
     seen, taken = spaces.observation, spaces.action
     if not (isinstance(seen, gymnasium.spaces.Box) and len(seen.shape) == 1):

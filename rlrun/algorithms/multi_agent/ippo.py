@@ -1,4 +1,4 @@
-"""IPPO: independent PPO in worlds of many agents, with decentralised values."""
+"""IPPO: independent PPO in multi-agent worlds, with decentralised values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_CENTRALISED = "ippo's value sees what the agent sees; use mappo"
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @mappo_defaults
 class IPPOConfig(PPOConfig):
-    """Settings of IPPO (de Witt et al., arXiv:2011.09533): those of MAPPO without a centralised value."""
+    """Settings of IPPO (de Witt et al., arXiv:2011.09533): those of MAPPO without a centralised value function."""
 
     value_sees_observation: ClassVar[bool] = True
     """Whether the agent's own observation is an input of the value network, as for MAPPO's setting: always True
@@ -50,7 +50,7 @@ class IPPOConfig(PPOConfig):
 
 
 class IPPO(PPO):
-    """Independent PPO: values of each agent's own observation, normalised as in MAPPO (arXiv:2011.09533)."""
+    """Independent PPO: value functions of each agent's own observation, normalised as in MAPPO (arXiv:2011.09533)."""
 
     Config = IPPOConfig
     policy_family = "rlrun.algorithms.multi_agent.state_value_policy:StateValuePolicy"

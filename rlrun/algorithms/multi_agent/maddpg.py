@@ -1,4 +1,4 @@
-"""MADDPG: decentralised actors with centralised critics of all members' observations and actions."""
+"""MADDPG: decentralised actors, with centralised critics of all members' observations and actions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Rejects single-agent envs.
+        """Raises a UsageError: MADDPG does not support single-agent envs.
 
         Raises:
             UsageError: Always.
@@ -142,7 +142,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
     ) -> Loss:
         """Actor loss: -Q_i with member i's own action replaced by its actor's (arXiv:1706.02275, eqs. 4 and 5).
 
-        Summed over the members; each term has a gradient for its own actor alone.
+        The loss is summed over the members; each term has a gradient for its own actor only.
         """
         from rlrun.algorithms.multi_agent.member_actions import NOISE
 
@@ -178,7 +178,7 @@ LEAST_LOGIT = -1e3
 
 
 def with_action(actions: Tensor, member: int, action: Tensor) -> Tensor:
-    """Replaces one member's action in joint actions [S, L, K, A] by another action [S, L, A]."""
+    """Joint actions [S, L, K, A] in which one member's action is replaced by another action [S, L, A]."""
     import torch
 
     return torch.cat([actions[:, :, :member], action.unsqueeze(2), actions[:, :, member + 1 :]], dim=2)

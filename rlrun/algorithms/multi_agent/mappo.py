@@ -1,4 +1,4 @@
-"""MAPPO: PPO in worlds of many agents, with a centralised value of the world's state."""
+"""MAPPO: PPO in multi-agent worlds, with a centralised value function of the world's state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @mappo_defaults
 class MAPPOConfig(PPOConfig):
-    """Settings of MAPPO; defaults that the paper shares over all its benchmarks are the paper's.
+    """Settings of MAPPO; defaults that the paper uses in all its benchmarks are the paper's.
 
     Value errors and clip ranges are in units of the running standard deviation of the value targets.
     """
@@ -71,7 +71,7 @@ class MAPPOConfig(PPOConfig):
 
 
 class MAPPO(PPO):
-    """Multi-agent PPO with a centralised value, normalised by running moments (Yu et al., arXiv:2103.01955)."""
+    """Multi-agent PPO with a centralised value function, normalised by running moments (arXiv:2103.01955)."""
 
     Config: ClassVar[type[MAPPOConfig]] = MAPPOConfig
     policy_family = "rlrun.algorithms.multi_agent.state_value_policy:StateValuePolicy"
@@ -79,7 +79,7 @@ class MAPPO(PPO):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates a policy with a decentralised value, for single-agent envs.
+        """Creates a policy with a decentralised value function, for single-agent envs.
 
         Raises:
             UsageError: The value is centralised, but a single-agent env has no world state.
@@ -93,7 +93,7 @@ class MAPPO(PPO):
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Creates a policy with a centralised value of the world's state, or a decentralised one by setting.
+        """Creates a policy with a centralised value function of the world's state, or a decentralised one by setting.
 
         Raises:
             UsageError: The world has no state.

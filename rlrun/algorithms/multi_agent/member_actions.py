@@ -46,7 +46,7 @@ class MemberActions(Protocol):
 
 
 class GumbelSoftmaxActions:
-    """Straight-through Gumbel-softmax: one-hot choices with the gradient of the softmax.
+    """Straight-through Gumbel-softmax: one-hot actions with the gradient of the softmax.
 
     Args:
         num_actions: Number of Discrete actions, A.
@@ -75,7 +75,7 @@ class GumbelSoftmaxActions:
 
 
 class SquashedActions:
-    """Deterministic tanh actions in a bounded Box, scaled to [-1, 1].
+    """Deterministic tanh actions in a bounded Box, scaled to [-1, 1], as inputs of centralised critics.
 
     Args:
         size: Dimension of the Box, A.
@@ -85,11 +85,11 @@ class SquashedActions:
         self.size = size
 
     def draws(self, generator: np.random.Generator, shape: tuple[int, int, int]) -> dict[str, NDArray[np.float32]]:
-        """Samples no noise: the actions are deterministic."""
+        """Samples no noise, since the actions are deterministic."""
         return {}
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Identity: recorded actions [S, L, K, A] are already scaled to [-1, 1]."""
+        """Returns recorded actions [S, L, K, A] unchanged, since they are already scaled to [-1, 1]."""
         return actions
 
     def made(self, outputs: Tensor, noise: Tensor | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Mixers of members' Q values to joint Q values, for value decomposition (torch)."""
+"""Mixers that combine members' Q values to joint Q values, for value decomposition (torch)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class SumMixer(nn.Module):
 class MonotonicMixer(nn.Module):
     """QMIX's mixer: a network that is monotonic in the members' values, with weights from hypernetworks.
 
-    Its weights are absolute values of linear functions of the world's state, its biases are unconstrained:
-    Q = |w2(s)| elu(|W1(s)| q + b1(s)) + b2(s), where b2 is a network with one hidden layer. A value of 0 contributes
+    The weights are absolute values of linear functions of the world's state, and the biases are unconstrained: Q =
+    |w2(s)| elu(|W1(s)| q + b1(s)) + b2(s), where b2 is a network with one hidden layer. A value of 0 contributes
     nothing.
 
     Args:
@@ -67,7 +67,7 @@ class MonotonicMixer(nn.Module):
 
 
 class TeamNet(nn.Module):
-    """Parameters of the Q network shared by all members, and of the mixer.
+    """Module with the Q network shared by all members, and the mixer.
 
     Args:
         agents: Q network of the members.

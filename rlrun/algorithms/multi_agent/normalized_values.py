@@ -26,7 +26,7 @@ def objectives_with_moments(loss: Callable[..., Loss], max_grad_norm: float | No
     """Creates the objectives of MAPPO: the update of value moments, followed by PPO's loss.
 
     Args:
-        loss: PPO's loss, evaluated with moments that include the minibatch's own value targets.
+        loss: PPO's loss, evaluated with moments that include the minibatch's value targets.
         max_grad_norm: Gradient norm clipping of PPO's loss; None for no clipping.
     """
     from rlrun.algorithms.multi_agent.value_norm import MOMENTS, NETWORKS
@@ -38,7 +38,7 @@ def objectives_with_moments(loss: Callable[..., Loss], max_grad_norm: float | No
 
 
 def assigned_moments(parameters: Mapping[str, Tensor], batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-    """Updates the running moments by a minibatch's value targets [S, L], as an assignment with zero loss."""
+    """Updates the running moments by a minibatch's value targets [S, L]; a loss of zero that assigns the moments."""
     from rlrun.algorithms.multi_agent.value_norm import MOMENTS, updated
 
     moments = updated(parameters[MOMENTS], batch["value_targets"], batch["valid"].float())

@@ -43,7 +43,7 @@ class StateValuePolicy(Policy):
         spaces: Observation and action space.
         config: Settings of MAPPO or IPPO.
         seed: Seed of the initial parameters.
-        world: World whose state is an input of the centralised value network; None for decentralised values.
+        world: World whose state is an input of the centralised value network; None for a decentralised value network.
 
     Raises:
         UsageError: If no encoder supports the observation space, or no policy the action space.
@@ -97,7 +97,7 @@ class StateValuePolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy, with its weights not yet loaded; values are computed once per fragment."""
+        """Creates the behavior policy, whose weights are loaded later; values are computed once per fragment."""
         recording = LogProbsAndStateValues(
             self.action_space,
             acting_network(self.value_network, self.parameters, heads=("value",)),

@@ -18,12 +18,12 @@ LEAST_VARIANCE = 1e-2
 
 
 class LogProbsAndStateValues(LogProbsAndValues):
-    """Records `logp` and `values` of MAPPO and IPPO; values are denormalised to the scale of rewards.
+    """Recorder of `logp` and `values` for MAPPO and IPPO; values are denormalised to the scale of rewards.
 
     Args:
         action_space: Action distributions.
         value_network: Acting network with the head `value`, of normalised values.
-        moments_at: Offset of the value normaliser's moments in the loaded parameters.
+        moments_at: Offset of the value moments in the loaded parameters.
         sees_state: Whether the world's state is an input of the value network.
         sees_observation: Whether the agent's own observation is an input of the value network.
     """

@@ -27,19 +27,19 @@ GIVEN = "given"
 class JoinTeams(StatefulOperator):
     """Joins the K members of each of W teams: a fragment of agents [T, W * K] becomes joint steps [T, W].
 
-    Items are pairs of worker index and fragment. All K slots of a world are one team. A joint observation is a tree:
+    Items are pairs (worker index, fragment). All K slots of a world form one team. A joint observation is a tree:
     `agents` [T + 1, W, K, ...], the mask `present` [T + 1, W, K] and, if recorded, the world's `state` [T + 1, W, ...].
-    Joint actions are [T, W, K]. Entries of absent members are 0. Recurrent members have separate states: `state`
-    [T, W, K * state_size] and `episode_starts` [T, W, K].
+    Joint actions are [T, W, K]. Entries of absent members are 0. Recurrent members have separate states: `state` [T, W,
+    K * state_size] and `episode_starts` [T, W, K].
 
     A member is present while it acts, and one step longer if its episode was truncated, for bootstrapping. A terminated
     member's value is masked. The team's episode ends with its last acting members. It is truncated if one of them was
     truncated, else terminated.
 
     Args:
-        trainee: Training of the team's policy.
+        trainee: Trainee with the team's policy.
         reward: Team reward; `once` is the mean reward of the members that acted.
-        shows_given: Whether joint observations include each member's reward of the previous step, as `GIVEN`.
+        shows_given: Whether joint observations include each member's reward from the previous step, as `GIVEN`.
     """
 
     def __init__(self, trainee: Trainee, reward: TeamReward, *, shows_given: bool = False) -> None:

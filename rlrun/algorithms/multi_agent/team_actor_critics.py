@@ -40,13 +40,13 @@ ACTORS = "actors."
 class TeamActorCriticsPolicy(ActorQPolicy):
     """Policy of MADDPG: a decentralised actor and a centralised critic per team member.
 
-    Member k is the agent in slot k of its world. With parameter sharing, all members have one actor.
+    Member k is the agent in slot k of its world. With parameter sharing, all members use the same actor.
 
     Args:
         spaces: Observation and action space of each member.
         config: Settings of MADDPG.
         seed: Seed of the initial parameters.
-        world: Description of the team's world, which has K agent slots.
+        world: View of the team's world, which has K agent slots.
 
     Raises:
         UsageError: If actions are neither Discrete nor a Box with finite bounds.
@@ -86,7 +86,7 @@ class TeamActorCriticsPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples Gumbel noise of Discrete actions; no columns for Box actions, which are deterministic."""
+        """Samples Gumbel noise for Discrete actions; no columns for Box actions, which are deterministic."""
         return self.actions.draws(generator, (rows, length, self.num_members))
 
     @override
@@ -98,6 +98,6 @@ class TeamActorCriticsPolicy(ActorQPolicy):
 
     @override
     def acting_network(self) -> ActingNetwork:
-        """Creates the network that acts: the shared actor, or one with each member's actor."""
+        """Creates the acting network: the shared actor, or a network that contains each member's actor."""
         networks = [self.acting_side(actor) for actor in self.actors]
         return networks[0] if len(networks) == 1 else MemberNetworks(networks)

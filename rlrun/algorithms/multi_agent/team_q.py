@@ -1,4 +1,4 @@
-"""Q policies with value decomposition: shared Q network of a team's members, and a mixer (torch).
+"""Q policies with value decomposition: a Q network shared by a team's members, and a mixer (torch).
 
 Recurrent members have separate recurrent states: the network is unrolled over each member's sequence. The mixer
 combines the values of all members at each step.
@@ -44,7 +44,7 @@ class TeamQPolicy(Policy):
         spaces: Observation and action space of each member.
         config: Settings of VDN or QMIX.
         seed: Seed of the initial parameters.
-        world: Description of the team's world: number of agent slots, and state space.
+        world: View of the team's world: number of agent slots, and state space.
 
     Raises:
         UsageError: If actions are not a finite set.
@@ -74,7 +74,7 @@ class TeamQPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """Slice of the shared Q network's parameters, as (start, size); the mixer does not act."""
+        """Slice of the shared Q network's parameters, as (start, size); the mixer is not needed for acting."""
         return self.parameters.range_under(AGENTS)
 
     @override
@@ -85,7 +85,7 @@ class TeamQPolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the decentralised behavior policy, with its weights not yet loaded."""
+        """Creates the decentralised behavior policy, whose weights are loaded later."""
         start, _ = self.acting_range
         return BehaviorPolicy(
             acting_network(self.network, self.parameters, start=start),

@@ -27,8 +27,8 @@ class TeamQNetworks:
     Observations are joint observations of `rlrun.algorithms.multi_agent.team.Team`.
 
     Attributes:
-        network: Q network shared by the members, without parameters.
-        mixer: Mixer of members' Q values to the joint Q value, without parameters.
+        network: Q network shared by the members, as a function without parameters.
+        mixer: Mixer of members' Q values to the joint Q value, as a function without parameters.
         views: Online parameters by name.
         target_views: Parameters of the target networks by name.
     """
@@ -82,7 +82,7 @@ class TeamQNetworks:
         return own, target
 
     def mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Joint Q values [S, L]: mixes members' Q values [S, L, K, A], gathered at actions [S, L, K]."""
+        """Joint Q values [S, L]: mixes the members' Q values [S, L, K, A] at actions [S, L, K]."""
         return self._mixed(self.views, values, observations, actions)
 
     def target_mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ class TeamQNetworks:
             return self._mixed(self.target_views, values, observations, actions)
 
     def best(self, values: Tensor, observations: Any) -> Tensor:
-        """Masked argmax [S, L, K] of members' Q values [S, L, K, A]."""
+        """Masked argmax [S, L, K] of the members' Q values [S, L, K, A]."""
         return allowed_argmax(values, observations["agents"])
 
     def _values(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:

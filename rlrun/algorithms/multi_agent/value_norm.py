@@ -1,9 +1,9 @@
 """Value normalisation by running moments of the value targets, kept as parameters (torch).
 
-The moments are three numbers: the running mean m of targets, the running mean s of their squares, and the weight w of
-the past in both. They start at zero, and m / w and s / w are free of that bias. A value network's outputs are
-normalised values v; in the scale of rewards they are v * sqrt(s / w - (m / w)^2) + m / w. Before the first targets,
-values are not normalised.
+The moments are three numbers: the running mean m of targets, the running mean s of squared targets, and the total
+weight w of both. All start at zero; dividing by w, as in m / w and s / w, removes the resulting bias. A value network
+outputs normalised values v, which correspond to v * sqrt(s / w - (m / w)^2) + m / w on the scale of rewards. Before the
+first targets, values are not normalised.
 
 Source:
     Yu et al., arXiv:2103.01955, section 5.1, with the running means of their code. Unlike PopArt, the last layer is not

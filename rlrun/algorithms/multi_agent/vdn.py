@@ -1,4 +1,4 @@
-"""VDN: value decomposition of a team's Q function into the sum of its members'."""
+"""VDN: value decomposition of a team's Q function into the sum of the members' Q functions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class VDNConfig(HuberSettings, OffPolicyConfig):
     """Settings of VDN; a transition of its replay buffer is a step of the whole team.
 
-    With a recurrent network (`model.core`) minibatches are of sequences, as those of R2D2: a `minibatch_size` of 32 and
+    With a recurrent network (`model.core`), minibatches consist of sequences, as in R2D2: a `minibatch_size` of 32 and
     a `replay.length` of 20 replay 640 steps. The recurrent state before a sequence is the one recorded while acting.
     """
 
@@ -68,7 +68,7 @@ class VDNConfig(HuberSettings, OffPolicyConfig):
 
     @property
     def mixer_width(self) -> int | None:
-        """Width of the hidden layer of QMIX's mixer; None for VDN's sum."""
+        """Width of the hidden layer of QMIX's mixer; None for VDN, which sums values."""
         return None
 
 
@@ -87,7 +87,7 @@ class VDN(Algorithm[VDNConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Rejects single-agent envs.
+        """Raises a UsageError: VDN does not support single-agent envs.
 
         Raises:
             UsageError: Always.
@@ -119,7 +119,7 @@ class VDN(Algorithm[VDNConfig]):
     def loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared TD error of joint Q values over minibatches [S, 1] (arXiv:1803.11485, eq. 6).
 
-        By default not the Huber loss: where the sum cannot represent the target, it must be its least-squares
+        The default is not the Huber loss, since a sum that cannot represent the target should be its least-squares
         approximation.
         """
         bound, valid = self.config.huber, batch["valid"].float()
@@ -135,7 +135,7 @@ class VDN(Algorithm[VDNConfig]):
     def sequence_loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared TD error of joint Q values over recurrent sequences [S, L] (arXiv:1803.11485, eq. 6).
 
-        Members' networks are unrolled over the whole sequence, each from its own stored recurrent state.
+        Each member's network is unrolled over the whole sequence from the member's stored recurrent state.
         """
         burn_in, valid = self.config.replay.burn_in, batch["valid"].float()
         bound, length = self.config.huber, valid.shape[1]

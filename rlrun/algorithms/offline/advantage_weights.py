@@ -1,4 +1,4 @@
-"""Weights of recorded actions by their advantages, for MARWIL."""
+"""Weights of recorded actions, computed from their advantages, for MARWIL."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ LEAST_NORM = 1e-8
 
 
 def values_of(outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
-    """State values V(s), [S, L]."""
+    """State values V(s) from actor-critic outputs, [S, L]."""
     return outputs.values
 
 
 class WeighByAdvantage(StatefulOperator):
     """Adds `weights` min(exp(beta A / c), max_weight) and `value_targets` to a minibatch of returns.
 
-    The advantage A = R + d V(s_T) - V(s) is that of the return R to the episode's end; d is 0 after a terminated one.
-    The running mean square c^2 of advantages follows each minibatch: c^2 <- c^2 + rate (mean A^2 - c^2).
+    The advantage is A = R + d V(s_T) - V(s), where R is the return until the episode's end, and d is 0 after a
+    termination. The running mean square c^2 of advantages is updated with each minibatch: c^2 <- c^2 + rate (mean A^2 -
+    c^2).
 
     Source:
         Wang et al., "Exponentially Weighted Imitation Learning for Batched Historical Data" (MARWIL), NeurIPS 2018,
-        section 3 and appendix. The bound of the weights is that of Peng et al., arXiv:1910.00177, section 5.
+        section 3 and appendix. The bound on the weights follows Peng et al., arXiv:1910.00177, section 5.
 
     Args:
-        trainee: The trainee, whose values are compared.
-        beta: Strength of the weights; 0 for equal ones.
-        start: First value of c^2; None for the mean square of the first minibatch's advantages.
-        rate: Rate at which c^2 follows.
-        max_weight: Largest weight.
+        trainee: The trainee, whose value estimates are used.
+        beta: Strength of the weighting; 0 for equal weights.
+        start: Initial value of c^2; None for the mean square of the first minibatch's advantages.
+        rate: Update rate of c^2.
+        max_weight: Maximum weight.
     """
 
     def __init__(self, trainee: Trainee, *, beta: float, start: float | None, rate: float, max_weight: float) -> None:
@@ -75,7 +76,7 @@ class WeighByAdvantage(StatefulOperator):
         return values
 
     def weights(self, advantages: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Updates the running mean square by advantages [S, 1], and returns their weights."""
+        """Updates the running mean square with advantages [S, 1], and returns their weights."""
         found = float(np.square(advantages, dtype=np.float64).mean())
         before = found if self.mean_square is None else self.mean_square
         self.mean_square = before + self.rate * (found - before)

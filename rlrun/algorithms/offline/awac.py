@@ -29,7 +29,7 @@ class AWACConfig(WeightedRegressionConfig):
 
 
 class AWAC(WeightedRegression):
-    """Advantage-weighted actor-critic: Q functions of the actor, whose advantages weigh the recorded actions.
+    """Advantage-weighted actor-critic: the actor imitates recorded actions, weighted by their advantages.
 
     Actions are a bounded Box, or Discrete, with exact sums over the actions (arXiv:2006.09359).
     """
@@ -39,10 +39,10 @@ class AWAC(WeightedRegression):
 
     @override
     def next_values(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
-        """Expected values of the actor's actions by target critics, [S, L] (arXiv:2006.09359, algorithm 1)."""
+        """Expected values of the actor's actions by the target critics, [S, L] (arXiv:2006.09359, algorithm 1)."""
         return outputs.next_values(batch, by_target_actor=False)
 
     @override
     def advantages(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
-        """Advantages over the mean value of the actor's actions, [S, L]."""
+        """Advantages of the recorded actions over the mean value of the actor's actions, [S, L]."""
         return outputs.advantages(batch, self.config.actor_objective, "mean")

@@ -69,14 +69,14 @@ class BC(Algorithm[BCConfig]):
 
     @override
     def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Negative log-likelihood of the data's actions, less the entropy bonus, over rows [S, L]."""
+        """Negative log-likelihood of the recorded actions, minus the entropy bonus, over rows [S, L]."""
         valid = batch["valid"].float()
         log_prob = masked_mean(outputs.distribution.log_prob(batch["actions"]), valid)
         entropy = masked_mean(outputs.distribution.entropy(), valid)
         return Loss(-log_prob - scheduled["entropy_coeff"] * entropy, {"log_prob": log_prob, "entropy": entropy})
 
     def view(self, data: DataSet) -> DataView:
-        """Reads single steps, or sequences for a recurrent network."""
+        """View of a data set as single steps, or as sequences for a recurrent network."""
         config = self.config
         if config.model.core is None:
             return Steps(data)
@@ -84,10 +84,10 @@ class BC(Algorithm[BCConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of minibatches from the data."""
+        """Stream of minibatches of recorded steps."""
         return data_minibatches(trainee, self.config, self.view)
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: an SGD step on each minibatch."""
+        """Dataflow: takes an SGD step on each minibatch."""
         return items.for_each(TrainOnData(trainee))

@@ -50,7 +50,7 @@ class BCQConfig(HuberSettings, DataSettings, CriticEnsembleSettings, ActorCritic
 
 
 class BCQ(ReplayOrData):
-    """Batch-constrained Q-learning: Q-learning among the actions that a behaviour policy, learned too, finds likely.
+    """Batch-constrained Q-learning: Q-learning over the actions that a learned behavior policy considers likely.
 
     Actions are Discrete (arXiv:1910.01708).
     """
@@ -73,7 +73,7 @@ class BCQ(ReplayOrData):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives of the learner, in this order: behaviour policy and critics."""
+        """Objectives of the learner, in this order: behavior policy, then critics."""
         bound = self.config.max_grad_norm
         return [
             Objective("behavior", self.behavior_loss, parameters="behavior.", max_grad_norm=bound),
@@ -81,7 +81,7 @@ class BCQ(ReplayOrData):
         ]
 
     def behavior_loss(self, outputs: GreedyNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Negative log-likelihood of the recorded actions by the behaviour policy over rows [S, L]."""
+        """Negative log-likelihood of the recorded actions under the behavior policy, over rows [S, L]."""
         from rlrun.algorithms.actor_q.networks import taken
 
         log_probs = taken(outputs.behavior_log_probs(outputs.present(batch)), batch["actions"])
@@ -91,7 +91,7 @@ class BCQ(ReplayOrData):
     def critics_loss(self, outputs: GreedyNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Huber loss of the TD error, summed over the critics, over rows [S, L] (arXiv:1910.01708, eqs. 17 and 18).
 
-        The next action is the first critic's best one among those that the behaviour policy finds likely.
+        The next action is the best one by the first critic, among those that the behavior policy considers likely.
         """
         bound, valid = self.config.huber, batch["valid"].float()
         values = outputs.values_of(batch)

@@ -22,18 +22,19 @@ RETURNS = "returns"
 
 
 class ConservativeNetworks(SquashedNetworks):
-    """Tanh-Gaussian actor and critics, with values that ignore the entropy."""
+    """Tanh-Gaussian actor and critics, with values that exclude the entropy."""
 
     def next_values(self, batch: SampleBatch) -> Tensor:
-        """Target critics' values [S, L] of an action of the actor in the next observations; no gradients."""
+        """Target critics' values [S, L] of an action sampled from the actor at the next observations; no gradients."""
         return self.sample_and_evaluate_next(batch).values
 
     def soft_maximum(self, batch: SampleBatch) -> Tensor:
         """Log of the integral of exp(Q(s, .)) over all actions, estimated by importance sampling, [C, S, 1].
 
-        Actions come in equal numbers from a uniform distribution, the actor in s and the actor in the next observation.
-        Each value has the logarithm of its action's density subtracted (arXiv:2006.04779, appendix F). If the minibatch
-        has returns, they bound the values of the actor's actions from below (Cal-QL, arXiv:2303.05479, eq. 5.1).
+        Actions are sampled in equal numbers from a uniform distribution, from the actor at s, and from the actor at the
+        next observation. The logarithm of the action's density is subtracted from each value (arXiv:2006.04779,
+        appendix F). If the minibatch has returns, they bound the values of the actor's actions from below (Cal-QL,
+        arXiv:2303.05479, eq. 5.1).
         """
         networks, uniform = self.networks, batch[UNIFORM].squeeze(1)
         number, size = uniform.shape[1:]

@@ -1,4 +1,4 @@
-"""Policies of conservative Q-learning over a bounded Box: SAC's, with samples for the regulariser (torch)."""
+"""Policies of conservative Q-learning in a bounded Box: SAC's, with action samples for the regulariser (torch)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class ConservativePolicy(SoftPolicy):
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the first parameters.
+        seed: Seed of the initial parameters.
 
     Raises:
-        UsageError: If actions are no Box with finite bounds.
+        UsageError: If the action space is not a Box with finite bounds.
     """
 
     config: CQLConfig
@@ -39,7 +39,7 @@ class ConservativePolicy(SoftPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples SAC's noise, and the uniform actions and the noise of the regulariser."""
+        """Samples the noise of SAC, and the uniform actions and the noise of the regulariser."""
         number = self.config.num_sampled_actions
         uniform = generator.uniform(-1.0, 1.0, (rows, length, number, self.num_normal)).astype(np.float32)
         noise = generator.standard_normal((rows, length, 2 * number, self.num_normal), np.float32)
@@ -47,11 +47,11 @@ class ConservativePolicy(SoftPolicy):
 
 
 def conservative_policy(spaces: Spaces, config: CQLConfig, seed: int) -> ConservativePolicy | GreedyPolicy:
-    """Creates a policy of conservative Q-learning: of critics alone for Discrete actions, else one with an actor.
+    """Creates a policy of conservative Q-learning: critics only for Discrete actions, else critics with an actor.
 
     Raises:
-        UsageError: If actions are neither a Box with finite bounds nor Discrete, or values of Discrete ones are to be
-            calibrated.
+        UsageError: If actions are neither a Box with finite bounds nor Discrete, or calibration is set for Discrete
+            actions.
     """
     if isinstance(spaces.action, gymnasium.spaces.Discrete):
         if config.calibrated:

@@ -54,10 +54,10 @@ class CQLConfig(DataSettings, SACConfig):
 
 
 class CQL(ReplayOrData, SAC):
-    """Conservative Q-learning: values of actions that the data does not show are pushed down.
+    """Conservative Q-learning: lowers the values of actions that are not in the data.
 
-    In a bounded Box it is SAC with the regulariser. Over Discrete actions it is Q-learning with the regulariser and no
-    actor: exploration samples from a softmax of the values (arXiv:2006.04779).
+    For a bounded Box, this is SAC with a regulariser. For Discrete actions, it is Q-learning with the regulariser and
+    without an actor; exploration samples from a softmax of the values (arXiv:2006.04779).
     """
 
     Config = CQLConfig
@@ -72,7 +72,7 @@ class CQL(ReplayOrData, SAC):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives of the learner: critics, actor and temperature; over Discrete actions the critics alone."""
+        """Objectives of the learner: critics, actor and temperature; for Discrete actions only the critics."""
         critics, *others = super().objectives(policy)
         has_actor = any(slot.name.startswith("actor.") for slot in policy.parameters.slots)
         return [replace(critics, is_main=True), *(others if has_actor else ())]
@@ -90,9 +90,9 @@ class CQL(ReplayOrData, SAC):
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
     ) -> Loss:
-        """Half the squared TD error, and the gap of the soft maximum to the recorded action (arXiv:2006.04779, eq. 4).
+        """Half the squared TD error, plus the gap between soft maximum and recorded action (arXiv:2006.04779, eq. 4).
 
-        Targets have no entropy. Rows are [S, L].
+        Targets exclude the entropy. Rows are [S, L].
         """
         valid = batch["valid"].float()
         values = outputs.values_of(batch)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @defaults(max_weight=20.0, num_sampled_actions=4, tau=1.0, target_update_interval=100)
 class CRRConfig(AWACConfig):
-    """Settings of CRR (Wang et al., arXiv:2006.15134). The paper's beta divides advantages, here it multiplies them."""
+    """Settings of CRR (Wang et al., arXiv:2006.15134). `beta` multiplies advantages, while the paper's divides them."""
 
     weighting: Literal["exp", "binary"] = "exp"
     """Weights of recorded actions: `exp(beta * advantage)`, or `binary`, 1 where the advantage is positive and else 0
@@ -29,9 +29,9 @@ class CRRConfig(AWACConfig):
 
 
 class CRR(AWAC):
-    """Critic-regularised regression: imitates the recorded actions that the critics find better than the actor's own.
+    """Critic-regularised regression: imitates the recorded actions that the critics rate higher than the actor's own.
 
-    Actions are a bounded Box, or Discrete, with exact sums over the actions (arXiv:2006.15134).
+    Actions may be a bounded Box, or Discrete, with exact sums over the actions (arXiv:2006.15134).
     """
 
     Config = CRRConfig
@@ -44,7 +44,7 @@ class CRR(AWAC):
 
     @override
     def advantages(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
-        """Advantages over the actor's actions, [S, L] (arXiv:2006.15134, section 3)."""
+        """Advantages of the recorded actions over the actor's actions, [S, L] (arXiv:2006.15134, section 3)."""
         return outputs.advantages(batch, self.config.actor_objective, self.config.baseline)
 
     @override

@@ -19,10 +19,10 @@ BEHAVIOR = "behavior"
 
 @dataclass(frozen=True)
 class GreedyNetworks(ActorQNetworks):
-    """Critics Q(s, .) over Discrete actions, of which the first chooses actions, and perhaps a behaviour policy.
+    """Critics Q(s, .) over Discrete actions, the first of which chooses actions, and an optional behavior policy.
 
     Attributes:
-        threshold: Smallest probability of an action by the behaviour policy, as a fraction of the largest one.
+        threshold: Minimum probability of an action under the behavior policy, as a fraction of the largest one.
     """
 
     threshold: float = 0.0
@@ -32,7 +32,7 @@ class GreedyNetworks(ActorQNetworks):
         return taken(self.critic_outputs(self.present(batch)), batch["actions"])
 
     def next_values(self, batch: SampleBatch) -> Tensor:
-        """Target critics' values [S, L] of the first critic's greedy actions in the next observations; no gradients.
+        """Target critics' values [S, L] of the first critic's greedy actions at the next observations; no gradients.
 
         Source:
             Double Q-learning, van Hasselt et al., arXiv:1509.06461.
@@ -47,12 +47,12 @@ class GreedyNetworks(ActorQNetworks):
             return self.target_minimum(taken(self.target_critic_outputs(observations), best), batch)
 
     def soft_maximum(self, batch: SampleBatch) -> Tensor:
-        """Log of the sum of exponentials of the allowed actions' values, [C, S, L]."""
+        """Log-sum-exp of the values of allowed actions, [C, S, L]."""
         observations = self.present(batch)
         return log_sum_exp(masked_tensor(self.critic_outputs(observations), observations))
 
     def behavior_log_probs(self, observations: object) -> Tensor:
-        """Log-probabilities [S, L, A] of the behaviour policy under action masks."""
+        """Log-probabilities [S, L, A] of the behavior policy under action masks."""
         return masked_tensor(self.outputs_of(BEHAVIOR, observations), observations).log_softmax(-1)
 
 

@@ -1,4 +1,4 @@
-"""Policies of Discrete actions that are greedy by critics, perhaps among likely actions only (torch)."""
+"""Policies for Discrete actions that act greedily by critics, optionally among likely actions only (torch)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class GreedyPolicy(ActorQPolicy):
-    """Policy that takes the action of greatest value by its first critic; it explores by a softmax of the values.
+    """Policy that takes the action with the highest value by the first critic, and explores by a softmax of the values.
 
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the first parameters.
-        threshold: Smallest probability of an action by a behaviour policy, as a fraction of the largest one; None for
-            no behaviour policy.
+        seed: Seed of the initial parameters.
+        threshold: Minimum probability of an action under a behavior policy, as a fraction of the largest one; None for
+            no behavior policy.
 
     Raises:
         UsageError: If actions are not Discrete.
@@ -79,5 +79,5 @@ class GreedyPolicy(ActorQPolicy):
 
 
 def batch_constrained_policy(spaces: Spaces, config: BCQConfig, seed: int) -> GreedyPolicy:
-    """Creates the policy of BCQ, which learns a behaviour policy; see `GreedyPolicy`."""
+    """Creates the policy of BCQ, which also learns a behavior policy; see `GreedyPolicy`."""
     return GreedyPolicy(spaces, config, seed, threshold=config.threshold)

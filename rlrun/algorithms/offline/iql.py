@@ -35,9 +35,9 @@ class IQLConfig(WeightedRegressionConfig):
 
 
 class IQL(WeightedRegression):
-    """Implicit Q-learning: state values are upper expectiles of recorded actions' values, so no other action is valued.
+    """Implicit Q-learning: state values are upper expectiles of the values of recorded actions (arXiv:2110.06169).
 
-    Actions are a bounded Box or Discrete (arXiv:2110.06169).
+    No other actions are ever evaluated. Actions may be a bounded Box or Discrete.
     """
 
     Config: ClassVar[type[IQLConfig]] = IQLConfig
@@ -73,16 +73,16 @@ class IQL(WeightedRegression):
 
     @override
     def advantages(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
-        """Target critics' minimum for recorded actions, less the state values, [S, L] (arXiv:2110.06169, eq. 7)."""
+        """Target critics' minimum for recorded actions, minus the state values, [S, L] (arXiv:2110.06169, eq. 7)."""
         advantages: Tensor = batch["value/advantages"]
         return advantages
 
 
 def expectile_loss(errors: Tensor, expectile: float) -> Tensor:
-    """Asymmetric squared errors [...]: weight `expectile` where a target exceeds the estimate, else 1 - `expectile`.
+    """Asymmetric squared errors [...]: weight `expectile` where the target exceeds the estimate, else 1 - `expectile`.
 
     Args:
-        errors: Targets less estimates, [...].
+        errors: Targets minus estimates, [...].
         expectile: The expectile tau.
 
     Source:

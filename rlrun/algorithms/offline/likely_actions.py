@@ -1,4 +1,4 @@
-"""Acting by Q values among the actions that a behaviour policy finds likely (NumPy)."""
+"""Acting on Q values among the actions that a behavior policy considers likely (NumPy)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlrun.engine.policy.action_spaces.action_space import Floats
 
 
 class LikelyActions(TransformedOutputs):
-    """Acting network of Q values, in which unlikely actions are forbidden.
+    """Acting network of Q values, in which actions that are unlikely under a behavior policy are forbidden.
 
     Args:
         values: Acting network of Q values.
-        behavior: Acting network of the behaviour policy's logits.
-        threshold: Smallest probability of an action, as a fraction of the largest one.
+        behavior: Acting network of the behavior policy's logits.
+        threshold: Minimum probability of an action, as a fraction of the largest one.
     """
 
     def __init__(self, values: ActingNetwork, behavior: ActingNetwork, threshold: float) -> None:

@@ -1,4 +1,4 @@
-"""MARWIL: behavioral cloning in which actions weigh more, the better they have turned out."""
+"""MARWIL: behavioral cloning in which actions with better outcomes have larger weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 class MARWILModelConfig(ModelConfig):
-    """Settings of the network of policy and value."""
+    """Settings of the networks of policy and value function."""
 
 
 class MARWILConfig(OfflineConfig):
@@ -82,7 +82,7 @@ class MARWIL(Algorithm[MARWILConfig]):
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: weighs each minibatch by advantages, and takes an SGD step on it."""
+        """Dataflow: weights each minibatch by advantages, and takes an SGD step on it."""
         config = self.config
         weigh = WeighByAdvantage(
             trainee,

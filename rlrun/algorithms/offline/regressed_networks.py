@@ -1,4 +1,4 @@
-"""Stochastic actor that is fitted to recorded actions, with its critics, for losses (torch)."""
+"""Stochastic actor that imitates recorded actions, with its critics, for losses (torch)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class RegressedNetworks(ABC):
     """Stochastic actor, critics and target networks; expectations over the actor are exact sums or sampled.
 
     Attributes:
-        networks: The networks. IQL has a further one, `value`.
+        networks: The networks; IQL has an additional one, `value`.
     """
 
     networks: ActorQNetworks
 
     @abstractmethod
     def log_probs(self, batch: SampleBatch) -> Tensor:
-        """Log-probabilities [S, L] of the recorded actions by the actor."""
+        """Log-probabilities [S, L] of the recorded actions under the actor."""
 
     @abstractmethod
     def values_of(self, batch: SampleBatch) -> Tensor:
@@ -47,26 +47,29 @@ class RegressedNetworks(ABC):
 
     @abstractmethod
     def advantages(self, batch: SampleBatch, objective: ActorObjective, baseline: Baseline) -> Tensor:
-        """Advantages [S, L] of the recorded actions over the actor's own; no gradients.
+        """Advantages [S, L] of the recorded actions over the actor's actions; no gradients.
 
         Args:
             batch: The minibatch.
-            objective: Value over the critics.
-            baseline: State value by the actor's actions.
+            objective: Rule that combines the critics' values, such as their minimum.
+            baseline: Rule that computes a state value from the values of the actor's actions.
         """
 
     @abstractmethod
     def next_values(self, batch: SampleBatch, *, by_target_actor: bool) -> Tensor:
-        """Expected values [S, L] of the actor's actions in the next observations by target critics; no gradients."""
+        """Expected values [S, L] of the actor's actions at the next observations by the target critics.
+
+        No gradients.
+        """
 
     def next_outputs(self, batch: SampleBatch, *, by_target_actor: bool) -> Tensor:
-        """Outputs [S, L, K] of the actor, or of the target actor, for the next observations."""
+        """Outputs [S, L, K] of the actor, or of the target actor, at the next observations."""
         outputs = self.networks.target_actor_outputs if by_target_actor else self.networks.actor_outputs
         return outputs(self.networks.following(batch))
 
 
 class RegressedBoxNetworks(RegressedNetworks):
-    """Actor of bounded Gaussian actions: expectations are means over sampled actions."""
+    """Actor of bounded Gaussian actions; expectations are means over sampled actions."""
 
     @override
     def log_probs(self, batch: SampleBatch) -> Tensor:
@@ -102,7 +105,7 @@ class RegressedBoxNetworks(RegressedNetworks):
 
 
 class RegressedChoiceNetworks(RegressedNetworks):
-    """Categorical actor: expectations are exact sums over the allowed actions."""
+    """Categorical actor; expectations are exact sums over the allowed actions."""
 
     @override
     def log_probs(self, batch: SampleBatch) -> Tensor:
@@ -140,6 +143,6 @@ class RegressedChoiceNetworks(RegressedNetworks):
 
 
 def bounded_sample(outputs: Tensor, noise: Tensor) -> Tensor:
-    """Actions [..., D] of the Gaussians with given outputs and standard normal noise [..., D], clipped to [-1, 1]."""
+    """Gaussian actions [..., D] from network outputs and standard normal noise [..., D], clipped to [-1, 1]."""
     own = DiagonalGaussian(outputs)
     return (own.means + own.log_stds.exp() * noise).clamp(-1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Policies of a stochastic actor that is fitted to recorded actions, with Q functions (torch)."""
+"""Policies with a stochastic actor that imitates recorded actions, and Q functions (torch)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RegressedPolicy(ActorQPolicy):
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the first parameters.
+        seed: Seed of the initial parameters.
 
     Raises:
         UsageError: If actions are neither a Box with finite bounds nor Discrete.
@@ -84,7 +84,7 @@ class RegressedPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples normal noise of Box actions in current and next observations, and target critics."""
+        """Samples normal noise for Box actions at current and next observations, and the choice of target critics."""
         columns = {}
         if self.num_normal and (number := self.config.num_noises):
             noise = generator.standard_normal((rows, length, number + 1, self.num_normal), np.float32)

@@ -1,4 +1,4 @@
-"""Replay algorithms that learn from data sets: alone, next to an env, or first one and then the other."""
+"""Replay algorithms that learn from data sets: alone, in addition to an env, or before an env."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 
 class ReplayOrData(Algorithm[Any]):
-    """Mixin of algorithms with configs of `DataSettings` and `OffPolicyConfig`: they learn from data, an env, or both.
+    """Mixin of off-policy algorithms that learn from data sets, an env, or both, according to their configs.
 
-    List it first among the base classes. With shares of `input` that sum to 1 the algorithm learns from data alone,
-    with less from data next to an env, and without `input` from an env.
+    List it first among the base classes. If the shares in `input` sum to 1, the algorithm learns from data alone; with
+    smaller shares, from data and an env; without `input`, from an env. Configs must extend `DataSettings` and
+    `OffPolicyConfig`.
     """
 
     @property
@@ -37,22 +38,22 @@ class ReplayOrData(Algorithm[Any]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates the policy; coordinates of a Box action without finite bounds have the range of the data."""
+        """Creates the policy; unbounded coordinates of a Box action get the range of the data."""
         sets = self.config.input
         action = within_data(spaces.action, map(opened, sets)) if sets else spaces.action
         return super().policy(spaces._replace(action=action), seed)
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Stream of minibatches from data alone, or of fragments from the env."""
+        """Stream of minibatches for data alone, or of fragments from the env."""
         return data_transitions(trainee, self.config) if self.config.is_offline else super().collect(trainee)
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: SGD on minibatches of data, or a replay's loop with data as a share of each minibatch.
+        """Dataflow: SGD on minibatches of data, or replay updates in which data makes up part of each minibatch.
 
         Raises:
-            UsageError: A recurrent network is to learn from single transitions of data, or data are to be given goals.
+            UsageError: The settings combine data sets with a recurrent network or with hindsight goals.
         """
         config, is_recurrent = self.config, self.config.model.core is not None
         if config.input and is_recurrent:

@@ -1,4 +1,4 @@
-"""RLPD: SAC with recorded data as a part of each minibatch."""
+"""RLPD: SAC with recorded data in each minibatch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.engine.settings.config import defaults, fixed
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @defaults(critic_normalization="layer")
 class RLPDModelConfig(SoftModelConfig):
-    """Settings of the networks of RLPD, whose critics are normalised."""
+    """Settings of the networks of RLPD, whose critics are layer-normalised."""
 
 
 @defaults(
@@ -26,7 +26,7 @@ class RLPDModelConfig(SoftModelConfig):
     training_intensity=20.0,
 )
 class RLPDConfig(DataSettings, SACConfig):
-    """Settings of RLPD (Ball et al., arXiv:2302.02948); the defaults are those of its table 2, next to SAC's."""
+    """Settings of RLPD (Ball et al., arXiv:2302.02948); the defaults are from its table 2, and otherwise SAC's."""
 
     needed: ClassVar[Mapping[str, str]] = {
         "input": "must name a data set, for instance [{path: FOLDER, share: 0.5}] next to an env"
@@ -39,7 +39,7 @@ class RLPDConfig(DataSettings, SACConfig):
 class RLPD(ReplayOrData, SAC):
     """Reinforcement learning with prior data: SAC with layer normalisation, many critics and symmetric sampling.
 
-    Half of each minibatch is data with a share of 0.5. With a share of 1 it is SAC from data alone.
+    With a share of 0.5, half of each minibatch is recorded data. With a share of 1, this is SAC on data alone.
     """
 
     Config: ClassVar[type[SACConfig]] = RLPDConfig

@@ -1,4 +1,4 @@
-"""Settings of networks that several offline algorithms share."""
+"""Network settings that several offline algorithms share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlrun.engine.settings.config import fixed
 @fixed("actions are sampled independently of each other", use_sde=False, sde_sample_freq=None)
 @fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
 class RegressedModelConfig(CriticsModelConfig):
-    """Settings of the networks of a stochastic actor with free standard deviations, and its Q functions."""
+    """Settings of the networks of a stochastic actor with state-independent standard deviations, and Q functions."""
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})

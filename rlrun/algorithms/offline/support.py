@@ -1,4 +1,4 @@
-"""Support of recorded actions: whether a policy's actions are among those that the data shows."""
+"""Support of recorded actions: whether a policy's actions lie among those in the data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACTOR_SUPPORT = (
 
 
 def support_statistics(values: Tensor, actions: Tensor, recorded: Tensor, valid: Tensor) -> dict[str, Tensor]:
-    """Statistics of an actor's own actions, for `ACTOR_SUPPORT`.
+    """Statistics of an actor's actions, as declared in `ACTOR_SUPPORT`.
 
     Args:
         values: Q values of the actor's actions, [S, L].

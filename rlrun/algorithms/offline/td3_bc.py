@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 class TD3BCConfig(DataSettings, TD3Config):
     """Settings of TD3+BC (Fujimoto and Gu, arXiv:2106.06860).
 
-    ReBRAC (Tarasov et al., arXiv:2305.09836) is `critic_penalty` above 0, `model.critic_normalization: layer`, three
-    hidden layers and large minibatches; its `beta_1` is 1 / (`value_weight` times the number of action coordinates).
+    For ReBRAC (Tarasov et al., arXiv:2305.09836), set `critic_penalty` above 0, `model.critic_normalization: layer`,
+    three hidden layers and large minibatches; its `beta_1` is 1 / (`value_weight` times the number of action
+    coordinates).
     """
 
     model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
@@ -60,7 +61,7 @@ class TD3BC(ReplayOrData, TD3):
 
     @override
     def next_values(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Target critics' values [S, L], less the penalty on the distance of actions (arXiv:2305.09836, eq. 5)."""
+        """Target critics' values [S, L], minus the penalty on the distance of actions (arXiv:2305.09836, eq. 5)."""
         if not self.config.critic_penalty:
             return super().next_values(outputs, batch)
         actions = self.next_actions(outputs, batch)
@@ -70,7 +71,7 @@ class TD3BC(ReplayOrData, TD3):
 
     @override
     def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Actor loss: squared distance to the recorded actions - lambda Q(s, pi(s)) (arXiv:2106.06860, eqs. 3 and 5).
+        """Actor loss: squared distance to recorded actions minus lambda Q(s, pi(s)) (arXiv:2106.06860, eqs. 3 and 5).
 
         lambda is alpha / mean of |Q(s, pi(s))|, without a gradient.
         """

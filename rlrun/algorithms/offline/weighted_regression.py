@@ -1,4 +1,4 @@
-"""Advantage-weighted regression: actors that imitate the recorded actions, the better ones more."""
+"""Advantage-weighted regression: actors that imitate recorded actions, with larger weights for better ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class WeightedRegressionConfig(DataSettings, CriticEnsembleSettings, ActorCritic
 
     @property
     def num_noises(self) -> int:
-        """Number of actions that the losses sample in each observation."""
+        """Number of actions that the losses sample at each observation."""
         return 0
 
 
@@ -88,7 +88,7 @@ class WeightedRegression(ReplayOrData):
         """Advantages of the recorded actions, [S, L], without gradients."""
 
     def weights_of(self, advantages: Tensor) -> Tensor:
-        """Weights of the recorded actions in the actor's loss, [S, L]: exp(beta * advantage), bounded."""
+        """Weights of the recorded actions in the actor's loss, [S, L]: exp(beta * advantage), up to a maximum."""
         return (advantages * self.config.beta).exp().clamp(max=self.config.max_weight)
 
     def critics_loss(self, outputs: RegressedNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

@@ -26,16 +26,16 @@ LONGEST_EPISODE = 100_000
 class CompleteEpisodes(StatefulOperator):
     """Collects complete episodes: emits steps with their returns after the episode's end.
 
-    Each worker runs its own copy, which joins the worker's consecutive fragments. Its batches [1, N] hold the steps of
-    the episodes that ended in a fragment; `value_targets` is the discounted sum of rewards from the step on, and
-    `advantages` subtract the estimated value, if there is a baseline. A truncated episode bootstraps with the value of
-    its final observation, or 0 without a baseline. Each further reward stream has such columns too, prefixed with its
-    name; all of them must be episodic.
+    Each worker runs its own copy, which joins the worker's consecutive fragments. Output batches [1, N] hold the steps
+    of the episodes that ended in a fragment; `value_targets` is the discounted sum of rewards from the step on, from
+    which `advantages` subtract the estimated value, if there is a baseline. A truncated episode bootstraps with the
+    value of its final observation, or 0 without a baseline. Each additional reward stream has such columns too,
+    prefixed with the stream's name; all streams must be episodic.
 
     Args:
         gamma: Discount of the env's rewards.
         use_baseline: Whether a value baseline is subtracted from returns.
-        streams: Further reward streams.
+        streams: Additional reward streams.
 
     Raises:
         TrainingFailed: An episode is longer than `LONGEST_EPISODE` steps, all of which are buffered.

@@ -1,4 +1,4 @@
-"""Filtered behavioral cloning: a policy imitates the best of its own episodes."""
+"""Filtered behavioral cloning: a policy imitates its own best episodes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class FilteredBC(PG):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Negative log-likelihood of the actions, less the entropy bonus, over rows [S, L]."""
+        """Negative log-likelihood of the actions, minus the entropy bonus, over rows [S, L]."""
         valid = batch["valid"].float()
         log_prob = masked_mean(outputs.distribution.log_prob(batch["actions"]), valid)
         entropy = masked_mean(outputs.distribution.entropy(), valid)
@@ -87,10 +87,10 @@ class FilteredBC(PG):
 
 
 class KeepBestEpisodes(Operator):
-    """Keeps the steps of a batch's best episodes, those whose return is at least the (1 - share)-quantile of returns.
+    """Keeps the steps of a batch's best episodes: those with returns at or above the (1 - share)-quantile.
 
     Args:
-        share: Share of the episodes that are kept, more where returns are equal.
+        share: Share of the episodes to keep; more are kept if returns are equal.
 
     Source:
         Filtered behavioral cloning of Zhou et al., arXiv:2402.19446, section 5.

@@ -56,8 +56,8 @@ class PGConfig(OnPolicyConfig):
 class PG(Algorithm[PGConfig]):
     """REINFORCE: Monte Carlo policy gradient over whole episodes, with an optional value baseline.
 
-    Early steps of long episodes may come from older weights. `policy_lag_mean` ignores this, since episodes are sent
-    when they end.
+    Early steps of long episodes may stem from older weights. `policy_lag_mean` ignores this, since episodes are sent
+    only when they end.
     """
 
     Config: ClassVar[type[PGConfig]] = PGConfig

@@ -1,1 +1,1 @@
-"""Phasic policy gradient: PPO with auxiliary phases, which teach the policy's layers what states are worth."""
+"""Phasic policy gradient: PPO with auxiliary phases that distill value estimates into the policy network."""

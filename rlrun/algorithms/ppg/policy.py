@@ -1,4 +1,4 @@
-"""Policy of PPG: networks of policy and values, and an auxiliary value head on the policy's network (torch)."""
+"""Policy of PPG: networks of policy and values, and an auxiliary value head on the policy network (torch)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ AUXILIARY_VALUE = "auxiliary_value"
 
 @dataclass(frozen=True)
 class PhasicOutputs(ActorCriticOutputs):
-    """Outputs of the networks for the losses.
+    """Outputs of PPG's networks for the losses.
 
     Attributes:
-        auxiliary_values: State values by the policy's network, [S, L].
+        auxiliary_values: State values of the auxiliary head on the policy network, [S, L].
     """
 
     auxiliary_values: Tensor
 
 
 class PhasicPolicy(ActorCriticPolicy):
-    """Actor-critic policy whose policy network has a value head of its own, for auxiliary phases alone."""
+    """Actor-critic policy whose policy network has an additional value head, used only in auxiliary phases."""
 
     @override
     def spec(self) -> NetworkSpec:

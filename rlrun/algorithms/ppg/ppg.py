@@ -37,14 +37,14 @@ POLICY, AUXILIARY = "policy", "auxiliary"
 
 @fixed("policy and values have separate networks, and the auxiliary head is rlrun's", shared_value=False, module=None)
 class PPGModelConfig(ModelConfig):
-    """Settings of the networks of the policy, which has an auxiliary value head, and of the values."""
+    """Settings of PPG's networks: the policy network with an auxiliary value head, and the value network."""
 
 
 @defaults(lr=5e-4, gamma=0.999, num_epochs=1, entropy_coeff=0.01)
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 class PPGConfig(PPOConfig):
-    """Settings of PPG; the defaults are those of the paper (arXiv:2009.04416, appendix A) where it has the setting."""
+    """Settings of PPG; the defaults follow the paper (arXiv:2009.04416, appendix A) if it has the setting."""
 
     model: PPGModelConfig = PPGModelConfig()
     """Network architecture of the policy and of the values."""
@@ -62,7 +62,7 @@ class PPGConfig(PPOConfig):
 
 
 class PPG(PPO):
-    """Phasic policy gradient: PPO, whose policy network learns values in phases of its own (arXiv:2009.04416)."""
+    """Phasic policy gradient: PPO whose policy network learns values in separate phases (arXiv:2009.04416)."""
 
     Config: ClassVar[type[PPGConfig]] = PPGConfig
     config: PPGConfig
@@ -77,7 +77,7 @@ class PPG(PPO):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives: PPO's loss, and the auxiliary loss with an optimizer of its own."""
+        """Objectives: PPO's loss, and the auxiliary loss with a separate optimizer."""
         bound = self.config.max_grad_norm
         return [
             Objective(POLICY, self.loss, max_grad_norm=bound, is_main=True),
@@ -131,15 +131,15 @@ class PPG(PPO):
 
 
 class AuxiliaryPhase(StatefulOperator):
-    """Keeps what batches showed, and after several of them trains an objective on all that is kept.
+    """Stores the steps of several batches, and then trains an objective on all of them (auxiliary phase).
 
-    The rows have `target_outputs`, those of the present policy, which the auxiliary loss keeps in place.
+    The rows get the column `target_outputs`, the current policy's outputs, which the auxiliary loss preserves.
 
     Args:
         trainee: The trainee.
         objective: Name of the objective.
-        policy_iterations: Batches in a phase, N_pi.
-        num_epochs: Passes over the rows of a phase.
+        policy_iterations: Number of batches in a phase, N_pi.
+        num_epochs: Number of passes over the rows of a phase.
         minibatch_size: Steps in a minibatch.
         seq_len: Steps per sequence of a recurrent policy; None for single steps.
     """
@@ -202,7 +202,7 @@ class AuxiliaryPhase(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the rows that are kept for the next auxiliary phase."""
+        """Returns the rows stored for the next auxiliary phase."""
         return {"kept": [dict(rows) for rows in self._kept]}
 
     @override

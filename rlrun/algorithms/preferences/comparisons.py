@@ -1,4 +1,4 @@
-"""Comparisons of two episodes with a preference between them, as rows for losses (NumPy)."""
+"""Comparisons of two episodes with a preference between them, arranged as rows for losses (NumPy)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Doubles = NDArray[np.float64]
 
 
 def preferred(first: Doubles, second: Doubles, temperature: float, generator: np.random.Generator) -> NDArray[np.bool_]:
-    """Draws by the Bradley-Terry model whether the first of two episodes is preferred, [N].
+    """Samples, by the Bradley-Terry model, whether the first of two episodes is preferred, [N].
 
     P(first preferred) = sigmoid((R_first - R_second) / temperature), with the episodes' returns R.
 
@@ -30,22 +30,22 @@ def preferred(first: Doubles, second: Doubles, temperature: float, generator: np
     Args:
         first: Returns of the first episodes, [N].
         second: Returns of the second episodes, [N].
-        temperature: Difference of returns at which odds are e to 1.
-        generator: Source of the noise.
+        temperature: Difference of returns at which the odds are e to 1.
+        generator: Random generator.
     """
     drawn: NDArray[np.bool_] = (first - second) / temperature + generator.logistic(size=len(first)) > 0
     return drawn
 
 
 def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_], axis: int) -> SampleBatch:
-    """Comparisons: the steps of the first episodes, followed by those of the second ones.
+    """Comparisons as batches: the steps of the first episodes, followed by those of the second ones.
 
-    A recurrent state is reset between the two, since `episode_starts` marks the first step of each.
+    The recurrent state is reset between the two, since `episode_starts` marks the first step of each episode.
 
     Args:
-        first: Whole episodes with equal columns, without a closing row.
-        second: The episodes that they are compared with.
-        is_first: Whether the first one is preferred, [N].
+        first: Complete episodes with equal columns, without a closing row.
+        second: The episodes with which they are compared.
+        is_first: Whether the first episode is preferred, [N].
         axis: Axis of time in the batches: 1 for rows [N, L, ...], 0 for [L, N, ...].
     """
     signs = np.expand_dims(np.where(is_first, 1.0, -1.0).astype(np.float32), axis)
@@ -61,19 +61,19 @@ def compared(first: SampleBatch, second: SampleBatch, is_first: NDArray[np.bool_
 
 
 class Comparisons:
-    """Comparisons of the episodes of a data set, in pairs that are drawn once; preferences follow their returns.
+    """View of a data set as comparisons of episodes, in random pairs drawn once; preferences follow the returns.
 
-    Where the episodes are too few for all pairs, each is in several, with other partners and preferences drawn
-    again. Those of pairs that are held out are in no others. Rows are [S, 2 L]; see `compared`.
+    If there are too few episodes for all pairs, each episode is in several pairs, with different partners and new
+    preferences. Episodes of held-out pairs are in no other pairs. Rows are [S, 2 L]; see `compared`.
 
     Args:
         data: The data set.
         pairs: Number of pairs to learn from.
-        held_out: Number of further pairs; the view has these alone if `is_held_out`.
-        length: L, the most steps of an episode.
+        held_out: Number of held-out pairs; the view has only these if `is_held_out`.
+        length: L, maximum number of steps of an episode.
         temperature: Temperature of the preferences; see `preferred`.
-        seed: Seed of the pairs and of the preferences' noise.
-        is_held_out: Whether the view has the pairs that are held out, in place of those to learn from.
+        seed: Seed of the pairs and of the noise in the preferences.
+        is_held_out: Whether the view has the held-out pairs instead of those to learn from.
 
     Raises:
         UsageError: The data set has too few episodes, or one that is too long.
@@ -116,16 +116,16 @@ class Comparisons:
         return len(self._first)
 
     def gather(self, items: Indices) -> SampleBatch:
-        """Reads comparisons by number, [S]."""
+        """Reads comparisons by their numbers, [S]."""
         first, second = (self._episodes.gather(episodes[items]) for episodes in (self._first, self._second))
         return compared(first, second, self._is_first[items], axis=1)
 
 
 def check_length(steps: int, length: int) -> None:
-    """Checks that a whole episode fits a row.
+    """Validates that a complete episode fits into a row.
 
     Raises:
-        UsageError: It does not.
+        UsageError: The episode is too long.
     """
     if steps > length:
         raise UsageError(

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class DPO(Algorithm[DPOConfig]):
-    """Direct preference optimization of pairs that the policy generates itself, again in each iteration.
+    """Direct preference optimization of pairs of episodes that the policy itself generates in each iteration.
 
-    Preferences follow the episodes' returns, with the noise of a Bradley-Terry model. The reference is the policy that
-    the training begins with.
+    Preferences follow the episodes' returns, with the noise of a Bradley-Terry model. The reference is the policy at
+    the start of the training.
 
     Source:
         Rafailov et al., "Direct preference optimization", arXiv:2305.18290, eq. 7; online as Guo et al., "Direct
@@ -57,7 +57,7 @@ class DPO(Algorithm[DPOConfig]):
 
     @override
     def loss(self, outputs: ReferencedOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Mean -log sigmoid(beta (log-ratio of the preferred - log-ratio of the other)) over comparisons [S, 2 L]."""
+        """DPO loss: mean -log sigmoid(beta (log-ratio of preferred - log-ratio of other)) over comparisons [S, 2 L]."""
         from torch.nn.functional import softplus
 
         own, reference = (each.log_prob(batch["actions"]) for each in (outputs.distribution, outputs.reference))
@@ -73,7 +73,7 @@ class DPO(Algorithm[DPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: compares whole episodes in pairs, runs epochs of SGD on each batch, sends weights."""
+        """Dataflow: compares complete episodes in pairs, runs epochs of SGD on each batch, and sends weights."""
         config = self.config
         train = TrainOnBatch(
             trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, seq_len=2 * config.seq_len
@@ -90,7 +90,7 @@ class DPO(Algorithm[DPOConfig]):
 
 
 class Compare(StatefulOperator):
-    """Makes comparisons [2 L, N / 2] of N whole episodes [L, N], in random pairs; an odd one is left out.
+    """Arranges N complete episodes [L, N] in random pairs, as comparisons [2 L, N / 2]; an odd one is left out.
 
     Args:
         trainee: The trainee.
@@ -123,7 +123,7 @@ class Compare(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the state of the generator that draws pairs and preferences."""
+        """Returns the state of the random generator for pairs and preferences."""
         return {"generator": dict(self._generator.bit_generator.state)}
 
     @override
@@ -132,6 +132,6 @@ class Compare(StatefulOperator):
 
 
 def returns(episodes: SampleBatch) -> NDArray[np.float64]:
-    """Sums of the rewards of whole episodes [L, N], [N]."""
+    """Sums of rewards [N] of complete episodes [L, N]."""
     sums: NDArray[np.float64] = np.where(episodes["valid"], episodes["rewards"], 0.0).sum(0, dtype=np.float64)
     return sums

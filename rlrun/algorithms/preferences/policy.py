@@ -1,4 +1,4 @@
-"""Policies that are compared with a reference, and the reward model next to an actor-critic (torch)."""
+"""Policies with a frozen reference, and a reward model combined with an actor-critic (torch)."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ REWARD_MODEL = "reward_model."
 
 @dataclass(frozen=True)
 class ReferencedOutputs(StochasticActorOutputs):
-    """Outputs of a stochastic actor and of its reference for DPO.
+    """Outputs of a stochastic actor and its reference, for DPO.
 
     Attributes:
-        reference: Action distributions of the reference, [S, L].
+        reference: Action distributions of the reference policy, [S, L].
     """
 
     reference: Distribution
 
 
 class ReferencedActorPolicy(StochasticActorPolicy):
-    """Stochastic actor with a reference: the parameters that it began with, which the target network keeps."""
+    """Stochastic actor with a reference policy: the initial parameters, which the target network keeps."""
 
     @override
     def outputs(
@@ -58,8 +58,8 @@ class ReferencedActorPolicy(StochasticActorPolicy):
 class RewardModelPolicy(RewardingPolicy):
     """Actor-critic with a reward model: a recurrent network that scores an episode at its last step.
 
-    It reads the observations of the episode's steps, and not the one after the last step. The actor-critic has a
-    reference, the parameters that it began with, if the learner keeps a target network.
+    The reward model reads the observations of all steps, but not the one after the last step. If the learner keeps a
+    target network, the actor-critic has a reference: its initial parameters.
 
     Args:
         spaces: Observation and action space.
@@ -90,13 +90,13 @@ class RewardModelPolicy(RewardingPolicy):
 
 
 class RewardModelOutputs(RewardingOutputs):
-    """Outputs for the losses: those of the actor-critic, of its reference, and of the reward model.
+    """Outputs for the losses: those of the actor-critic, its reference and the reward model.
 
     Args:
         policy: The policy.
         views: The policy's parameters by name.
         batch: Columns [S, L, ...].
-        target_views: The reference's parameters by name; None without one.
+        target_views: The reference's parameters by name; None without a reference.
     """
 
     def __init__(self, policy: RewardModelPolicy, views: Views, batch: SampleBatch, target_views: Views | None) -> None:
@@ -105,28 +105,28 @@ class RewardModelOutputs(RewardingOutputs):
         self._target_views = target_views
 
     def reference(self) -> Distribution:
-        """Action distributions of the reference, [S, L]."""
+        """Action distributions of the reference policy, [S, L]."""
         assert self._target_views is not None
         return RewardingOutputs(self._own, self._target_views, self._batch).distribution
 
     def scores(self) -> Tensor:
-        """Scores of the episodes so far, [S, L]: those at an episode's end are of the whole episode."""
+        """Scores of the episodes up to each step, [S, L]; at an episode's last step, the score of the whole episode."""
         starts = self._batch["episode_starts"]
         state = torch.zeros(len(starts), self._policy.core_width, device=starts.device)
         heads, _ = self._policy.reward_model(self._views, {"obs": self._batch["obs"]}, state, starts)
         return heads["score"].squeeze(-1)
 
     def score_margins(self) -> Tensor:
-        """Score of the preferred episode less that of the other one, for each comparison [S]."""
+        """Score of the preferred episode minus that of the other one, for each comparison [S]."""
         signs: Tensor = self._batch[PREFERENCE] * self._batch[EPISODE_ENDS].float()
         return (self.scores() * signs).sum(1)
 
 
 def scores_and_reference(outputs: RewardModelOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """Scores, and log-probabilities of the actions by the reference, [S, L], for `Learner.evaluate`."""
+    """Scores, and log-probabilities of the actions under the reference, [S, L]; a function for `Learner.evaluate`."""
     return {"scores": outputs.scores(), "reference_logp": outputs.reference().log_prob(batch["actions"])}
 
 
 def score_margins(outputs: RewardModelOutputs, batch: SampleBatch) -> Tensor:
-    """Margins of the scores of comparisons, [S], for `Learner.evaluate`."""
+    """Score margins of comparisons, [S]; a function for `Learner.evaluate`."""
     return outputs.score_margins()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class RewardModel(Algorithm[RewardModelConfig]):
     """Reward model: maximum likelihood of preferences between two episodes by the Bradley-Terry model.
 
-    The policy is left as it is, so that a next stage may learn from the scores.
+    The policy is not changed, so that a later stage may learn from the scores.
 
     Source:
         Christiano et al., "Deep reinforcement learning from human preferences", arXiv:1706.03741, section 2.2.3, with a
@@ -77,7 +77,7 @@ class RewardModel(Algorithm[RewardModelConfig]):
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: an SGD step on each minibatch; pairs that are held out are measured after an iteration."""
+        """Dataflow: takes an SGD step on each minibatch; held-out pairs are evaluated after each iteration."""
         return items.for_each(TrainOnData(trainee)).for_each(MeasureHeldOut(trainee, self.config))
 
 
@@ -93,7 +93,7 @@ def _view(trainee: Trainee, config: RewardModelConfig) -> partial[Comparisons]:
 
 
 class MeasureHeldOut(Operator):
-    """Measures the reward model's accuracy on the pairs that are held out, at the end of each iteration.
+    """Measures the reward model's accuracy on held-out pairs, at the end of each iteration.
 
     Args:
         trainee: The trainee, with a `RewardModelPolicy`.
@@ -124,7 +124,7 @@ class MeasureHeldOut(Operator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the accuracy; none without pairs."""
+        """Returns the accuracy; empty if there are no held-out pairs."""
         from rlrun.algorithms.preferences.policy import score_margins
 
         if not self.config.held_out_pairs:

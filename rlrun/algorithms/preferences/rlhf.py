@@ -1,4 +1,4 @@
-"""RLHF: PPO on the scores of a reward model, with a penalty for leaving the reference policy."""
+"""RLHF: PPO on the scores of a reward model, with a penalty for deviating from a reference policy."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ KL_TO_REFERENCE = Metric(
 
 
 class RLHF(PPO):
-    """Reinforcement learning from preferences: PPO on a reward model's scores, with a KL penalty to the reference.
+    """Reinforcement learning from human feedback: PPO on a reward model's scores, with a KL penalty to a reference.
 
-    The reward model comes from an earlier stage. The reference is the policy that the training begins with.
+    The reward model comes from an earlier stage. The reference is the policy at the start of the training.
 
     Source:
         Ouyang et al., "Training language models to follow instructions with human feedback", arXiv:2203.02155, eq. 2
-        without the term of pretraining.
+        without the pretraining term.
     """
 
     Config: ClassVar[type[RLHFConfig]] = RLHFConfig
@@ -47,7 +47,7 @@ class RLHF(PPO):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: PPO's, on whole episodes whose rewards are those of the reward model and the penalty."""
+        """Dataflow of PPO on complete episodes, whose rewards are the reward model's scores and the KL penalty."""
         rewarded = (
             fragments.zip_with_worker()
             .combine(WholeEpisodes(self.config.seq_len))
@@ -57,11 +57,11 @@ class RLHF(PPO):
 
 
 class ModelRewards(Operator):
-    """Replaces rewards of whole episodes [L, N] by the reward model's score at the end, less the KL penalty.
+    """Replaces rewards of complete episodes [L, N] by the reward model's score at the end, minus the KL penalty.
 
-    The penalty of a step is kl_coeff (log pi(a|s) - log pi_reference(a|s)), with the policy that acted (eq. 2).
-    The score stands for all that an episode is worth, so an episode that the env truncated is terminated too: a
-    bootstrap on top would count its score twice.
+    The penalty of a step is kl_coeff (log pi(a|s) - log pi_reference(a|s)), with the policy that acted (eq. 2). The
+    score is the value of the whole episode, so truncated episodes are marked as terminated: a bootstrap would count the
+    value twice.
 
     Args:
         trainee: The trainee, with a `RewardModelPolicy`.
@@ -107,7 +107,7 @@ class ModelRewards(Operator):
 
 
 def episode_rows(batch: SampleBatch) -> SampleBatch:
-    """Rows [N, L] of whole episodes [L, N], for networks."""
+    """Rows [N, L] of complete episodes [L, N], as inputs of networks."""
     steps = batch.steps()
     starts = np.zeros_like(batch["valid"])
     starts[0] = True

@@ -26,17 +26,17 @@ WHOLE_EPISODES = "episodes are compared as a whole, in one process"
 
 @fixed(NO_VIEWS, views={})
 class WholeEpisodesModelConfig(ModelConfig):
-    """Settings of the networks of a policy that is learned from whole episodes."""
+    """Settings of the networks of a policy that learns from complete episodes."""
 
 
 @fixed("there is no value network", shared_value=False)
 @fixed("there is no critic", critic_sees=None)
 class DPOModelConfig(WholeEpisodesModelConfig):
-    """Settings of the network of a policy that is learned by DPO."""
+    """Settings of the network of a policy that learns by DPO."""
 
 
 class RewardNetworkConfig(ConfigModel):
-    """Network of a reward model: dense layers, a GRU, and a score."""
+    """Settings of the network of a reward model: dense layers, a GRU, and a score."""
 
     hiddens: tuple[PositiveInt, ...] = (64,)
     """Widths of the dense layers in front of the GRU."""
@@ -85,7 +85,7 @@ class RewardModelConfig(RewardModelSettings, OfflineConfig):
 @fixed("rlhf learns from its reward model alone", curiosity=None, constraint=None)
 @fixed("observations of a reward model are used as they are", normalize_observations=False)
 class RLHFConfig(RewardModelSettings, PPOConfig):
-    """Settings of PPO on the scores of a reward model: those of PPO, and the penalty for leaving the reference."""
+    """Settings of PPO on the scores of a reward model: those of PPO, and the KL penalty to the reference policy."""
 
     kl_coeff: NonNegativeFloat = 0.05
     """Weight of the penalty log pi(a|s) - log pi_reference(a|s) at each step; 0 for none."""

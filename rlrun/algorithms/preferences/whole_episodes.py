@@ -1,4 +1,4 @@
-"""Whole episodes out of fragments, which cut them anywhere."""
+"""Assembly of complete episodes from fragments, which may cut them anywhere."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rlrun.engine.flow.flow import StatefulOperator
 
 
 class WholeEpisodes(StatefulOperator):
-    """Collects the parts of episodes until they end: batches [L, N] of N whole episodes, one in each column.
+    """Collects the parts of episodes until they end: batches [L, N] of N complete episodes, one per column.
 
     Input: (worker index, fragment [T, B]). Columns are those of the fragments, with empty rows after an episode's end.
 
     Args:
-        length: L, the most steps of an episode.
+        length: L, maximum number of steps of an episode.
     """
 
     def __init__(self, length: int) -> None:
@@ -77,7 +77,7 @@ class WholeEpisodes(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the begun episodes, by worker and env slot."""
+        """Returns the incomplete episodes, by worker and env slot."""
         return {
             "begun": [
                 [worker, slot, dict(rows)] for worker, slots in self._begun.items() for slot, rows in slots.items()

@@ -17,7 +17,7 @@ from rlrun.engine.policy.action_spaces.action_space import Floats
 class CrossEntropySearch:
     """Acting network that maximises a Q function by the cross-entropy method.
 
-    The noise is fixed over steps, so that the action is a deterministic function of the observation.
+    The sampling noise is the same at each step, so that the action is a deterministic function of the observation.
 
     Args:
         critic: Acting Q network with the inputs `obs` and `actions`.

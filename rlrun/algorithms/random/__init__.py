@@ -1,1 +1,1 @@
-"""Uniformly random actions: the baseline of every comparison."""
+"""Uniformly random actions, a baseline for comparisons."""

@@ -1,4 +1,4 @@
-"""Uniformly random actions: the baseline of returns."""
+"""Uniformly random actions, a baseline for returns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Random(Algorithm[RandomConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: increments the weights version per fragment, so that each evaluation samples other actions."""
+        """Dataflow: increments the weights version with each fragment, so that evaluations sample different actions."""
         return fragments.for_each(CountFragments(trainee)).for_each(BroadcastWeights(trainee))
 
 

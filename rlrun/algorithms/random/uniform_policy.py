@@ -1,4 +1,4 @@
-"""Uniformly random policy, the baseline of comparisons (torch)."""
+"""Uniformly random policy, a baseline for comparisons (torch)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlrun.engine.policy.random_behavior import RandomBehavior
 
 
 class DummyParameter(nn.Module):
-    """Dummy parameter, since a flat parameter vector is not empty."""
+    """Module with a dummy parameter, since a flat parameter vector must not be empty."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class UniformPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Any:
-        """No outputs: the uniform policy has no loss."""
+        """Returns no outputs, since the uniform policy has no loss."""
         return None
 
     @override

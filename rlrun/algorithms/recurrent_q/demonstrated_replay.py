@@ -28,14 +28,14 @@ class DemonstratedReplay:
         Paine et al., arXiv:1909.01387, section 3.
 
     Attributes:
-        config: Settings of both replays; the replay of demonstrations has the capacity that they need.
+        config: Settings of both replays; the replay of demonstrations gets the capacity that they need.
         ratio: Probability of a row of demonstrations.
 
     Args:
         replay_of: Factory of an empty replay, from the replay's settings and `num_workers`.
         config: Settings of both replays.
         num_workers: Number of workers whose fragments are stored.
-        demonstrations: Path of a file or a data set of demonstrations; None raises an error at the first fragment.
+        demonstrations: Path of a file or a data set of demonstrations; if None, the first fragment raises an error.
         ratio: Probability of a row of demonstrations.
         seed: Seed of the choice between demonstrations and collected experience.
         clip_rewards: Clip range of the demonstrations' rewards, as for collected ones; None for no clipping.
@@ -122,12 +122,12 @@ class DemonstratedReplay:
         return replay
 
     def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
-        """Samples minibatches of sequences as `SequenceReplay` does, demonstrations last in each.
+        """Samples minibatches of sequences like `SequenceReplay`; demonstrations are last in each minibatch.
 
         Args:
             batch_size: Number of sequences of a minibatch.
             env_steps: Env steps so far, for schedules.
-            number: Number of minibatches, whose rows follow each other: S sequences in all.
+            number: Number of minibatches, whose rows are concatenated: S sequences in total.
 
         Returns:
             Sequences, with negative `indices` for demonstrations.
@@ -156,7 +156,7 @@ class DemonstratedReplay:
 
     @property
     def is_saved(self) -> bool:
-        """Whether checkpoints include collected experience; demonstrations are reloaded from files."""
+        """Whether checkpoints include collected experience; demonstrations are reloaded from their file."""
         return self._collected.is_saved
 
     def state(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class DemonstratedReplay:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`; demonstrations are loaded at the next fragment."""
+        """Restores the replay from `state()`; demonstrations are loaded at the next fragment."""
         self._collected.load_state(state["collected"])
         self._state, self._demonstrated = state["demonstrated"], None
         load_generator(self._generator, state["generator"])

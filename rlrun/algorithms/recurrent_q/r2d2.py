@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 class R2D2Config(HuberSettings, OffPolicyConfig):
     """Settings of R2D2.
 
-    A `training_intensity` of 0.1 replays 64 steps for each env step, with 32 sequences of 20 steps. The paper's learner
-    replays 0.4: 5 minibatches of 64 sequences of 80 steps a second, from 256 actors with 260 env steps a second each
-    (section 2.3). That suits billions of env steps; fewer env steps need more updates for each.
+    With 32 sequences of 20 steps, a `training_intensity` of 0.1 replays 64 steps per env step. The paper's learner
+    replays only 0.4: 5 minibatches of 64 sequences of 80 steps per second, with 256 actors of 260 env steps per second
+    each (section 2.3). This suits billions of env steps; smaller runs need more updates per env step.
 
     Source:
         Kapturowski et al., "Recurrent experience replay in distributed reinforcement learning", ICLR 2019.

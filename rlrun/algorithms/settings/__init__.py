@@ -1,1 +1,1 @@
-"""Groups of settings that several families share."""
+"""Groups of settings that several families of algorithms share."""

@@ -11,7 +11,7 @@ NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
 
 
 class ActionNoiseSettings(ConfigModel):
-    """Mixin for configs of `OffPolicyConfig`: exploration noise around the actions of a deterministic actor."""
+    """Mixin for configs of `OffPolicyConfig`: exploration noise added to the actions of a deterministic actor."""
 
     exploration: NoiseKind | ImportPath = "gaussian"
     """Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-Uhlenbeck process;

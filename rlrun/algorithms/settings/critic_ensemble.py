@@ -1,4 +1,4 @@
-"""Settings of an ensemble of critics (Q functions) and of how often the actor learns from it."""
+"""Settings of an ensemble of critics (Q functions), and of the frequency of actor updates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ActorObjective = Literal["first", "minimum", "mean"]
 
 
 class CriticEnsembleSettings(ConfigModel):
-    """Mixin for configs of `OffPolicyConfig`: number of critics, their use in targets and by the actor."""
+    """Mixin for configs of `OffPolicyConfig`: number of critics, and their use in targets and by the actor."""
 
     num_critics: PositiveInt = 2
     """Number of critics (Q functions), N."""

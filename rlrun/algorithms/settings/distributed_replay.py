@@ -25,7 +25,7 @@ class AsynchronyConfig(ConfigModel):
 
 
 class DistributedReplaySettings(ConfigModel):
-    """Mixin for configs of `OffPolicyConfig`: settings of Ape-X, with any loss.
+    """Mixin for configs of `OffPolicyConfig`: settings of distributed replay as in Ape-X, for any loss.
 
     List it before `OffPolicyConfig` among the base classes, so that its defaults take precedence.
     """

@@ -61,7 +61,10 @@ class OnPolicyConfig(AlgorithmConfig):
 
     @property
     def gathered_by(self) -> str | None:
-        """Name of the setting that merges fragments of several workers before the learner; None if none does."""
+        """Name of the setting that merges fragments of several workers before they reach the learner.
+
+        None if there is none.
+        """
         return None
 
     @property

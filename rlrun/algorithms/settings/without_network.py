@@ -1,4 +1,4 @@
-"""Settings of algorithms without a neural network, which run in the trial's process."""
+"""Settings of algorithms without a neural network, which learn in the trial's process."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from rlrun.engine.settings.config import fixed
 @fixed("there is no gradient", max_grad_norm=None, microbatch_size=None)
 @fixed("what is learned is learned in the trial's process", num_learners=0, num_parameter_servers=0, num_gpus=0.0)
 class WithoutNetworkConfig(AlgorithmConfig):
-    """Settings of algorithms without a neural network, which learn a table or nothing."""
+    """Settings of algorithms without a neural network, which learn a table or nothing at all."""

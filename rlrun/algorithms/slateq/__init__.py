@@ -1,1 +1,1 @@
-"""SlateQ: Q-learning of slates of items, of which a user chooses one or none."""
+"""SlateQ: Q-learning of slates of items, from which a user chooses one item or none."""

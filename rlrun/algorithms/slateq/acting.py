@@ -1,4 +1,4 @@
-"""Acting by slates: the network that looks for the best slate, and random slates (NumPy)."""
+"""Acting with slates: a network that searches for the best slate, and random slates (NumPy)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLICKED = "clicked"
 
 
 class SlateActions(ActionSpace):
-    """Slates: `slate_size` of N candidates, of which none is in a slate twice; outputs are the slate itself.
+    """Action space of slates: `slate_size` out of N candidates, without repetition; outputs are the slate itself.
 
     Args:
         space: The env's action space.
@@ -54,12 +54,12 @@ class SlateActions(ActionSpace):
 
 
 class SlateSearch:
-    """Acting network that looks for the slate of highest value.
+    """Acting network that searches for the slate with the highest value.
 
     Args:
-        critic: Acting Q network of an item and the rest of an observation.
-        choice: Acting network of the choice model's coefficients.
-        actions: The slates.
+        critic: Acting Q network, whose inputs are an item and the rest of the observation.
+        choice: Acting network that outputs the choice model's coefficients.
+        actions: Action space of the slates.
     """
 
     state_size = 0
@@ -102,10 +102,10 @@ class SlateSearch:
 
 
 def choice_logits(coefficients: Any, items: Any) -> Any:
-    """Logits [..., N] of a conditional logit model, linear in the items' features (NumPy and torch).
+    """Logits [..., N] of a conditional logit choice model, linear in the items' features (NumPy and torch).
 
     Args:
-        coefficients: Coefficients of the features, and the constant, [..., F + 1].
+        coefficients: Coefficients of the features, followed by the constant, [..., F + 1].
         items: Features of the items, [..., N, F].
     """
     return (items @ coefficients[..., :-1, None])[..., 0] + coefficients[..., -1:]
@@ -115,7 +115,7 @@ class EpsilonGreedySlates(EpsilonGreedy):
     """Epsilon-greedy exploration of slates: the best slate, or with probability `epsilon` a uniformly random one.
 
     Args:
-        actions: The slates.
+        actions: Action space of the slates.
     """
 
     def __init__(self, actions: SlateActions) -> None:

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SlateNetworks:
-    """Q network of items with its target network, and the choice model, evaluated with the parameters of an update.
+    """Q network of items, its target network and the choice model, evaluated with the parameters of an update.
 
-    Features of zeros stand for no item: for what follows if nothing is clicked.
+    An item with all features zero represents "no click".
 
     Attributes:
-        critic: The Q network of an item and the rest of an observation.
-        choice: The network of the choice model's coefficients.
+        critic: The Q network, whose inputs are an item and the rest of the observation.
+        choice: The network that outputs the choice model's coefficients.
         slates: Masks of all slates, [M, N]; None if there are too many.
         slate_size: Number of items in a slate.
         views: Parameters by name.
@@ -62,11 +62,11 @@ class SlateNetworks:
     target_views: Mapping[str, Tensor]
 
     def item_values(self, observations: Mapping[str, Any]) -> Tensor:
-        """Q values [S, N + 1] of all candidates, and last of no click, by the online network."""
+        """Q values [S, N + 1] of all candidates, followed by that of no click, by the online network."""
         return self._item_values(self.views, observations)
 
     def logits(self, observations: Mapping[str, Any]) -> Tensor:
-        """Logits [S, N] of all candidates by the choice model; that of no click is 0."""
+        """Logits [S, N] of all candidates by the choice model; the logit of no click is 0."""
         heads, _ = self.choice(self.views, {"obs": _user(observations)})
         logits: Tensor = choice_logits(heads["outputs"], observations[CANDIDATES].float())
         return logits.squeeze(1)
@@ -89,7 +89,7 @@ class SlateNetworks:
 
 
 class SlateQPolicy(Policy):
-    """Policy that shows the slate of highest value, by Q values of its items and a learned choice model.
+    """Policy that shows the slate with the highest value, based on items' Q values and a learned choice model.
 
     Args:
         spaces: Observation and action space.
@@ -97,7 +97,7 @@ class SlateQPolicy(Policy):
         seed: Seed of the initial parameters.
 
     Raises:
-        UsageError: Observations hold no candidates or no clicks, or actions are no slates of them.
+        UsageError: Observations lack candidates or clicks, or actions are not slates of candidates.
     """
 
     def __init__(self, spaces: Spaces, config: SlateQConfig, seed: int) -> None:

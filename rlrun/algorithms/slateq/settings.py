@@ -12,7 +12,7 @@ from rlrun.engine.settings.config import Schedule, defaults, fixed
 @fixed("networks of items are built by rlrun", module=None)
 @fixed("the click that is learned from is the last one alone", views={})
 class SlateModelConfig(QModelConfig):
-    """Settings of the Q network of an item and the rest of an observation."""
+    """Settings of SlateQ's Q network, whose inputs are an item and the rest of the observation."""
 
 
 @defaults(
@@ -21,7 +21,7 @@ class SlateModelConfig(QModelConfig):
 @fixed("a slate's click is in the observation after it", n_step=1)
 @fixed("features of items enter as they are", normalize_observations=False)
 class SlateQConfig(HuberSettings, OffPolicyConfig):
-    """Settings of SlateQ (Ie et al., arXiv:1905.12767); the defaults are those that RLlib had."""
+    """Settings of SlateQ (Ie et al., arXiv:1905.12767); the defaults follow RLlib."""
 
     model: SlateModelConfig = SlateModelConfig(hiddens=(256, 32), activation="relu", orthogonal_init=False)
     """Network architecture."""

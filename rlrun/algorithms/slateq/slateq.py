@@ -1,4 +1,4 @@
-"""SlateQ: Q-learning of slates of items, by the values of their items and a model of the user's choice."""
+"""SlateQ: Q-learning of slates, from the values of their items and a model of the user's choice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class SlateQ(Algorithm[SlateQConfig]):
-    """Q-learning of slates, whose values are those of their items, weighted by the probabilities of a click."""
+    """Q-learning of slates; a slate's value is the mean value of its items, weighted by their click probabilities."""
 
     Config = SlateQConfig
     acts_in = ("MultiDiscrete",)
@@ -54,7 +54,7 @@ class SlateQ(Algorithm[SlateQConfig]):
 
     @override
     def loss(self, outputs: SlateNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Loss of the TD errors of what was clicked, an item of the slate or none, over rows [S, 1].
+        """Loss of the TD errors for the clicked item of the slate, or for no click, over rows [S, 1].
 
         The next slate is the best one among the next observation's candidates.
         """
@@ -72,7 +72,7 @@ class SlateQ(Algorithm[SlateQConfig]):
         return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def choice_loss(self, outputs: SlateNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Negative log-probability of what was clicked, an item of the slate or none, over rows [S, 1]."""
+        """Negative log-likelihood of the user's choice (an item of the slate, or none), over rows [S, 1]."""
         import torch
 
         logits = outputs.logits(batch["obs"]).gather(-1, batch["actions"].squeeze(1))

@@ -1,4 +1,4 @@
-"""Values of slates under a conditional choice model, and slates of high value (NumPy and torch)."""
+"""Values of slates under a conditional choice model, and search for slates of high value (NumPy and torch)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Floats = NDArray[np.float32]
 
 
 def all_slates(num_candidates: int, slate_size: int) -> Floats | None:
-    """All slates as 0/1 masks of their items, [M, N]; None if there are more than `MOST_SLATES`."""
+    """All possible slates as 0/1 masks of their items, [M, N]; None if there are more than `MOST_SLATES`."""
     number = comb(num_candidates, slate_size)
     if number > MOST_SLATES:
         return None
@@ -32,35 +32,35 @@ def all_slates(num_candidates: int, slate_size: int) -> Floats | None:
 
 
 def slate_values(values: Any, logits: Any, slates: Any) -> Any:
-    """Expected values of slates: values of the items, weighted by the probabilities that they are clicked.
+    """Expected values of slates: items' values, weighted by the items' click probabilities.
 
     (sum_i w_i Q_i + Q_none) / (sum_i w_i + 1) over the items of a slate, w = exp(logits); the logit of no click is 0.
 
     Args:
-        values: Q values of the items, and last that of no click, [..., N + 1].
+        values: Q values of the items, followed by that of no click, [..., N + 1].
         logits: Logits of the choice model, [..., N].
         slates: 0/1 masks of the slates' items, [M, N].
 
     Returns:
-        Values, [..., M].
+        Values of the slates, [..., M].
 
     Source:
-        Ie et al., "SlateQ", arXiv:1905.12767, section 4.1, where no click is an item of each slate.
+        Ie et al., "SlateQ", arXiv:1905.12767, section 4.1, where "no click" is an item of each slate.
     """
     weights = choice_weights(logits)
     return ((weights * values[..., :-1]) @ slates.T + values[..., -1:]) / (weights @ slates.T + 1)
 
 
 def greedy_slate(values: Any, logits: Any, slate_size: int) -> tuple[Any, Any]:
-    """Slate that is put together item by item, each the one with which the slate's value is highest.
+    """Slate built greedily: each added item maximises the slate's value.
 
     Args:
-        values: Q values of the items, and last that of no click, [..., N + 1].
+        values: Q values of the items, followed by that of no click, [..., N + 1].
         logits: Logits of the choice model, [..., N].
         slate_size: Number of items in a slate.
 
     Returns:
-        Its 0/1 mask of items [..., N], and its value [...].
+        The slate's 0/1 mask of items [..., N], and the slate's value [...].
 
     Source:
         Ie et al., "SlateQ", arXiv:1905.12767, section 5.2.
@@ -76,5 +76,5 @@ def greedy_slate(values: Any, logits: Any, slate_size: int) -> tuple[Any, Any]:
 
 
 def choice_weights(logits: Any) -> Any:
-    """Weights exp(logit) of items in a choice, [..., N], where no click weighs 1."""
+    """Unnormalised choice probabilities exp(logit) of items, [..., N]; no click has weight 1."""
     return np.e ** logits.clip(-LARGEST_LOGIT, LARGEST_LOGIT)

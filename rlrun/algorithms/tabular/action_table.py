@@ -1,4 +1,4 @@
-"""Acting by lookup in a Q table (NumPy)."""
+"""Acting by lookup in a table of Q values (NumPy)."""
 
 from __future__ import annotations
 

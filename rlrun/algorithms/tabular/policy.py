@@ -23,7 +23,7 @@ from rlrun.engine.policy.policy import Policy
 
 
 class Table(nn.Module):
-    """Parameter that holds a Q table, [S, A]."""
+    """Module with a Q table as parameter, [S, A]."""
 
     def __init__(self, states: int, actions: int, value: float) -> None:
         super().__init__()

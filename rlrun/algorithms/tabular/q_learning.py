@@ -71,10 +71,9 @@ class QLearning(Algorithm[QLearningConfig]):
 
 
 class UpdateTable(Operator):
-    """Tabular Q-learning update, step by step: adds lr times the TD error r + gamma max Q(s', a') - Q(s, a) to Q(s, a).
+    """Tabular Q-learning update: adds lr times the TD error r + gamma max Q(s', a') - Q(s, a) to Q(s, a) for each step.
 
-    Steps are ordered by time, then by env slot. Only a termination ends the bootstrapping; a truncated episode
-    bootstraps.
+    Steps are ordered by time, then by env slot. Terminated episodes do not bootstrap; truncated ones do.
 
     Source:
         Watkins and Dayan, "Q-learning", 1992, eq. 1.

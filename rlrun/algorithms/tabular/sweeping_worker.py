@@ -1,4 +1,4 @@
-"""Worker of value iteration: sweeps over the known model of an env, without env steps."""
+"""Worker of value iteration: sweeps over the tabular model of an env, without env steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SweepingWorkerConfig(WorkerConfig):
     """Config of a sweeping worker; picklable.
 
     Attributes:
-        gamma: Discount of future rewards.
+        gamma: Discount factor.
     """
 
     gamma: float
@@ -32,7 +32,7 @@ class Sweep:
     """Result of a sweep over all states.
 
     Attributes:
-        q: Values of all actions, [S, A].
+        q: Action values after the sweep, [S, A].
         change: Largest change of a state's value.
     """
 
@@ -41,7 +41,7 @@ class Sweep:
 
 
 class SweepingWorker:
-    """Synchronous Bellman backups of all states, one sweep per fragment; a `rlrun.engine.rollout.worker.Worker`."""
+    """Worker that runs one sweep of Bellman backups per fragment; implements `rlrun.engine.rollout.worker.Worker`."""
 
     def __init__(self, config: SweepingWorkerConfig) -> None:
         self.config = config
@@ -51,7 +51,7 @@ class SweepingWorker:
         self._fragment = config.first_fragment
 
     def follow(self, orders: Orders) -> None:
-        """Ignores broadcast weights: a sweep needs no policy."""
+        """Ignores broadcast weights, since a sweep needs no policy."""
 
     def sample(self) -> Rollout:
         """Runs one sweep of Bellman optimality backups over all states."""
@@ -67,14 +67,14 @@ class SweepingWorker:
         return {"fragment": self._fragment, "values": self.values.copy(), "unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """State from which a lost worker is replaced: that of `state()`."""
+        """State from which a lost worker is restarted: the same as `state()`."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores `state()`."""
+        """Restores the worker from `state()`."""
         self._fragment = as_count(state["fragment"])
         self.values[:] = state["values"]
         return 0
 
     def close(self) -> None:
-        """Does nothing: there are no envs to close."""
+        """Does nothing, since there are no envs to close."""

@@ -1,4 +1,4 @@
-"""Value iteration: dynamic programming in a finite env with a known model."""
+"""Value iteration: dynamic programming in an env with a tabular model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @fixed("values are backed up as they are, not by steps towards them", lr=1.0)
 @fixed("values are of rewards as they are", normalize_rewards=False, clip_rewards=None)
 class ValueIterationConfig(WithoutNetworkConfig):
-    """Settings of value iteration (Bellman, "Dynamic Programming", 1957). With gamma 1 values may diverge."""
+    """Settings of value iteration (Bellman, "Dynamic Programming", 1957); with a gamma of 1, values may diverge."""
 
 
 class ValueIteration(Algorithm[ValueIterationConfig]):

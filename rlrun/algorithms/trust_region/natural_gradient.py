@@ -1,6 +1,6 @@
 """Natural gradient step of a policy, with a backtracking line search (torch).
 
-A learner traces the step once and runs it as machine code, so that nothing here depends on Python's `if` of a tensor.
+A learner traces the step once and runs it as machine code, so the code must not branch on tensor values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Measured(NamedTuple):
 
 
 class TakenStep(NamedTuple):
-    """Step that was taken: its length as a part of the whole step, and what it changed, each []."""
+    """Policy step that was taken: its fraction of the full step, and the resulting changes, each []."""
 
     length: Tensor
     improvement: Tensor
@@ -36,11 +36,11 @@ class TakenStep(NamedTuple):
 
 @dataclass(frozen=True)
 class NaturalGradientStep:
-    """Loss function of an objective without gradients: assigns the policy's parameters after one step.
+    """Loss function of an objective without gradients: assigns the policy's parameters after one natural gradient step.
 
     Attributes:
         policy: Policy whose outputs have a `distribution`.
-        moved: Names of the policy's parameters, without those of the values.
+        moved: Names of the policy's parameters, without the value network's.
         config: Settings.
 
     Source:
@@ -81,18 +81,20 @@ class NaturalGradientStep:
         return Loss(-taken.improvement, {**statistics, "entropy": entropy}, assign=self.named(new))
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:
-        """Splits flat parameters [N] by name."""
+        """Splits a flat parameter vector [N] into parameters by name."""
         shapes = [self.policy.parameters.slot(name).shape for name in self.moved]
         parts = torch.split(flat, [torch.Size(shape).numel() for shape in shapes])
         return {name: part.view(shape) for name, part, shape in zip(self.moved, parts, shapes, strict=True)}
 
     def taken(self, measured: Callable[[Tensor], Measured], old: Tensor, whole: Tensor, surrogate: Tensor) -> TakenStep:
-        """Longest tried part of a step that improves the surrogate within the bound; the whole without a line search.
+        """Line search: the largest tried fraction of a step that improves the surrogate within the KL bound.
+
+        Without a line search, the full step is taken.
 
         Args:
-            measured: Surrogate objective and KL divergence at flat parameters.
+            measured: Function that returns surrogate objective and KL divergence at flat parameters.
             old: Parameters before the step, [N].
-            whole: The whole step, [N].
+            whole: The full step, [N].
             surrogate: Surrogate objective before the step, [].
         """
         if not self.config.line_search_steps:
@@ -110,14 +112,14 @@ class NaturalGradientStep:
 
 
 def fisher_product(kl: Tensor, point: Tensor, damping: float) -> Callable[[Tensor], Tensor]:
-    """Product of the damped Fisher matrix with a vector [N], without the matrix: (F + damping I) v.
+    """Product of the damped Fisher matrix with a vector [N]: (F + damping I) v, without forming the matrix.
 
     F is the Hessian of the mean KL divergence from the old policy, at the old parameters (appendix C.1).
 
     Args:
         kl: Mean KL divergence at `point` from the policy with the same parameters, held constant, [].
         point: The old parameters, which require gradients, [N].
-        damping: Multiple of the identity.
+        damping: Multiple of the identity that is added to F.
     """
     (slope,) = torch.autograd.grad(kl, point, create_graph=True)
 
@@ -129,10 +131,10 @@ def fisher_product(kl: Tensor, point: Tensor, damping: float) -> Callable[[Tenso
 
 
 def scaled_to(max_kl: float, direction: Tensor, product: Tensor) -> Tensor:
-    """Scales a direction x to the length at which the quadratic model of the KL divergence, x^T F x / 2, is `max_kl`.
+    """Scales a direction x so that the quadratic model of the KL divergence, x^T F x / 2, equals `max_kl`.
 
     Args:
-        max_kl: The divergence.
+        max_kl: Target KL divergence.
         direction: Direction x, [N].
         product: F x, [N].
 
@@ -147,9 +149,9 @@ def conjugate_gradient(product: Callable[[Tensor], Tensor], target: Tensor, step
     """Solves A x = b for a symmetric positive definite A, from x = 0.
 
     Args:
-        product: Product of A with a vector, [N].
+        product: Function that multiplies A with a vector, [N].
         target: b, [N].
-        steps: Number of iterations; N give the exact solution up to rounding.
+        steps: Number of iterations; N iterations give the exact solution up to rounding.
 
     Returns:
         The approximate solution x, [N]. Where rounding makes p^T A p <= 0 or the residual is 0, x stays as it is.

@@ -14,7 +14,7 @@ ONE_PROCESS = "a step is computed from a whole batch in one process, and a mean 
 
 @fixed("the values are fitted separately, in layers of their own", shared_value=False, module=None)
 class SeparateValueModelConfig(ModelConfig):
-    """Settings of the networks of a policy and of its values, without common layers."""
+    """Settings of the networks of a policy and a value function, without shared layers."""
 
 
 @defaults(lr=1e-3)
@@ -22,7 +22,7 @@ class SeparateValueModelConfig(ModelConfig):
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 class TRPOConfig(OnPolicyConfig):
-    """Settings of TRPO; `lr` and `max_grad_norm` are those of the values."""
+    """Settings of TRPO; `lr` and `max_grad_norm` apply to the value network."""
 
     of_logged_actions = "mask"
 

@@ -50,7 +50,7 @@ class TRPO(Algorithm[TRPOConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives: the policy's step, which assigns its parameters, and the regression of the values."""
+        """Objectives: the policy's step, which assigns parameters, and the regression of the value network."""
         from rlrun.algorithms.trust_region.natural_gradient import NaturalGradientStep
 
         prefix = value_prefix(policy)
@@ -69,9 +69,9 @@ class TRPO(Algorithm[TRPOConfig]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: fits the values to each batch, then takes one step of the policy on the whole batch.
+        """Dataflow: fits the value network to each batch, then takes one policy step on the whole batch.
 
-        The advantages are of the values before either, so that the order of the two does not matter.
+        Advantages are computed before both, so the order of the two does not matter.
         """
         config = self.config
         return (
@@ -95,7 +95,7 @@ class TRPO(Algorithm[TRPOConfig]):
 
 
 def value_prefix(policy: Policy) -> str:
-    """Prefix of the names of the value network's parameters, which a decoder of actions puts one level deeper."""
+    """Name prefix of the value network's parameters, which are one level deeper if there is an action decoder."""
     names = (slot.name for slot in policy.parameters.slots)
     return "value_" if any(name.startswith("value_") for name in names) else "network.value_"
 

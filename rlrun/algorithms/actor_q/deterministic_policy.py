@@ -68,7 +68,7 @@ class DeterministicPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the noise of target policy smoothing, `next_noise` [S, L, D], if it is used, and target critics."""
+        """Samples noise of target policy smoothing, `next_noise` [S, L, D], and the choice of target critics."""
         noise = {}
         if self.config.draws_noise:
             noise["next_noise"] = generator.standard_normal((rows, length, self.action_space.size), np.float32)

@@ -52,13 +52,13 @@ class ActorQNetworks:
     """Critics, other networks and target networks, evaluated with the parameters of an update.
 
     Attributes:
-        critics: The C critics, without parameters.
-        others: The other networks by name, such as `actor`, without parameters.
+        critics: The C critics, as functions without parameters.
+        others: The other networks by name, such as `actor`, as functions without parameters.
         views: Online parameters by name.
         target_views: Parameters of the target networks by name.
         burn_in: Length of the burn-in of recurrent networks; None for feed-forward networks.
-        kept: Dropout factors of the critics' units, first of the critics and then of the target critics, [S, L, 2 C W];
-            None for no dropout.
+        kept: Dropout factors of the units of the critics and then of the target critics, [S, L, 2 C W]; None for no
+            dropout.
     """
 
     critics: tuple[TorchNetwork, ...]
@@ -84,7 +84,7 @@ class ActorQNetworks:
         return ObservationSequences(batch["obs"], batch["episode_starts"], batch["state"], self.burn_in, steps)
 
     def critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Outputs [C, S, L, K] of the C critics for observations [S, L, ...] and, as inputs, actions [S, L, D]."""
+        """Outputs [C, S, L, K] of the C critics for observations [S, L, ...] and input actions [S, L, D]."""
         return self._of_critics(self.views, observations, actions, self._kept(0))
 
     def target_critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
@@ -107,17 +107,17 @@ class ActorQNetworks:
         return self.kept.chunk(2, -1)[half].chunk(len(self.critics), -1)
 
     def values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Q values [C, S, L] by the C critics, [C, S, L, K] of K outputs, for observations and actions [S, L, D]."""
+        """Q values [C, S, L] of the C critics for observations and actions [S, L, D]; see `critic_outputs`."""
         return self.critic_outputs(observations, actions).squeeze(-1)
 
     def target_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Q values by the C target critics, as `values`, for observations [S, L, ...] and actions [S, L, D]."""
+        """Q values of the C target critics, like `values`, for observations [S, L, ...] and actions [S, L, D]."""
         return self.target_critic_outputs(observations, actions).squeeze(-1)
 
     def joint_values(self, present: tuple[Any, Tensor], following: tuple[Any, Tensor]) -> tuple[Tensor, Tensor]:
-        """Q values [C, S, L] by the C critics of recorded and of next actions, in one pass over 2 S rows.
+        """Q values [C, S, L] of recorded and of next actions, computed by the C critics in one pass over 2 S rows.
 
-        Each half has dropout factors of its own: next actions have those of the target critics.
+        Each half has separate dropout factors: next actions use those of the target critics.
 
         Args:
             present: Observations [S, L, ...] and recorded actions [S, L, D].
@@ -132,25 +132,25 @@ class ActorQNetworks:
         return values, ahead
 
     def actor_values(self, objective: ActorObjective, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Outputs [S, L, K] that an actor maximises: of the first critic, or the minimum or mean over all critics."""
+        """Values [S, L, K] that an actor maximises: of the first critic, or the minimum or mean over all critics."""
         if objective == "first":
             return run(self.critics[0], self.views, observations, actions, kept=self._kept(0)[0])
         outputs = self.critic_outputs(observations, actions)
         return outputs.mean(0) if objective == "mean" else outputs.amin(0)
 
     def target_minimum(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Minimum of target values [C, S, L, ...] over the critics, or over those drawn for the minibatch (REDQ)."""
+        """Minimum of target values [C, S, L, ...] over the critics, or over a random subset of them (REDQ)."""
         if DRAWN_CRITICS not in batch:
             return values.amin(0)
         left_out = batch[DRAWN_CRITICS].movedim(-1, 0) == 0
         return values.masked_fill(left_out.view(*left_out.shape, *[1] * (values.ndim - 3)), torch.inf).amin(0)
 
     def actor_outputs(self, observations: Any) -> Tensor:
-        """Action distribution parameters [S, L, K] by the actor for observations [S, L, ...], under action masks."""
+        """Actor outputs [S, L, K] (parameters of action distributions) for observations [S, L, ...], with masks."""
         return self._actor_outputs(self.views, observations)
 
     def target_actor_outputs(self, observations: Any) -> Tensor:
-        """Action distribution parameters [S, L, K] by the target actor, under action masks."""
+        """Target actor outputs [S, L, K], the parameters of action distributions, under action masks."""
         return self._actor_outputs(self.target_views, observations)
 
     def outputs_of(self, name: str, observations: Any) -> Tensor:
@@ -158,7 +158,7 @@ class ActorQNetworks:
         return run(self.others[name], self.views, observations)
 
     def target_outputs_of(self, name: str, observations: Any) -> Tensor:
-        """Outputs [S, L, K] of another target network for observations [S, L, ...]."""
+        """Outputs [S, L, K] of another network's target network for observations [S, L, ...]."""
         return run(self.others[name], self.target_views, observations)
 
     def _actor_outputs(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
@@ -222,7 +222,9 @@ def run(
 def drawn_critics(
     generator: np.random.Generator, config: CriticEnsembleSettings, rows: int, length: int
 ) -> dict[str, NDArray[np.float32]]:
-    """Draws `num_target_critics` different critics for a minibatch, the column `DRAWN_CRITICS`; none if all count.
+    """Draws `num_target_critics` distinct critics for a minibatch, as the column `DRAWN_CRITICS`.
+
+    Empty if all are used.
 
     Source:
         Chen et al., "Randomized ensembled double Q-learning", arXiv:2101.05982, algorithm 1.
@@ -237,14 +239,14 @@ def drawn_critics(
 def drawn_units(
     generator: np.random.Generator, networks: Sequence[TorchNetwork], rate: float, rows: int, length: int
 ) -> dict[str, NDArray[np.float32]]:
-    """Draws the dropout factors of critics and target critics, the column `KEPT_UNITS`; none at a rate of 0.
+    """Samples the dropout factors of critics and target critics, as the column `KEPT_UNITS`; empty at a rate of 0.
 
     Args:
-        generator: Random numbers.
+        generator: Random generator.
         networks: The critics.
-        rate: Probability that a unit is dropped; factors of the others are 1 / (1 - rate).
-        rows: Rows of the minibatch, S.
-        length: Steps of a row, L.
+        rate: Probability that a unit is dropped; the factors of other units are 1 / (1 - rate).
+        rows: Number of rows in the minibatch, S.
+        length: Number of steps in a row, L.
     """
     if not rate:
         return {}
@@ -254,7 +256,7 @@ def drawn_units(
 
 
 def action_masks(observations: Any) -> dict[str, Tensor]:
-    """Action masks of the selected steps, under their key in observations; an empty dict without masks."""
+    """Action masks of the selected steps, under the key that they have in observations; an empty dict without masks."""
     if not isinstance(observations, ObservationSequences):
         mask = mask_of(observations)
         return {} if mask is None else {ACTION_MASK: mask}
@@ -266,22 +268,22 @@ def action_masks(observations: Any) -> dict[str, Tensor]:
 
 
 def torch_networks(module: nn.Module, prefix: str) -> tuple[TorchNetwork, ...]:
-    """Functional networks of a policy's list of networks, whose parameters are passed in each call.
+    """Functional wrappers of a policy's list of networks, whose parameters are passed in each call.
 
     Args:
         module: Module of the policy.
-        prefix: Prefix of the list's parameters, such as `CRITICS`.
+        prefix: Prefix of the parameter names of the list, such as `CRITICS`.
     """
     networks = module.get_submodule(prefix.removesuffix("."))
     return tuple(TorchNetwork(network, prefix=f"{prefix}{i}.") for i, network in enumerate(networks.children()))
 
 
 def repeated(observations: Any, times: int) -> Any:
-    """Tree of observations [S, 1, ...] with each row repeated, [S, times, ...]."""
+    """Tree of observations [S, 1, ...] with each row repeated along axis 1, [S, times, ...]."""
     return map_tree(lambda leaf: leaf.expand(-1, times, *leaf.shape[2:]), observations)
 
 
 def taken(outputs: Tensor, actions: Tensor) -> Tensor:
-    """Outputs [..., S, L] of the Discrete actions [S, L], of those of all actions, [..., S, L, A]."""
+    """Outputs [..., S, L] for the Discrete actions taken [S, L], out of the outputs for all actions, [..., S, L, A]."""
     index = actions.expand(outputs.shape[:-1]).unsqueeze(-1)
     return outputs.gather(-1, index).squeeze(-1)

@@ -97,6 +97,7 @@ class Cloning(Algorithm[CloningConfig]):
         Metric("loss", "nats", "Negative mean log-likelihood of the demonstrated actions"),
         Metric("grad_norm", "", "Norm of the gradient before it is clipped"),
     )
+    operator_metrics = TrainOnMinibatch.declared_metrics
 
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
         """Returns minibatches of the file in the place of experience."""

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +17,7 @@ import rlrun.algorithms.ppo
 import rlrun.plugin
 import rlrun.toys
 from rlrun.engine.settings.registry import BUILT_IN, PUBLIC, algorithm_class, load_internal, public_path
+from scripts.stubs import STUB, stub
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -69,9 +71,19 @@ def typed_places(module: ModuleType) -> dict[str, str]:
 
 
 def test_type_checkers_see_the_names_that_are_imported_lazily() -> None:
-    assert typed_places(rlrun) == rlrun._PLACES | rlrun._algorithms()
     assert typed_places(rlrun.plugin) == rlrun.plugin._PLACES
     assert typed_places(rlrun.toys) == rlrun.toys._PLACES
+
+
+def test_the_stub_of_the_package_is_what_the_script_writes_from_the_settings() -> None:
+    assert STUB.read_text() == stub(), "run `python -m scripts.stubs`"
+    named = {node.name for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ClassDef)}
+    assert named == set(rlrun._algorithms())
+
+
+def test_packages_hold_what_type_checkers_read() -> None:
+    packaged = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["rlrun"]
+    assert {"py.typed", "*.pyi"} <= set(packaged)
 
 
 def test_every_name_of_plugins_stands_once_in_the_table_and_is_defined_where_it_says() -> None:

@@ -1,0 +1,137 @@
+"""Writes rlrun/__init__.pyi, in which type checkers and editors see each algorithm's settings as named arguments.
+
+    python -m scripts.stubs
+
+At runtime an algorithm's class takes any settings by name and validates them, and `rlrun/__init__.py` imports names at
+their first use. The stub says the same in signatures: `PPO(lr=1e-3)` completes, and a wrong name or type is an error.
+A class of the stub derives from the real one, so that both fit wherever an algorithm is expected.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+import types
+from collections.abc import Iterator, Mapping
+from inspect import Parameter
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+import rlrun
+from rlrun.engine.algorithm import Algorithm, settings_of
+from rlrun.engine.datasets.input_config import InputConfig
+from rlrun.engine.settings.config import is_config
+from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
+
+ROOT = Path(__file__).resolve().parents[1]
+STUB = ROOT / "rlrun" / "__init__.pyi"
+WIDTH = 120
+
+SHORT_FORMS = {tuple[InputConfig, ...]: "str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]"}
+"""Types of settings with short forms, which a validator completes, as one writes them."""
+
+
+def main() -> None:
+    """Writes the stub."""
+    STUB.write_text(stub())
+    print(STUB.relative_to(ROOT))
+
+
+def stub() -> str:
+    """Returns the formatted text of the stub."""
+    algorithms = [algorithm_class(name) for name in BUILT_IN]
+    places: Mapping[str, str] = vars(rlrun)["_PLACES"]
+    imports = {(module, f"{name} as {name}") for name, module in places.items()}
+    classes = []
+    for algorithm in sorted(algorithms, key=lambda each: each.__name__):
+        imports.add((algorithm.__module__, f"{algorithm.__name__} as _{algorithm.__name__}"))
+        imports |= {(config.__module__, config.__name__) for config in _configs_of(algorithm)}
+        classes.append(_class(algorithm))
+    lines = [
+        '"""Names of `rlrun` for type checkers; written by `python -m scripts.stubs`."""',
+        "from collections.abc import Mapping, Sequence",
+        "from typing import Any, Literal",
+        *(f"from {module} import {names}" for module, names in sorted(imports)),
+        *classes,
+    ]
+    return _formatted("\n".join(lines) + "\n")
+
+
+def _configs_of(algorithm: type[Algorithm[Any]]) -> Iterator[type[Any]]:
+    """Config classes that the signature of an algorithm names."""
+    yield algorithm.Config
+    for parameter in settings_of(algorithm.Config):
+        annotation = parameter.annotation
+        members = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+        yield from filter(is_config, members)
+
+
+def _class(algorithm: type[Algorithm[Any]]) -> str:
+    """Class of an algorithm with its settings as named arguments."""
+    name, config = algorithm.__name__, algorithm.Config
+    parameters = settings_of(config)
+    summary = str(algorithm.__doc__).strip().partition("\n")[0]
+    arguments = [f"{each.name}: {_type(each.annotation)} = {_default(each)}" for each in parameters]
+    notes = [f"{each.name}: {_summary(config.model_fields[each.name].description or '')}" for each in parameters]
+    return "\n".join(
+        [
+            f"class {name}(_{name}):",
+            f'    """{summary}"""',
+            f"    def __init__(self, config: {config.__name__} | None = None, /, *,",
+            *(f"        {argument}," for argument in arguments),
+            "    ) -> None:",
+            f'        """{summary}',
+            "",
+            "        Args:",
+            "            config: Parsed settings, instead of settings by name.",
+            *(textwrap.fill(note, WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 16) for note in notes),
+            '        """',
+        ]
+    )
+
+
+def _type(annotation: Any) -> str:
+    """Type of what one may write for a setting: sequences for tuples, mappings for sections."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation in SHORT_FORMS:
+        return SHORT_FORMS[annotation]
+    if origin in (Union, types.UnionType):
+        return " | ".join(_type(member) for member in arguments)
+    if origin is Literal:
+        return f"Literal[{', '.join(map(repr, arguments))}]"
+    if origin is tuple and arguments[-1] is not Ellipsis:  # a point of a schedule
+        return f"Sequence[{' | '.join(dict.fromkeys(_type(member) for member in arguments if member is not int))}]"
+    if origin is tuple:
+        item = _type(arguments[0])
+        return f"Sequence[str | {item}]" if get_origin(arguments[0]) is dict else f"Sequence[{item}]"
+    if origin is dict:
+        return f"Mapping[str, {_type(arguments[1])}]"
+    if annotation in (Any, types.NoneType):
+        return "Any" if annotation is Any else "None"
+    name = str(annotation.__name__)
+    return f"{name} | Mapping[str, Any]" if is_config(annotation) else name
+
+
+def _default(parameter: Parameter) -> str:
+    """Default of a setting; `...` for a section, whose own defaults are in its class."""
+    return "..." if is_config(type(parameter.default)) else repr(parameter.default)
+
+
+def _summary(text: str) -> str:
+    """First sentence or clause of a docstring, in one line."""
+    clause = re.split(r"(?<!\beq)[.;](?: |$)", " ".join(text.split()), maxsplit=1)[0]
+    return clause.replace("\\", "\\\\") + "."
+
+
+def _formatted(text: str) -> str:
+    """Text with sorted imports, formatted as ruff does."""
+    for command in (["check", "--select", "I", "--fix", "--quiet"], ["format"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(STUB), "-"]
+        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    return text
+
+
+if __name__ == "__main__":
+    main()

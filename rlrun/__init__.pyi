@@ -478,7 +478,7 @@ class ARS(_ARS):
         """
 
 class AWAC(_AWAC):
-    """Advantage-weighted actor-critic: Q functions of the actor, whose advantages weigh the recorded actions."""
+    """Advantage-weighted actor-critic: the actor imitates recorded actions, weighted by their advantages."""
     def __init__(
         self,
         config: AWACConfig | None = None,
@@ -522,7 +522,7 @@ class AWAC(_AWAC):
         max_weight: float = 100.0,
         num_sampled_actions: int = 1,
     ) -> None:
-        """Advantage-weighted actor-critic: Q functions of the actor, whose advantages weigh the recorded actions.
+        """Advantage-weighted actor-critic: the actor imitates recorded actions, weighted by their advantages.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -852,7 +852,7 @@ class ApexDDPG(_ApexDDPG):
         """
 
 class Archer(_Archer):
-    """Critics of utterances learn off-policy from a replay; the actor of tokens learns on-policy from their advantages."""
+    """ArCHer: critics of utterances learn off-policy from a replay."""
     def __init__(
         self,
         config: ArcherConfig | None = None,
@@ -892,7 +892,7 @@ class Archer(_Archer):
         training_intensity: float = 0.05,
         tau: float = 0.1,
     ) -> None:
-        """Critics of utterances learn off-policy from a replay; the actor of tokens learns on-policy from their advantages.
+        """ArCHer: critics of utterances learn off-policy from a replay.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -1055,7 +1055,7 @@ class BC(_BC):
         """
 
 class BCQ(_BCQ):
-    """Batch-constrained Q-learning: Q-learning among the actions that a behaviour policy, learned too, finds likely."""
+    """Batch-constrained Q-learning: Q-learning over the actions that a learned behavior policy considers likely."""
     def __init__(
         self,
         config: BCQConfig | None = None,
@@ -1096,7 +1096,7 @@ class BCQ(_BCQ):
         exploration: Literal["sampled"] | str = "sampled",
         threshold: float = 0.3,
     ) -> None:
-        """Batch-constrained Q-learning: Q-learning among the actions that a behaviour policy, learned too, finds likely.
+        """Batch-constrained Q-learning: Q-learning over the actions that a learned behavior policy considers likely.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -1231,7 +1231,7 @@ class CMAES(_CMAES):
         """
 
 class CQL(_CQL):
-    """Conservative Q-learning: values of actions that the data does not show are pushed down."""
+    """Conservative Q-learning: lowers the values of actions that are not in the data."""
     def __init__(
         self,
         config: CQLConfig | None = None,
@@ -1279,7 +1279,7 @@ class CQL(_CQL):
         num_sampled_actions: int = 10,
         calibrated: bool = False,
     ) -> None:
-        """Conservative Q-learning: values of actions that the data does not show are pushed down.
+        """Conservative Q-learning: lowers the values of actions that are not in the data.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -1332,7 +1332,7 @@ class CQL(_CQL):
         """
 
 class CRR(_CRR):
-    """Critic-regularised regression: imitates the recorded actions that the critics find better than the actor's own."""
+    """Critic-regularised regression: imitates the recorded actions that the critics rate higher than the actor's own."""
     def __init__(
         self,
         config: CRRConfig | None = None,
@@ -1378,7 +1378,7 @@ class CRR(_CRR):
         weighting: Literal["exp", "binary"] = "exp",
         baseline: Literal["mean", "max"] = "mean",
     ) -> None:
-        """Critic-regularised regression: imitates the recorded actions that the critics find better than the actor's own.
+        """Critic-regularised regression: imitates the recorded actions that the critics rate higher than the actor's own.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -1763,7 +1763,7 @@ class DDPPO(_DDPPO):
         """
 
 class DPO(_DPO):
-    """Direct preference optimization of pairs that the policy generates itself, again in each iteration."""
+    """Direct preference optimization of pairs of episodes that the policy itself generates in each iteration."""
     def __init__(
         self,
         config: DPOConfig | None = None,
@@ -1792,7 +1792,7 @@ class DPO(_DPO):
         beta: float = 0.1,
         temperature: float = 0.1,
     ) -> None:
-        """Direct preference optimization of pairs that the policy generates itself, again in each iteration.
+        """Direct preference optimization of pairs of episodes that the policy itself generates in each iteration.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -1927,7 +1927,7 @@ class DQN(_DQN):
         """
 
 class DT(_DT):
-    """Decision Transformer: a transformer predicts the data's actions from returns-to-go, states and earlier actions."""
+    """Decision Transformer: a transformer predicts the data's actions from returns-to-go, states and past actions."""
     def __init__(
         self,
         config: DTConfig | None = None,
@@ -1955,7 +1955,7 @@ class DT(_DT):
         num_heads: int = 1,
         max_steps: int = 1000,
     ) -> None:
-        """Decision Transformer: a transformer predicts the data's actions from returns-to-go, states and earlier actions.
+        """Decision Transformer: a transformer predicts the data's actions from returns-to-go, states and past actions.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -1984,7 +1984,7 @@ class DT(_DT):
         """
 
 class Distill(_Distill):
-    """Policy distillation, on-policy: KL divergence to the teacher's action distributions where the student goes."""
+    """On-policy policy distillation: KL divergence to the teacher's distributions in states that the student visits."""
     def __init__(
         self,
         config: DistillConfig | None = None,
@@ -2017,7 +2017,7 @@ class Distill(_Distill):
         expert: str | None = None,
         beta: float | Sequence[Sequence[float]] = 0.0,
     ) -> None:
-        """Policy distillation, on-policy: KL divergence to the teacher's action distributions where the student goes.
+        """On-policy policy distillation: KL divergence to the teacher's distributions in states that the student visits.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -2369,7 +2369,7 @@ class FilteredBC(_FilteredBC):
         """
 
 class GAIL(_GAIL):
-    """PPO on the rewards of a discriminator, which learns to tell the expert's steps from the learner's."""
+    """GAIL: PPO on rewards from a discriminator, which learns to distinguish the expert's steps from the learner's."""
     def __init__(
         self,
         config: GAILConfig | None = None,
@@ -2413,7 +2413,7 @@ class GAIL(_GAIL):
         discriminator_lr: float | Sequence[Sequence[float]] = 0.0003,
         discriminator_every: int = 4,
     ) -> None:
-        """PPO on the rewards of a discriminator, which learns to tell the expert's steps from the learner's.
+        """GAIL: PPO on rewards from a discriminator, which learns to distinguish the expert's steps from the learner's.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -2563,7 +2563,7 @@ class Gorila(_Gorila):
         """
 
 class IPPO(_IPPO):
-    """Independent PPO: values of each agent's own observation, normalised as in MAPPO (arXiv:2011.09533)."""
+    """Independent PPO: value functions of each agent's own observation, normalised as in MAPPO (arXiv:2011.09533)."""
     def __init__(
         self,
         config: IPPOConfig | None = None,
@@ -2604,7 +2604,7 @@ class IPPO(_IPPO):
         kl_target: float | None = None,
         huber_delta: float = 10.0,
     ) -> None:
-        """Independent PPO: values of each agent's own observation, normalised as in MAPPO (arXiv:2011.09533).
+        """Independent PPO: value functions of each agent's own observation, normalised as in MAPPO (arXiv:2011.09533).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -2651,7 +2651,7 @@ class IPPO(_IPPO):
         """
 
 class IQL(_IQL):
-    """Implicit Q-learning: state values are upper expectiles of recorded actions' values, so no other action is valued."""
+    """Implicit Q-learning: state values are upper expectiles of the values of recorded actions (arXiv:2110.06169)."""
     def __init__(
         self,
         config: IQLConfig | None = None,
@@ -2695,7 +2695,7 @@ class IQL(_IQL):
         max_weight: float = 100.0,
         expectile: float = 0.7,
     ) -> None:
-        """Implicit Q-learning: state values are upper expectiles of recorded actions' values, so no other action is valued.
+        """Implicit Q-learning: state values are upper expectiles of the values of recorded actions (arXiv:2110.06169).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -2743,7 +2743,7 @@ class IQL(_IQL):
         """
 
 class IQN(_IQN):
-    """Implicit quantile networks: DQN of the return's quantiles at drawn fractions (arXiv:1806.06923)."""
+    """Implicit quantile networks: DQN of the return's quantiles at random fractions (arXiv:1806.06923)."""
     def __init__(
         self,
         config: IQNConfig | None = None,
@@ -2792,7 +2792,7 @@ class IQN(_IQN):
         epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (10000, 0.05)),
         temperature: float | Sequence[Sequence[float]] = 1.0,
     ) -> None:
-        """Implicit quantile networks: DQN of the return's quantiles at drawn fractions (arXiv:1806.06923).
+        """Implicit quantile networks: DQN of the return's quantiles at random fractions (arXiv:1806.06923).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -3164,7 +3164,7 @@ class MAML(_MAML):
         """
 
 class MAPPO(_MAPPO):
-    """Multi-agent PPO with a centralised value, normalised by running moments (Yu et al., arXiv:2103.01955)."""
+    """Multi-agent PPO with a centralised value function, normalised by running moments (arXiv:2103.01955)."""
     def __init__(
         self,
         config: MAPPOConfig | None = None,
@@ -3208,7 +3208,7 @@ class MAPPO(_MAPPO):
         value_sees_observation: bool = True,
         huber_delta: float = 10.0,
     ) -> None:
-        """Multi-agent PPO with a centralised value, normalised by running moments (Yu et al., arXiv:2103.01955).
+        """Multi-agent PPO with a centralised value function, normalised by running moments (arXiv:2103.01955).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -3318,7 +3318,7 @@ class MARWIL(_MARWIL):
         """
 
 class MBMPO(_MBMPO):
-    """Model-based meta-policy optimization: MAML whose tasks are the networks of a learned ensemble (arXiv:1809.05214)."""
+    """Model-based meta-policy optimization: MAML whose tasks are the members of a dynamics ensemble (arXiv:1809.05214)."""
     def __init__(
         self,
         config: MBMPOConfig | None = None,
@@ -3355,7 +3355,7 @@ class MBMPO(_MBMPO):
         imagined_length: int = 100,
         meta_updates: int = 10,
     ) -> None:
-        """Model-based meta-policy optimization: MAML whose tasks are the networks of a learned ensemble (arXiv:1809.05214).
+        """Model-based meta-policy optimization: MAML whose tasks are the members of a dynamics ensemble (arXiv:1809.05214).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -3493,7 +3493,7 @@ class MBPO(_MBPO):
         """
 
 class NPG(_NPG):
-    """Natural policy gradient: a step of constant KL divergence (Kakade 2001; Rajeswaran et al., arXiv:1703.02660)."""
+    """Natural policy gradient: steps of constant KL divergence (Kakade 2001; Rajeswaran et al., arXiv:1703.02660)."""
     def __init__(
         self,
         config: NPGConfig | None = None,
@@ -3528,7 +3528,7 @@ class NPG(_NPG):
         value_epochs: int = 10,
         minibatch_size: int = 128,
     ) -> None:
-        """Natural policy gradient: a step of constant KL divergence (Kakade 2001; Rajeswaran et al., arXiv:1703.02660).
+        """Natural policy gradient: steps of constant KL divergence (Kakade 2001; Rajeswaran et al., arXiv:1703.02660).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -3645,7 +3645,7 @@ class PG(_PG):
         """
 
 class PPG(_PPG):
-    """Phasic policy gradient: PPO, whose policy network learns values in phases of its own (arXiv:2009.04416)."""
+    """Phasic policy gradient: PPO whose policy network learns values in separate phases (arXiv:2009.04416)."""
     def __init__(
         self,
         config: PPGConfig | None = None,
@@ -3689,7 +3689,7 @@ class PPG(_PPG):
         auxiliary_epochs: int = 6,
         clone_coeff: float = 1.0,
     ) -> None:
-        """Phasic policy gradient: PPO, whose policy network learns values in phases of its own (arXiv:2009.04416).
+        """Phasic policy gradient: PPO whose policy network learns values in separate phases (arXiv:2009.04416).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -4274,7 +4274,7 @@ class R2D3(_R2D3):
         """
 
 class REDQ(_REDQ):
-    """Randomized ensembled double Q-learning: many critics, and many updates per env step (arXiv:2101.05982)."""
+    """Randomized ensembled double Q-learning: SAC with many critics and updates per env step (arXiv:2101.05982)."""
     def __init__(
         self,
         config: REDQConfig | None = None,
@@ -4325,7 +4325,7 @@ class REDQ(_REDQ):
         weight_decay: float = 0.0,
         reset_interval: int | None = None,
     ) -> None:
-        """Randomized ensembled double Q-learning: many critics, and many updates per env step (arXiv:2101.05982).
+        """Randomized ensembled double Q-learning: SAC with many critics and updates per env step (arXiv:2101.05982).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -4387,7 +4387,7 @@ class REDQ(_REDQ):
         """
 
 class RLHF(_RLHF):
-    """Reinforcement learning from preferences: PPO on a reward model's scores, with a KL penalty to the reference."""
+    """Reinforcement learning from human feedback: PPO on a reward model's scores, with a KL penalty to a reference."""
     def __init__(
         self,
         config: RLHFConfig | None = None,
@@ -4427,7 +4427,7 @@ class RLHF(_RLHF):
         reward_model: RewardNetworkConfig | Mapping[str, Any] = ...,
         kl_coeff: float = 0.05,
     ) -> None:
-        """Reinforcement learning from preferences: PPO on a reward model's scores, with a KL penalty to the reference.
+        """Reinforcement learning from human feedback: PPO on a reward model's scores, with a KL penalty to a reference.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -4743,7 +4743,7 @@ class SAC(_SAC):
         """
 
 class SimBa(_SimBa):
-    """SAC with normalised observations, residual blocks of LayerNorm, and weight decay (arXiv:2410.09754)."""
+    """SAC with normalised observations, residual blocks with LayerNorm, and weight decay (arXiv:2410.09754)."""
     def __init__(
         self,
         config: SimBaConfig | None = None,
@@ -4794,7 +4794,7 @@ class SimBa(_SimBa):
         weight_decay: float = 0.01,
         reset_interval: int | None = None,
     ) -> None:
-        """SAC with normalised observations, residual blocks of LayerNorm, and weight decay (arXiv:2410.09754).
+        """SAC with normalised observations, residual blocks with LayerNorm, and weight decay (arXiv:2410.09754).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -4856,7 +4856,7 @@ class SimBa(_SimBa):
         """
 
 class SlateQ(_SlateQ):
-    """Q-learning of slates, whose values are those of their items, weighted by the probabilities of a click."""
+    """Q-learning of slates; a slate's value is the mean value of its items, weighted by their click probabilities."""
     def __init__(
         self,
         config: SlateQConfig | None = None,
@@ -4890,7 +4890,7 @@ class SlateQ(_SlateQ):
         choice_lr: float | Sequence[Sequence[float]] = 0.001,
         epsilon: float | Sequence[Sequence[float]] = ((0, 1.0), (250000, 0.01)),
     ) -> None:
-        """Q-learning of slates, whose values are those of their items, weighted by the probabilities of a click.
+        """Q-learning of slates; a slate's value is the mean value of its items, weighted by their click probabilities.
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -5120,7 +5120,7 @@ class TD3BC(_TD3BC):
         """
 
 class TQC(_TQC):
-    """Truncated quantile critics: targets leave out the largest quantiles of all critics (arXiv:2005.04269)."""
+    """Truncated quantile critics: SAC whose targets omit the largest quantiles of all critics (arXiv:2005.04269)."""
     def __init__(
         self,
         config: TQCConfig | None = None,
@@ -5171,7 +5171,7 @@ class TQC(_TQC):
         weight_decay: float = 0.0,
         reset_interval: int | None = None,
     ) -> None:
-        """Truncated quantile critics: targets leave out the largest quantiles of all critics (arXiv:2005.04269).
+        """Truncated quantile critics: SAC whose targets omit the largest quantiles of all critics (arXiv:2005.04269).
 
         Args:
             config: Parsed settings, instead of settings by name.

@@ -396,19 +396,10 @@ def test_a_derived_class_can_fix_further_keys_of_a_section(wording) -> None:
     assert Shallow.parse({"net": {"activation": "tanh"}}).net.activation == "tanh"
 
 
-def test_commented_yaml_shows_fixed_settings_with_their_reasons() -> None:
-    assert commented_yaml(Shallow).endswith(
-        """\
-net:
-  # What stands between the layers.
-  # ('relu' or 'tanh')
-  activation: tanh
-  # Cannot be set: hiddens: [3] (deep nets diverge)
-"""
-    )
-    assert commented_yaml(Endless).endswith(
-        "\n\n# Cannot be set: env_steps: 7, normalize: true (it runs as long as it runs)\n"
-    )
+def test_commented_yaml_shows_fixed_settings_with_their_reasons(wording) -> None:
+    assert commented_yaml(Shallow).splitlines()[-2:-1] == ["  activation: tanh"]
+    assert commented_yaml(Shallow).splitlines()[-1:] == wording("hiddens", "[3]")
+    assert commented_yaml(Endless).splitlines()[-1:] == wording("env_steps", 7, "normalize", "true")
 
 
 def test_commented_yaml_shows_the_values_of_a_section_one_by_one() -> None:

@@ -1,4 +1,4 @@
-"""Counts each algorithm's own lines, here and in other libraries, for docs/lines_of_code.md.
+"""Counts each algorithm's own lines, here and in other libraries, for scripts/lines_of_code.md.
 
     python -m scripts.lines_of_code write                      # counts rlrun's again and writes the page's table
     python -m scripts.lines_of_code others sb3 FOLDER          # counts another library's, from a folder of its sources
@@ -29,7 +29,7 @@ from rlrun.engine.settings.registry import BUILT_IN
 from scripts.house import ROOT, Module, imports_of
 
 COUNTS = ROOT / "scripts" / "lines_of_code.yaml"
-PAGE = ROOT / "docs" / "lines_of_code.md"
+PAGE = ROOT / "scripts" / "lines_of_code.md"
 BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
 _OBJECT = re.compile(r"(\w+(?:\.\w+)+):\w+")

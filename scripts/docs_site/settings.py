@@ -126,8 +126,8 @@ def metrics_page() -> Page:
     text = [
         "# Metrics",
         "Everything that results report, with units and meanings, read from the code. "
-        "[Metrics of learning](learning_metrics.md) tells what they say of a run. `rlrun metrics ALGORITHM` prints "
-        "those of one algorithm.",
+        "[When it does not learn](diagnosing.md#read-the-metrics) explains how to read them. `rlrun metrics ALGORITHM` "
+        "prints those of one algorithm.",
         "## Of every training\n",
         metrics_table(shared),
         "## Of evaluations\n",

@@ -56,8 +56,7 @@ def test_python_snippets_run_one_after_the_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "index"),
     [
-        ("datasets.md", 0),
-        ("privileged_critics.md", 0),
+        ("recurrent_networks.md", 0),
         ("custom_environments.md", 0),
         pytest.param("multi_agent.md", 1, marks=pytest.mark.regress),
     ],
@@ -94,7 +93,7 @@ def test_the_spec_of_the_page_about_hooks_trains(tmp_path: Path, monkeypatch: py
 
 
 def test_the_page_about_data_leads_from_a_log_to_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("expert", "swings"):
+    for name in ("expert", "swings", "poles"):
         (tmp_path / name).symlink_to(ROOT / "configs" / "cartpole" / "data" / "expert")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "page"}

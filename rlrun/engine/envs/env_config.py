@@ -92,7 +92,7 @@ def _below_openenv(mistake: Mistake) -> InitErrorDetails:
 
 
 class OpenEnvConfig(ConfigModel):
-    """Settings of an env on an OpenEnv server, given as `openenv` instead of an id; see docs/openenv.md."""
+    """Settings of an env on an OpenEnv server, given as `openenv` instead of an id; see docs/external.md."""
 
     url: NonEmptyText
     """Address of the server, such as ws://localhost:8000."""

@@ -25,7 +25,7 @@ from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.exploration import Exploration, custom_exploration
-from rlrun.engine.policy.exploration.sampling import UniformUntil
+from rlrun.engine.policy.exploration.uniform_until import UniformUntil
 from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.policy.fragment_collector import Recording
 from rlrun.engine.policy.policy import Policy

@@ -30,7 +30,8 @@ from rlrun.engine.policy.action_spaces.box_scale import bounded_box
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.engine.policy.exploration.exploration import Exploration
-from rlrun.engine.policy.exploration.sampling import SampleActions, StateDependentNoise
+from rlrun.engine.policy.exploration.sampling import SampleActions
+from rlrun.engine.policy.exploration.state_dependent_noise import StateDependentNoise
 
 if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.sac import SACConfig

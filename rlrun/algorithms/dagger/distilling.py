@@ -17,7 +17,9 @@ from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.action_spaces.action_space import ActionSpace, Floats
 from rlrun.engine.policy.behavior import BehaviorPolicy
-from rlrun.engine.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
+from rlrun.engine.policy.exploration.sampling import SampleActions
+from rlrun.engine.policy.exploration.state_dependent_noise import StateDependentNoise
+from rlrun.engine.policy.exploration.uniform_until import UniformUntil
 from rlrun.engine.policy.fragment_collector import FragmentCollector, Recording
 from rlrun.engine.policy.stochastic_actor import StochasticActorPolicy
 

@@ -16,17 +16,16 @@ from rlrun.algorithms.dqn.q_values import ExpectedReturns, QValues
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.nn.custom_modules import load_custom_network
 from rlrun.engine.nn.encoders import HIDDEN_GAIN
 from rlrun.engine.nn.model_config import ModelConfig
-from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.engine.nn.network_module import PARTS, NetworkModule, initialize, seeded
 from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower, hidden_widths, network_spec
 from rlrun.engine.nn.noisy_net import NoisyNet
 from rlrun.engine.nn.observation_leaves import ObservationTree
 from rlrun.engine.nn.torch_network import TorchNetwork
 from rlrun.engine.policy.acting_network import acting_network
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.make import discrete_actions
+from rlrun.engine.policy.action_spaces.discrete import discrete_actions
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.decoder import Decoder, Decoding
 from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
@@ -41,6 +40,7 @@ from rlrun.engine.policy.exploration.parameter_noise import (
 from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.policy.make_decoder import embedding_decoder
 from rlrun.engine.policy.policy import Policy
+from rlrun.engine.settings.registry import load_internal
 
 NOISE = "parameter_noise"
 """Minibatch column of a noisy network's noise, [1, 3, num_noise]."""
@@ -82,7 +82,9 @@ class QPolicy(Policy):
             if decoder is not None:
                 self.decoding = Decoding(decoder, "decoder.")
         else:
-            net, returned = load_custom_network(model, spaces.observation, num_actions * number, seed)
+            net, returned = load_internal(PARTS["custom network"])(
+                model, spaces.observation, num_actions * number, seed
+            )
             found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
             if found != (2, num_actions * number):
                 raise UsageError(

@@ -17,8 +17,7 @@ from rlrun.algorithms.offline.likely_actions import LikelyActions
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.nn.acting import ActingNetwork
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
-from rlrun.engine.policy.action_spaces.make import discrete_actions
+from rlrun.engine.policy.action_spaces.discrete import DiscreteActions, discrete_actions
 from rlrun.engine.policy.exploration.exploration import Exploration
 from rlrun.engine.policy.exploration.sampling import SampleActions
 

@@ -18,7 +18,7 @@ from rlrun.engine.nn.observation_leaves import ObservationTree
 from rlrun.engine.nn.torch_network import TorchNetwork
 from rlrun.engine.policy.acting_network import acting_network
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.make import discrete_actions
+from rlrun.engine.policy.action_spaces.discrete import discrete_actions
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
 from rlrun.engine.policy.exploration.exploration import Exploration, custom_exploration

@@ -13,13 +13,14 @@ from typing_extensions import override
 from rlrun.engine.data.space_kinds import batched
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.custom_modules import validated_module
+from rlrun.engine.nn.encoders import UsersEncoder
 from rlrun.engine.nn.observation_leaf import CustomEncoder
 from rlrun.engine.settings.registry import load_object
 
 WHAT = "encoder"
 
 
-class CustomEncoderModule(nn.Module):
+class CustomEncoderModule(UsersEncoder):
     """Module of a custom encoder, applied to raw env observations.
 
     Args:

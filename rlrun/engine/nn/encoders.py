@@ -12,11 +12,14 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from rlrun.engine.data.tree import leaves, map_tree
-from rlrun.engine.nn.custom_encoders import CustomEncoderModule
 from rlrun.engine.nn.dense_net import NORMALIZATION_EPSILON
 from rlrun.engine.nn.model_config import Activation, Normalization
 from rlrun.engine.nn.observation_leaf import EMBEDDING_FEATURES, ENTITY_FEATURES, MASKS, ObservationLeaf
 from rlrun.engine.nn.observation_leaves import entity_mask_places
+from rlrun.engine.settings.registry import load_internal
+
+CUSTOM_ENCODER = "rlrun.engine.nn.custom_encoders:CustomEncoderModule"
+"""Import path of the module of a custom encoder."""
 
 ACTIVATIONS: dict[Activation, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU}
 
@@ -64,6 +67,16 @@ def mlp(
         layers += [linear(inputs, width), ACTIVATIONS[activation]()]
         inputs = width
     return nn.Sequential(*layers)
+
+
+class UsersEncoder(nn.Module):
+    """Encoder of a user's own layers, which keep the initialization that they were made with.
+
+    Attributes:
+        width: Number of features, D.
+    """
+
+    width: int
 
 
 class DenseEncoder(nn.Module):
@@ -250,13 +263,13 @@ def impala_layers(channels: int) -> nn.Sequential:
     return nn.Sequential(*layers, nn.ReLU())
 
 
-Encoder = DenseEncoder | EmbeddingEncoder | EntityEncoder | ImageEncoder | CustomEncoderModule
-
-
-def encoder(leaf: ObservationLeaf) -> Encoder:
+def encoder(
+    leaf: ObservationLeaf,
+) -> DenseEncoder | EmbeddingEncoder | EntityEncoder | ImageEncoder | UsersEncoder:
     """Creates the encoder of one observation leaf."""
     if leaf.own is not None:
-        return CustomEncoderModule(leaf.own)
+        custom: UsersEncoder = load_internal(CUSTOM_ENCODER)(leaf.own)
+        return custom
     match leaf.kind:
         case "image":
             form = leaf.channels_height_width
@@ -302,7 +315,7 @@ def initialize_orthogonally(module: nn.Module, gain: float, generator: torch.Gen
 
     Custom encoders keep their initialization.
     """
-    foreign = {part for own in module.modules() if isinstance(own, CustomEncoderModule) for part in own.modules()}
+    foreign = {part for own in module.modules() if isinstance(own, UsersEncoder) for part in own.modules()}
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Conv2d) and part not in foreign:
             nn.init.orthogonal_(part.weight, gain, generator=generator)

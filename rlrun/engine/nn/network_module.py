@@ -13,7 +13,14 @@ from typing_extensions import override
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize_orthogonally, mlp
 from rlrun.engine.nn.network_spec import VARIANCE_FLOOR, Head, NetworkSpec
-from rlrun.engine.nn.torch_cores import core_parts, run_core
+from rlrun.engine.settings.registry import load_internal
+
+PARTS = {
+    "core": "rlrun.engine.nn.torch_cores:run_core",
+    "layers of a core": "rlrun.engine.nn.torch_cores:core_parts",
+    "custom network": "rlrun.engine.nn.custom_modules:load_custom_network",
+}
+"""Import paths of recurrent cores, and of what makes a custom network in the place of a `NetworkModule`."""
 
 
 class NetworkModule(nn.Module):
@@ -26,13 +33,13 @@ class NetworkModule(nn.Module):
     def __init__(self, spec: NetworkSpec) -> None:
         super().__init__()
         self.spec = spec
+        self._run_core = None if spec.core is None else load_internal(PARTS["core"])
         for tower in spec.towers:
             self.add_module(f"{tower.prefix}encoder", ObservationEncoder(spec.leaves_of(tower)))
             self.add_module(f"{tower.prefix}trunk", self._mlp(spec.inputs(tower), spec.hiddens))
             if spec.core is not None:
-                for name, layer in zip(
-                    spec.core_layers(tower), core_parts(spec.core, spec.trunk_features(tower)), strict=True
-                ):
+                layers = load_internal(PARTS["layers of a core"])(spec.core, spec.trunk_features(tower))
+                for name, layer in zip(spec.core_layers(tower), layers, strict=True):
                     self.add_module(name, layer)
             for head in tower.heads:
                 features = spec.features_of(tower)
@@ -98,9 +105,10 @@ class NetworkModule(nn.Module):
                 features = self._features(trunk, torch.cat([encoded, *vectors], -1) if vectors else encoded, inputs)
             else:
                 assert episode_starts is not None
+                assert self._run_core is not None
                 parts = [self._part(name) for name in self.spec.core_layers(tower)]
                 features = trunk(encoded).view(rows, length, -1)
-                features, own = run_core(self.spec.core, parts, features, before[i], episode_starts)
+                features, own = self._run_core(self.spec.core, parts, features, before[i], episode_starts)
                 if steps is not None:
                     features = features.gather(1, steps.unsqueeze(-1).expand(-1, -1, features.shape[-1]))
                 features = torch.cat([features.flatten(0, 1), *vectors], -1) if vectors else features.flatten(0, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,15 @@ from typing_extensions import override
 from rlrun.engine.nn.dense_net import DenseNet, ResidualNet, in_memory
 from rlrun.engine.nn.model_config import Activation
 from rlrun.engine.nn.network_spec import VARIANCE_FLOOR, Core, Head, NetworkSpec, Tower
-from rlrun.engine.nn.numpy_cores import Gru, Lstm
 from rlrun.engine.nn.observation_leaves import dense_inputs
 from rlrun.engine.nn.parameter_slot import ParameterSlot
+from rlrun.engine.settings.registry import load_internal
+
+if TYPE_CHECKING:
+    from rlrun.engine.nn.numpy_cores import Gru, Lstm
+
+CORES = {"gru": "rlrun.engine.nn.numpy_cores:Gru", "lstm": "rlrun.engine.nn.numpy_cores:Lstm"}
+"""Import paths of recurrent cells by kind of core."""
 
 Floats = NDArray[np.float32]
 
@@ -168,7 +174,8 @@ class _Tower:
 
 def make_core(core: Core) -> Lstm | Gru:
     """Creates a recurrent cell, with parameters not yet loaded."""
-    return Lstm(core.width) if core.kind == "lstm" else Gru(core.width)
+    cell: Lstm | Gru = load_internal(CORES[core.kind])(core.width)
+    return cell
 
 
 class _Head:

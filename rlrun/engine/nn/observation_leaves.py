@@ -19,6 +19,10 @@ from rlrun.engine.data.tree import leaves, map_tree, named_leaves
 from rlrun.engine.messages.errors import UsageError, did_you_mean
 from rlrun.engine.nn.model_config import Conv, Encoding, ModelConfig, ObservationConfig
 from rlrun.engine.nn.observation_leaf import APART, MASKS, CustomEncoder, ObservationLeaf
+from rlrun.engine.settings.registry import load_internal
+
+TRIED_WIDTH = "rlrun.engine.nn.custom_encoders:tried_width"
+"""Import path of the function that tries a custom encoder, with torch, for its number of features."""
 
 IMAGE_MIN_PIXELS = 20
 """Minimum side length of a Box that is encoded as an image: a smaller Box is more likely a grid or a table."""
@@ -200,11 +204,9 @@ class _Reading:
 
 
 def _own_leaf(space: gymnasium.Space[Any], encoder: str, path: str) -> ObservationLeaf:
-    # Only custom encoders need torch.
-    from rlrun.engine.nn.custom_encoders import tried_width
-
     shape, _ = known_kind(space).form(space)
-    return ObservationLeaf("own", shape, own=CustomEncoder(encoder, space, tried_width(encoder, space, path)))
+    width = load_internal(TRIED_WIDTH)(encoder, space, path)
+    return ObservationLeaf("own", shape, own=CustomEncoder(encoder, space, width))
 
 
 def _within(path: str, key: object) -> str:

@@ -23,12 +23,17 @@ from rlrun.engine.nn.acting import TransformedOutputs
 from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.nn.observation_leaf import ObservationLeaf
 from rlrun.engine.nn.observation_leaves import ObservationTree, has_privileges, observation_leaves
-from rlrun.engine.nn.view_leaves import view_leaves
-from rlrun.engine.policy.action_embeddings import check_action_embeddings
 from rlrun.engine.policy.action_spaces.action_space import Floats
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+PARTS = {
+    "check of embeddings": "rlrun.engine.policy.action_embeddings:check_action_embeddings",
+    "views": "rlrun.engine.nn.view_leaves:view_leaves",
+}
+"""Import paths of what only some networks are shown."""
 
 ActionMask = NDArray[Any]
 """Action mask [B, A]: 1 for allowed, 0 for forbidden actions; the masks of several choices are concatenated.
@@ -67,9 +72,11 @@ def policy_leaves(
         leaves = map_tree(lambda leaf: replace(leaf, conv=None), leaves)
     key = model.action_embeddings
     if key is not None:
-        check_action_embeddings(observation_space, action_space, key)
+        load_internal(PARTS["check of embeddings"])(observation_space, action_space, key)
         leaves = {**leaves, key: ObservationLeaf("actions", leaves[key].shape)}
-    return view_leaves(leaves, action_space, model.views) if model.views.any else leaves
+    if model.views.any:
+        leaves = load_internal(PARTS["views"])(leaves, action_space, model.views)
+    return leaves
 
 
 def masked(outputs: Floats, observations: Any) -> Floats:

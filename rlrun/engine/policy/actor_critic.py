@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 from typing_extensions import override
@@ -10,16 +11,15 @@ from typing_extensions import override
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.nn.custom_modules import load_custom_network
 from rlrun.engine.nn.model_config import ModelConfig
-from rlrun.engine.nn.network_module import NetworkModule
+from rlrun.engine.nn.network_module import PARTS, NetworkModule
 from rlrun.engine.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec, shares_value
 from rlrun.engine.nn.observation_leaves import ObservationTree, encoded_leaves
 from rlrun.engine.nn.seen_leaves import actor_leaves, critic_leaves
 from rlrun.engine.nn.torch_network import TorchNetwork
 from rlrun.engine.policy.acting_network import acting_network
 from rlrun.engine.policy.action_masks import policy_leaves
-from rlrun.engine.policy.action_spaces.make import AnyActions, make_action_space
+from rlrun.engine.policy.action_spaces.make import make_action_space
 from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.decoder import Decoding, acting_outputs, policy_outputs
@@ -30,6 +30,10 @@ from rlrun.engine.policy.make_decoder import check_state_dependent_noise, decode
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.policy.policy_config import PolicyConfig
 from rlrun.engine.policy.recordings import LogProbsAndValues
+from rlrun.engine.settings.registry import load_internal
+
+if TYPE_CHECKING:
+    from rlrun.engine.policy.action_spaces.make import AnyActions
 
 
 class ActorCriticPolicy(Policy):
@@ -63,7 +67,7 @@ class ActorCriticPolicy(Policy):
             if streams:
                 raise UsageError("model.module: the values of curiosity and constraint need a network of rlrun's own")
             num_outputs = self.action_space.num_outputs
-            self.module, returned = load_custom_network(model, spaces.observation, num_outputs, seed)
+            self.module, returned = load_internal(PARTS["custom network"])(model, spaces.observation, num_outputs, seed)
             found = [tuple(part.shape) for part in returned] if isinstance(returned, tuple) else type(returned).__name__
             if found != [(2, num_outputs), (2,)]:
                 raise UsageError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,17 @@ from rlrun.engine.policy.action_masks import MaskedOutputs
 from rlrun.engine.policy.action_spaces.action_space import ActionSpace, Floats
 from rlrun.engine.policy.episode_memory import EpisodeMemory, StateInputs
 from rlrun.engine.policy.exploration.exploration import Exploration, NoiseSource
-from rlrun.engine.policy.exploration.parameter_noise import ParameterNoise
 from rlrun.engine.policy.fragment_collector import FragmentCollector, Recording
 from rlrun.engine.policy.observation_filter import ObservationFilter
-from rlrun.engine.policy.view_memory import ViewMemory
 from rlrun.engine.policy.weights import Weights
+from rlrun.engine.settings.registry import load_internal
+
+if TYPE_CHECKING:
+    from rlrun.engine.policy.exploration.parameter_noise import ParameterNoise
+    from rlrun.engine.policy.view_memory import ViewMemory
+
+VIEW_MEMORY = "rlrun.engine.policy.view_memory:ViewMemory"
+"""Import path of the memory of networks with history views."""
 
 
 class BehaviorPolicy:
@@ -69,7 +75,7 @@ class BehaviorPolicy:
         self.noise_source: NoiseSource = exploration
         self.network = self._completed(network)
         self.filter = ObservationFilter(leaves, is_on=normalize_observations)
-        views = ViewMemory(leaves, action_space) if is_viewed(leaves) else None
+        views: ViewMemory | None = load_internal(VIEW_MEMORY)(leaves, action_space) if is_viewed(leaves) else None
         self.memory = EpisodeMemory(self.network.state_size, views, state_inputs)
         self.collector = FragmentCollector(
             self.network, action_space, self.filter, self.memory, parameter_noise, recording, world_columns

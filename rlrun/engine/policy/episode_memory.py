@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import leaves
-from rlrun.engine.policy.view_memory import ViewMemory
+
+if TYPE_CHECKING:
+    from rlrun.engine.policy.view_memory import ViewMemory
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,11 @@ from rlrun.engine.functional.moments import Moments
 from rlrun.engine.nn.acting import ActingNetwork, Heads
 from rlrun.engine.policy.action_spaces.action_space import ActionSpace, Floats
 from rlrun.engine.policy.episode_memory import EpisodeMemory
-from rlrun.engine.policy.exploration.parameter_noise import ParameterNoise
 from rlrun.engine.policy.observation_filter import ObservationFilter
 from rlrun.engine.policy.weights import Weights
+
+if TYPE_CHECKING:
+    from rlrun.engine.policy.exploration.parameter_noise import ParameterNoise
 
 Flags = NDArray[np.bool_]
 

@@ -23,7 +23,9 @@ from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.exploration.action_noise import ActionNoise
 from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
 from rlrun.engine.policy.exploration.exploration import Exploration
-from rlrun.engine.policy.exploration.sampling import SampleActions, SampleInOrder, StateDependentNoise, UniformUntil
+from rlrun.engine.policy.exploration.sampling import SampleActions, SampleInOrder
+from rlrun.engine.policy.exploration.state_dependent_noise import StateDependentNoise
+from rlrun.engine.policy.exploration.uniform_until import UniformUntil
 from rlrun.engine.policy.fragment_collector import LogProbs
 
 BoundedActions = DeterministicBoxActions | GaussianBoxActions | SquashedBoxActions

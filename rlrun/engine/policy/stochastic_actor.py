@@ -12,8 +12,7 @@ from typing_extensions import override
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.nn.custom_modules import load_custom_network
-from rlrun.engine.nn.network_module import NetworkModule
+from rlrun.engine.nn.network_module import PARTS, NetworkModule
 from rlrun.engine.nn.network_spec import Tower, core_of, network_spec
 from rlrun.engine.nn.seen_leaves import actor_leaves
 from rlrun.engine.nn.torch_network import TorchNetwork
@@ -27,6 +26,7 @@ from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.policy.make_decoder import check_state_dependent_noise, decoded_network, policy_heads
 from rlrun.engine.policy.policy import Policy
 from rlrun.engine.policy.policy_config import PolicyConfig
+from rlrun.engine.settings.registry import load_internal
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class StochasticActorPolicy(Policy):
             )
         else:
             num_outputs = self.action_space.num_outputs
-            self.module, returned = load_custom_network(model, spaces.observation, num_outputs, seed)
+            self.module, returned = load_internal(PARTS["custom network"])(model, spaces.observation, num_outputs, seed)
             found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
             if found != (2, num_outputs):
                 raise UsageError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
 import torch
@@ -27,12 +27,14 @@ from rlrun.engine.nn.torch_network import TorchNetwork
 from rlrun.engine.policy.action_masks import policy_leaves
 from rlrun.engine.policy.action_spaces.discrete import Categorical, DiscreteActions, one_hot
 from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
-from rlrun.engine.policy.action_spaces.make import AnyActions
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.flat_parameters import FlatParameters
 from rlrun.engine.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
 from rlrun.engine.reward_streams.settings import CuriosityConfig
 from rlrun.engine.reward_streams.streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS
+
+if TYPE_CHECKING:
+    from rlrun.engine.policy.action_spaces.make import AnyActions
 
 MOST_NEIGHBOURS = 1024
 """Size of the chunks of consecutive steps for nearest-neighbour search, whose time and memory are quadratic."""

@@ -9,7 +9,7 @@ log-probability.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -24,9 +24,11 @@ from rlrun.engine.nn.parameter_slot import ParameterSlot
 from rlrun.engine.policy.action_masks import masked
 from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
-from rlrun.engine.policy.action_spaces.make import AnyActions
 from rlrun.engine.policy.action_spaces.multi_discrete import MultiDiscreteActions
 from rlrun.engine.policy.action_spaces.product import Part, ProductActions
+
+if TYPE_CHECKING:
+    from rlrun.engine.policy.action_spaces.make import AnyActions
 
 CHAIN = "chain"
 """Name of the head with the observation's inputs to the hidden layers of all parts but the first, [B, (P - 1) * H]."""

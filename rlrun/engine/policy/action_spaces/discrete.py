@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 from typing_extensions import override
 
 from rlrun.engine.functional.softmax import log_softmax
+from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.action_spaces.action_space import Actions, ActionSpace, Distribution, Floats
 
 if TYPE_CHECKING:
@@ -113,3 +114,14 @@ def one_hot(actions: Tensor, number: int) -> Tensor:
     """
     # A sum of ones in place of arange: it takes the device along.
     return (actions.unsqueeze(-1) == actions.new_ones(number).cumsum(0) - 1).float()
+
+
+def discrete_actions(space: gymnasium.Space[Any]) -> DiscreteActions:
+    """Creates the Discrete action space of a Q policy.
+
+    Raises:
+        UsageError: If the space is not Discrete.
+    """
+    if not isinstance(space, gymnasium.spaces.Discrete):
+        raise UsageError(f"a Q policy chooses among a finite number of actions (Discrete), not in {space}")
+    return DiscreteActions(space)

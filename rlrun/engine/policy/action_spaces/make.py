@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -10,13 +10,21 @@ import numpy as np
 from rlrun.engine.data.space_kinds import space_tree
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
-from rlrun.engine.policy.action_spaces.gaussian_box import GaussianBoxActions
-from rlrun.engine.policy.action_spaces.multi_binary import MultiBinaryActions
-from rlrun.engine.policy.action_spaces.multi_discrete import MultiDiscreteActions
-from rlrun.engine.policy.action_spaces.product import PartActions, ProductActions
+from rlrun.engine.settings.registry import load_internal
 
-AnyActions = PartActions | ProductActions
+if TYPE_CHECKING:
+    from rlrun.engine.policy.action_spaces.product import PartActions, ProductActions
+
+    AnyActions: TypeAlias = PartActions | ProductActions
+
+ACTION_SPACES = {
+    "Box": "rlrun.engine.policy.action_spaces.gaussian_box:GaussianBoxActions",
+    "Discrete": "rlrun.engine.policy.action_spaces.discrete:DiscreteActions",
+    "MultiBinary": "rlrun.engine.policy.action_spaces.multi_binary:MultiBinaryActions",
+    "MultiDiscrete": "rlrun.engine.policy.action_spaces.multi_discrete:MultiDiscreteActions",
+    "Tuple, Dict": "rlrun.engine.policy.action_spaces.product:ProductActions",
+}
+"""Import paths of policy action spaces, by the kind of the env's."""
 
 
 def make_action_space(space: gymnasium.Space[Any]) -> AnyActions:
@@ -26,32 +34,29 @@ def make_action_space(space: gymnasium.Space[Any]) -> AnyActions:
         UsageError: If the kind of space is not supported.
     """
     if isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
-        return ProductActions(map_tree(_part_actions, space_tree(space)))
+        product: ProductActions = load_internal(ACTION_SPACES["Tuple, Dict"])(
+            map_tree(_part_actions, space_tree(space))
+        )
+        return product
     return _part_actions(space)
 
 
 def _part_actions(space: gymnasium.Space[Any]) -> PartActions:
+    made: PartActions = load_internal(ACTION_SPACES[_kind(space)])(space)
+    return made
+
+
+def _kind(space: gymnasium.Space[Any]) -> str:
     match space:
         case gymnasium.spaces.Discrete():
-            return DiscreteActions(space)
+            return "Discrete"
         case gymnasium.spaces.MultiDiscrete():
-            return MultiDiscreteActions(space)
+            return "MultiDiscrete"
         case gymnasium.spaces.MultiBinary():
-            return MultiBinaryActions(space)
+            return "MultiBinary"
         case gymnasium.spaces.Box() if np.issubdtype(space.dtype, np.floating):
-            return GaussianBoxActions(space)
+            return "Box"
     raise UsageError(
         f"no policy acts in {space}: action spaces are Discrete, MultiDiscrete, MultiBinary, float Box, and Tuple and "
         "Dict of these"
     )
-
-
-def discrete_actions(space: gymnasium.Space[Any]) -> DiscreteActions:
-    """Creates the Discrete action space of a Q policy.
-
-    Raises:
-        UsageError: If the space is not Discrete.
-    """
-    if not isinstance(space, gymnasium.spaces.Discrete):
-        raise UsageError(f"a Q policy chooses among a finite number of actions (Discrete), not in {space}")
-    return DiscreteActions(space)

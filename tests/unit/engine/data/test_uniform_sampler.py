@@ -11,7 +11,8 @@ from rlrun.engine.data.tree import map_tree
 from rlrun.engine.data.uniform_sampler import UniformSampler, uniform_choices
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions
 from rlrun.engine.policy.exploration.epsilon_greedy import EpsilonGreedy
-from rlrun.engine.policy.exploration.sampling import SampleActions, UniformUntil
+from rlrun.engine.policy.exploration.sampling import SampleActions
+from rlrun.engine.policy.exploration.uniform_until import UniformUntil
 from rlrun.engine.policy.random_behavior import RandomExploration
 
 MOST = float(np.nextafter(np.float32(1), np.float32(0)))

@@ -1,0 +1,55 @@
+"""Decoder with action embeddings: outputs are dot products of those of actions and of the observation (torch)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.nn.encoders import ACTIVATIONS, HIDDEN_GAIN, initialize_orthogonally
+from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.nn.parameter_slot import ParameterSlot
+from rlrun.engine.policy.action_embeddings import EmbeddedOutputs
+from rlrun.engine.policy.decoder import Decoder
+
+
+class EmbeddedActions(Decoder):
+    """Decoder that outputs scaled dot products of the observation embedding (head `outputs`) and action embeddings.
+
+    Args:
+        key: Part of the observation with the actions' features, [S, L, K, F].
+        features: F, number of features per action.
+        model: Settings with the activation and the initialisation.
+        width: D, width of the embeddings and of the hidden layer.
+        seed: Seed of the initial parameters.
+    """
+
+    heads = ("outputs",)
+
+    def __init__(self, key: str, features: int, model: ModelConfig, width: int, *, seed: int) -> None:
+        super().__init__()
+        self.key = key
+        self.model = model
+        self.width = width
+        self.hidden = nn.Linear(features, width)
+        self.embedding = nn.Linear(width, width)
+        self.activation = ACTIVATIONS[model.activation]()
+        if model.orthogonal_init:
+            initialize_orthogonally(self, HIDDEN_GAIN, torch.Generator().manual_seed(seed))
+
+    @override
+    def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
+        """Logits or Q values of the listed actions, [S, L, K]."""
+        embedded = self.embedding(self.activation(self.hidden(columns["obs"][self.key].float())))
+        fit: Tensor = (embedded @ heads["outputs"].unsqueeze(-1)).squeeze(-1) / math.sqrt(self.width)
+        return fit
+
+    @override
+    def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
+        """Creates the acting network with action embeddings, with weights not yet loaded."""
+        return EmbeddedOutputs(network, self.key, self.model.activation, slots)

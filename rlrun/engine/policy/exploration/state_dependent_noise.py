@@ -1,0 +1,66 @@
+"""Generalised state-dependent exploration, gSDE (NumPy)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.policy.action_masks import ActionMask
+from rlrun.engine.policy.action_spaces.action_space import Actions, Floats, StochasticActions
+from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
+
+
+class StateDependentNoise(Exploration):
+    """Generalised state-dependent exploration (gSDE): noise that is a fixed function of the observation for some steps.
+
+    The function is linear in the network's last features, with a Gaussian exploration matrix; the network computes the
+    noise.
+
+    Args:
+        actions: Action space with the policy's distributions.
+        features: F, rows of the exploration matrix.
+        num_actions: D, columns of the exploration matrix.
+        every: Steps between resampling of the exploration matrix; None for once per block of noise.
+
+    Source:
+        Raffin, Kober and Stulp, arXiv:2005.05719, eqs. 6 to 9.
+    """
+
+    samples_policy = True
+
+    def __init__(self, actions: StochasticActions, features: int, num_actions: int, every: int | None) -> None:
+        self.actions = actions
+        self.network_noise = features * num_actions
+        self.network_noise_every = every
+
+    @override
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Samples exploration matrices [T, B, F * D], repeated for `every` steps, concatenated with action noise.
+
+        A new matrix starts at step 0; if necessary, `FragmentNoise` continues the matrix of the previous fragment.
+        """
+        every = min(self.network_noise_every or length, length)
+        drawn = generator.standard_normal((-(-length // every), slots, self.network_noise), np.float32)
+        return np.concatenate(
+            [np.repeat(drawn, every, axis=0)[:length], self.actions.noise(generator, (length, slots))], -1
+        )
+
+    @override
+    def explore(
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
+    ) -> Actions:
+        """Samples the actions of a step with the state-dependent noise of the network, [B, D]."""
+        heads = run()
+        return self.actions.sample(heads["outputs"], heads["noise"])
+
+    @override
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+        """Samples actions with independent noise, without gSDE, [B, D]."""
+        outputs = heads["outputs"]
+        return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))

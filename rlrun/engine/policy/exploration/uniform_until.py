@@ -1,0 +1,105 @@
+"""Exploration by uniform actions until learning starts (NumPy)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.engine.data.uniform_sampler import UniformSampler
+from rlrun.engine.nn.acting import ActingNetwork
+from rlrun.engine.policy.action_masks import ActionMask
+from rlrun.engine.policy.action_spaces.action_space import Actions, Floats
+from rlrun.engine.policy.exploration.exploration import Exploration, Heads, RunNetwork
+from rlrun.engine.policy.weights import Weights
+
+
+class UniformActions(Protocol):
+    """Protocol of action spaces that allow uniform sampling of the policy's own actions."""
+
+    @property
+    def own_space(self) -> gymnasium.Space[Any]:
+        """Gymnasium space of the policy's own actions."""
+        ...
+
+
+class UniformUntil(Exploration):
+    """Exploration by uniform actions until learning starts, followed by another exploration strategy.
+
+    Args:
+        inner: Exploration strategy after the uniform phase.
+        actions: The action space.
+        env_steps: Length of the uniform phase, in env steps of all workers together.
+
+    Attributes:
+        inner: Exploration strategy after the uniform phase.
+        is_uniform: Whether the uniform phase is still in progress.
+    """
+
+    def __init__(self, inner: Exploration, actions: UniformActions, env_steps: int) -> None:
+        self.inner = inner
+        self.env_steps = env_steps
+        self._sampler = UniformSampler(actions.own_space)
+        self.schedules = inner.schedules
+        self.samples_policy = inner.samples_policy
+        self.network_noise = inner.network_noise
+        self.network_noise_every = inner.network_noise_every
+        self.is_uniform = env_steps > 0
+
+    @override
+    def around(self, network: ActingNetwork) -> ActingNetwork:
+        return self.inner.around(network)
+
+    @override
+    def load(self, weights: Weights) -> None:
+        """Ends the uniform phase if it is over, and updates the inner exploration."""
+        self.inner.load(weights)
+        self.is_uniform = weights.env_steps < self.env_steps
+
+    @override
+    def assign_envs(self, first_slot: int, num_slots: int) -> None:
+        """Sets the env slots of this worker in the inner exploration."""
+        self.inner.assign_envs(first_slot, num_slots)
+
+    @override
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Samples the inner exploration's noise, concatenated with D draws for uniform actions, [T, B, ... + D]."""
+        draws = generator.random((length, slots, self._sampler.num_draws), np.float32)
+        return np.concatenate([self.inner.noise(generator, length, slots), draws], -1)
+
+    @override
+    def explore(
+        self,
+        run: RunNetwork,
+        noise: Floats,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None,
+        mask: ActionMask | None,
+    ) -> Actions:
+        """Uniform actions in the uniform phase, and actions of the inner exploration afterwards, [B, ...]."""
+        own = self._sampler.num_draws
+        if self.is_uniform:
+            actions: Actions = self._sampler(noise[:, -own:], mask)
+            return actions
+        return self.inner.explore(run, noise[:, :-own], episode_starts, acts, mask)
+
+    @override
+    def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
+        return self.inner.network_draws(generator, slots)
+
+    @override
+    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
+        """Samples actions by the inner exploration, [B, ...]."""
+        return self.inner.sample(heads, generator, mask)
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """State of the inner exploration."""
+        return self.inner.state()
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.inner.load_state(state)

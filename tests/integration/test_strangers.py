@@ -228,7 +228,7 @@ def test_a_hung_step_ends_at_the_first_interrupt(tmp_path: Path, monkeypatch: py
         (
             "ReadsWhatThereIsNot",
             4,
-            f"ReadsWhatThereIsNot.learn failed in {PLUGINS}:\nTraceback (most recent call last):",
+            f"ReadsWhatThereIsNot failed in {PLUGINS}:\nTraceback (most recent call last):",
         ),
         ("InitWithoutConfig", 4, f"write __init__(self, config), as in Algorithm; it is in {PLUGINS}"),
         ("InitWithoutSuper", 4, "'InitWithoutSuper' object has no attribute 'config', which rlrun reads: derive"),

@@ -268,6 +268,8 @@ def _import(module_name: str, what: str) -> types.ModuleType:
             f"the {what}'s module '{module_name}' is not found: there is no '{error.name}'{near}"
         ) from None
     except (Exception, SystemExit) as error:  # a module may raise anything, even sys.exit()
+        if module_name.startswith("rlrun."):  # such as a lack of memory for torch
+            raise
         raise UserCodeError(_import_failure(module_name, what, error)) from error
 
 

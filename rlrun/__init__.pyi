@@ -10,7 +10,8 @@ from rlrun.algorithms.a3c import A3CConfig
 from rlrun.algorithms.actor_q.apex_ddpg import ApexDDPG as _ApexDDPG
 from rlrun.algorithms.actor_q.apex_ddpg import ApexDDPGConfig
 from rlrun.algorithms.actor_q.ddpg import DDPG as _DDPG
-from rlrun.algorithms.actor_q.ddpg import DDPGConfig
+from rlrun.algorithms.actor_q.ddpg import TD3 as _TD3
+from rlrun.algorithms.actor_q.ddpg import DDPGConfig, TD3Config
 from rlrun.algorithms.actor_q.extended_sac import ExtendedModelConfig
 from rlrun.algorithms.actor_q.presets import REDQ as _REDQ
 from rlrun.algorithms.actor_q.presets import TQC as _TQC
@@ -29,17 +30,14 @@ from rlrun.algorithms.actor_q.presets import DroQ as _DroQ
 from rlrun.algorithms.actor_q.presets import SimBa as _SimBa
 from rlrun.algorithms.actor_q.sac import SAC as _SAC
 from rlrun.algorithms.actor_q.sac import SACConfig
-from rlrun.algorithms.actor_q.td3 import TD3 as _TD3
-from rlrun.algorithms.actor_q.td3 import TD3Config
 from rlrun.algorithms.alphazero.alphazero import AlphaZero as _AlphaZero
 from rlrun.algorithms.alphazero.alphazero import AlphaZeroConfig, GateConfig, RankedReturnsConfig, SearchModelConfig
 from rlrun.algorithms.alphazero.row_replay import RowReplayConfig
 from rlrun.algorithms.archer.archer import Archer as _Archer
 from rlrun.algorithms.archer.settings import ArcherConfig, ArcherModelConfig, UtteranceReplayConfig
-from rlrun.algorithms.bandits.lints import LinTS as _LinTS
-from rlrun.algorithms.bandits.lints import LinTSConfig
-from rlrun.algorithms.bandits.linucb import LinUCB as _LinUCB
-from rlrun.algorithms.bandits.linucb import LinUCBConfig
+from rlrun.algorithms.bandits.linear_bandits import LinTS as _LinTS
+from rlrun.algorithms.bandits.linear_bandits import LinTSConfig, LinUCBConfig
+from rlrun.algorithms.bandits.linear_bandits import LinUCB as _LinUCB
 from rlrun.algorithms.dagger.dagger import DAgger as _DAgger
 from rlrun.algorithms.dagger.distill import Distill as _Distill
 from rlrun.algorithms.dagger.distill import DistillConfig, DistillModelConfig
@@ -53,11 +51,10 @@ from rlrun.algorithms.dqn.apex import ApexConfig
 from rlrun.algorithms.dqn.async_dqn import AsyncDQN as _AsyncDQN
 from rlrun.algorithms.dqn.async_dqn import AsyncDQNConfig
 from rlrun.algorithms.dqn.dqn import DQN as _DQN
-from rlrun.algorithms.dqn.dqn import DQNConfig, MunchausenConfig
+from rlrun.algorithms.dqn.dqn import IQN as _IQN
+from rlrun.algorithms.dqn.dqn import DQNConfig, IQNConfig, MunchausenConfig
 from rlrun.algorithms.dqn.gorila import Gorila as _Gorila
 from rlrun.algorithms.dqn.gorila import GorilaConfig, UniformReplayConfig
-from rlrun.algorithms.dqn.iqn import IQN as _IQN
-from rlrun.algorithms.dqn.iqn import IQNConfig
 from rlrun.algorithms.dqn.pqn import PQN as _PQN
 from rlrun.algorithms.dqn.pqn import PQNConfig
 from rlrun.algorithms.dreamer.dreamer import Dreamer as _Dreamer
@@ -79,12 +76,11 @@ from rlrun.algorithms.impala.impala import Impala as _Impala
 from rlrun.algorithms.impala.impala import ImpalaConfig
 from rlrun.algorithms.meta.maml import MAML as _MAML
 from rlrun.algorithms.meta.maml import MAMLConfig
-from rlrun.algorithms.model_based.dynamics_config import DynamicsConfig
 from rlrun.algorithms.model_based.mbmpo import MBMPO as _MBMPO
 from rlrun.algorithms.model_based.mbmpo import MBMPOConfig
 from rlrun.algorithms.model_based.mbpo import MBPO as _MBPO
 from rlrun.algorithms.model_based.mbpo import MBPOConfig, ModelBasedModelConfig
-from rlrun.algorithms.model_based.settings import TransitionReplayConfig
+from rlrun.algorithms.model_based.settings import DynamicsConfig, TransitionReplayConfig
 from rlrun.algorithms.multi_agent.ippo import IPPO as _IPPO
 from rlrun.algorithms.multi_agent.ippo import IPPOConfig
 from rlrun.algorithms.multi_agent.maddpg import MADDPG as _MADDPG
@@ -95,16 +91,15 @@ from rlrun.algorithms.multi_agent.qmix import QMIX as _QMIX
 from rlrun.algorithms.multi_agent.qmix import QMIXConfig
 from rlrun.algorithms.multi_agent.vdn import VDN as _VDN
 from rlrun.algorithms.multi_agent.vdn import VDNConfig
-from rlrun.algorithms.offline.awac import AWAC as _AWAC
-from rlrun.algorithms.offline.awac import AWACConfig
+from rlrun.algorithms.offline.awac_crr import AWAC as _AWAC
+from rlrun.algorithms.offline.awac_crr import CRR as _CRR
+from rlrun.algorithms.offline.awac_crr import AWACConfig, CRRConfig
 from rlrun.algorithms.offline.bc import BC as _BC
 from rlrun.algorithms.offline.bc import BCConfig, BCModelConfig
 from rlrun.algorithms.offline.bcq import BCQ as _BCQ
 from rlrun.algorithms.offline.bcq import BCQConfig
 from rlrun.algorithms.offline.cql import CQL as _CQL
 from rlrun.algorithms.offline.cql import CQLConfig
-from rlrun.algorithms.offline.crr import CRR as _CRR
-from rlrun.algorithms.offline.crr import CRRConfig
 from rlrun.algorithms.offline.iql import IQL as _IQL
 from rlrun.algorithms.offline.iql import IQLConfig
 from rlrun.algorithms.offline.marwil import MARWIL as _MARWIL
@@ -138,21 +133,20 @@ from rlrun.algorithms.qtopt.qtopt import QTOptConfig
 from rlrun.algorithms.random.random import Random as _Random
 from rlrun.algorithms.random.random import RandomConfig
 from rlrun.algorithms.recurrent_q.r2d2 import R2D2 as _R2D2
-from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config
+from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config, RecurrentModelConfig
 from rlrun.algorithms.recurrent_q.r2d3 import R2D3 as _R2D3
 from rlrun.algorithms.recurrent_q.r2d3 import R2D3Config
-from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
-from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig
+from rlrun.algorithms.settings.off_policy import AsynchronyConfig
 from rlrun.algorithms.slateq.settings import SlateModelConfig, SlateQConfig
 from rlrun.algorithms.slateq.slateq import SlateQ as _SlateQ
 from rlrun.algorithms.tabular.q_learning import QLearning as _QLearning
 from rlrun.algorithms.tabular.q_learning import QLearningConfig
 from rlrun.algorithms.tabular.value_iteration import ValueIteration as _ValueIteration
 from rlrun.algorithms.tabular.value_iteration import ValueIterationConfig
-from rlrun.algorithms.trust_region.npg import NPG as _NPG
-from rlrun.algorithms.trust_region.npg import NPGConfig
 from rlrun.algorithms.trust_region.settings import SeparateValueModelConfig, TRPOConfig
+from rlrun.algorithms.trust_region.trpo import NPG as _NPG
 from rlrun.algorithms.trust_region.trpo import TRPO as _TRPO
+from rlrun.algorithms.trust_region.trpo import NPGConfig
 from rlrun.engine.algorithm import Algorithm as Algorithm
 from rlrun.engine.messages.errors import RlrunError as RlrunError
 from rlrun.engine.nn.model_config import (

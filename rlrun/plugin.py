@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.apex_ddpg import ApexDDPG as ApexDDPG
     from rlrun.algorithms.actor_q.apex_ddpg import ApexDDPGConfig as ApexDDPGConfig
     from rlrun.algorithms.actor_q.ddpg import DDPG as DDPG
+    from rlrun.algorithms.actor_q.ddpg import TD3 as TD3
     from rlrun.algorithms.actor_q.ddpg import DDPGConfig as DDPGConfig
+    from rlrun.algorithms.actor_q.ddpg import TD3Config as TD3Config
     from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy as DeterministicPolicy
     from rlrun.algorithms.actor_q.networks import DeterministicNetworks as DeterministicNetworks
     from rlrun.algorithms.actor_q.presets import REDQ as REDQ
@@ -36,16 +38,14 @@ if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.soft_networks import SoftNetworks as SoftNetworks
     from rlrun.algorithms.actor_q.soft_networks import SquashedNetworks as SquashedNetworks
     from rlrun.algorithms.actor_q.soft_policy import SoftPolicy as SoftPolicy
-    from rlrun.algorithms.actor_q.td3 import TD3 as TD3
-    from rlrun.algorithms.actor_q.td3 import TD3Config as TD3Config
     from rlrun.algorithms.alphazero.alphazero import AlphaZero as AlphaZero
     from rlrun.algorithms.alphazero.alphazero import AlphaZeroConfig as AlphaZeroConfig
     from rlrun.algorithms.archer.archer import Archer as Archer
     from rlrun.algorithms.archer.settings import ArcherConfig as ArcherConfig
-    from rlrun.algorithms.bandits.lints import LinTS as LinTS
-    from rlrun.algorithms.bandits.lints import LinTSConfig as LinTSConfig
-    from rlrun.algorithms.bandits.linucb import LinUCB as LinUCB
-    from rlrun.algorithms.bandits.linucb import LinUCBConfig as LinUCBConfig
+    from rlrun.algorithms.bandits.linear_bandits import LinTS as LinTS
+    from rlrun.algorithms.bandits.linear_bandits import LinTSConfig as LinTSConfig
+    from rlrun.algorithms.bandits.linear_bandits import LinUCB as LinUCB
+    from rlrun.algorithms.bandits.linear_bandits import LinUCBConfig as LinUCBConfig
     from rlrun.algorithms.dagger.dagger import DAgger as DAgger
     from rlrun.algorithms.dagger.distill import Distill as Distill
     from rlrun.algorithms.dagger.distill import DistillConfig as DistillConfig
@@ -59,19 +59,17 @@ if TYPE_CHECKING:
     from rlrun.algorithms.dqn.async_dqn import AsyncDQN as AsyncDQN
     from rlrun.algorithms.dqn.async_dqn import AsyncDQNConfig as AsyncDQNConfig
     from rlrun.algorithms.dqn.dqn import DQN as DQN
+    from rlrun.algorithms.dqn.dqn import IQN as IQN
     from rlrun.algorithms.dqn.dqn import DQNConfig as DQNConfig
+    from rlrun.algorithms.dqn.dqn import IQNConfig as IQNConfig
     from rlrun.algorithms.dqn.dqn import gather_actions as gather_actions
     from rlrun.algorithms.dqn.gorila import Gorila as Gorila
     from rlrun.algorithms.dqn.gorila import GorilaConfig as GorilaConfig
-    from rlrun.algorithms.dqn.iqn import IQN as IQN
-    from rlrun.algorithms.dqn.iqn import IQNConfig as IQNConfig
     from rlrun.algorithms.dqn.networks import QNetworks as QNetworks
     from rlrun.algorithms.dqn.policy import QPolicy as QPolicy
     from rlrun.algorithms.dqn.pqn import PQN as PQN
     from rlrun.algorithms.dqn.pqn import PQNConfig as PQNConfig
     from rlrun.algorithms.dqn.q_settings import QSettings as QSettings
-    from rlrun.algorithms.dqn.return_distributions import cross_entropy as cross_entropy
-    from rlrun.algorithms.dqn.return_distributions import projected as projected
     from rlrun.algorithms.dreamer.dreamer import Dreamer as Dreamer
     from rlrun.algorithms.dreamer.dreamer import DreamerConfig as DreamerConfig
     from rlrun.algorithms.evolution.actor_policy import ActorPolicy as ActorPolicy
@@ -108,16 +106,16 @@ if TYPE_CHECKING:
     from rlrun.algorithms.multi_agent.qmix import QMIXConfig as QMIXConfig
     from rlrun.algorithms.multi_agent.vdn import VDN as VDN
     from rlrun.algorithms.multi_agent.vdn import VDNConfig as VDNConfig
-    from rlrun.algorithms.offline.awac import AWAC as AWAC
-    from rlrun.algorithms.offline.awac import AWACConfig as AWACConfig
+    from rlrun.algorithms.offline.awac_crr import AWAC as AWAC
+    from rlrun.algorithms.offline.awac_crr import CRR as CRR
+    from rlrun.algorithms.offline.awac_crr import AWACConfig as AWACConfig
+    from rlrun.algorithms.offline.awac_crr import CRRConfig as CRRConfig
     from rlrun.algorithms.offline.bc import BC as BC
     from rlrun.algorithms.offline.bc import BCConfig as BCConfig
     from rlrun.algorithms.offline.bcq import BCQ as BCQ
     from rlrun.algorithms.offline.bcq import BCQConfig as BCQConfig
     from rlrun.algorithms.offline.cql import CQL as CQL
     from rlrun.algorithms.offline.cql import CQLConfig as CQLConfig
-    from rlrun.algorithms.offline.crr import CRR as CRR
-    from rlrun.algorithms.offline.crr import CRRConfig as CRRConfig
     from rlrun.algorithms.offline.iql import IQL as IQL
     from rlrun.algorithms.offline.iql import IQLConfig as IQLConfig
     from rlrun.algorithms.offline.marwil import MARWIL as MARWIL
@@ -160,11 +158,13 @@ if TYPE_CHECKING:
     from rlrun.algorithms.tabular.q_learning import QLearningConfig as QLearningConfig
     from rlrun.algorithms.tabular.value_iteration import ValueIteration as ValueIteration
     from rlrun.algorithms.tabular.value_iteration import ValueIterationConfig as ValueIterationConfig
+    from rlrun.algorithms.td_loss import cross_entropy as cross_entropy
     from rlrun.algorithms.td_loss import huber as huber
-    from rlrun.algorithms.trust_region.npg import NPG as NPG
-    from rlrun.algorithms.trust_region.npg import NPGConfig as NPGConfig
+    from rlrun.algorithms.td_loss import projected as projected
     from rlrun.algorithms.trust_region.settings import TRPOConfig as TRPOConfig
+    from rlrun.algorithms.trust_region.trpo import NPG as NPG
     from rlrun.algorithms.trust_region.trpo import TRPO as TRPO
+    from rlrun.algorithms.trust_region.trpo import NPGConfig as NPGConfig
     from rlrun.bridges.openenv import OpenEnv as OpenEnv
     from rlrun.deploy.serving.decisions import Asked as Asked
     from rlrun.deploy.serving.decisions import Decisions as Decisions
@@ -349,9 +349,8 @@ _NAMES = {
     "rlrun.engine.learner.value_losses": "summed_value_losses",
     "rlrun.engine.functional.sequence_rows": "row_priorities",
     "rlrun.algorithms.loss_metrics": "td_statistics TD_METRICS",
-    "rlrun.algorithms.td_loss": "huber",
-    "rlrun.algorithms.dqn.dqn": "gather_actions DQN DQNConfig",
-    "rlrun.algorithms.dqn.return_distributions": "cross_entropy projected",
+    "rlrun.algorithms.td_loss": "huber cross_entropy projected",
+    "rlrun.algorithms.dqn.dqn": "gather_actions DQN DQNConfig IQN IQNConfig",
     # A policy: the learning side, the acting side and the networks; an exploration.
     "rlrun.engine.policy.policy": "Policy",
     "rlrun.engine.policy.behavior": "BehaviorPolicy",
@@ -427,17 +426,15 @@ _NAMES = {
     "rlrun.algorithms.a2c": "A2C A2CConfig",
     "rlrun.algorithms.a3c": "A3C A3CConfig",
     "rlrun.algorithms.actor_q.apex_ddpg": "ApexDDPG ApexDDPGConfig",
-    "rlrun.algorithms.actor_q.ddpg": "DDPG DDPGConfig",
+    "rlrun.algorithms.actor_q.ddpg": "DDPG DDPGConfig TD3 TD3Config",
     "rlrun.algorithms.actor_q.presets": (
         "CrossQ DroQ REDQ SimBa TQC CrossQConfig DroQConfig REDQConfig SimBaConfig TQCConfig"
     ),
     "rlrun.algorithms.actor_q.sac": "SAC SACConfig",
-    "rlrun.algorithms.actor_q.td3": "TD3 TD3Config",
     "rlrun.algorithms.alphazero.alphazero": "AlphaZero AlphaZeroConfig",
     "rlrun.algorithms.archer.archer": "Archer",
     "rlrun.algorithms.archer.settings": "ArcherConfig",
-    "rlrun.algorithms.bandits.lints": "LinTS LinTSConfig",
-    "rlrun.algorithms.bandits.linucb": "LinUCB LinUCBConfig",
+    "rlrun.algorithms.bandits.linear_bandits": "LinTS LinTSConfig LinUCB LinUCBConfig",
     "rlrun.algorithms.dagger.dagger": "DAgger",
     "rlrun.algorithms.dagger.distill": "Distill DistillConfig",
     "rlrun.algorithms.dagger.settings": "DAggerConfig",
@@ -446,7 +443,6 @@ _NAMES = {
     "rlrun.algorithms.dqn.apex": "Apex ApexConfig",
     "rlrun.algorithms.dqn.async_dqn": "AsyncDQN AsyncDQNConfig",
     "rlrun.algorithms.dqn.gorila": "Gorila GorilaConfig",
-    "rlrun.algorithms.dqn.iqn": "IQN IQNConfig",
     "rlrun.algorithms.dqn.pqn": "PQN PQNConfig",
     "rlrun.algorithms.dreamer.dreamer": "Dreamer DreamerConfig",
     "rlrun.algorithms.evolution.ars": "ARS ARSConfig",
@@ -465,11 +461,10 @@ _NAMES = {
     "rlrun.algorithms.multi_agent.mappo": "MAPPO MAPPOConfig",
     "rlrun.algorithms.multi_agent.qmix": "QMIX QMIXConfig",
     "rlrun.algorithms.multi_agent.vdn": "VDN VDNConfig",
-    "rlrun.algorithms.offline.awac": "AWAC AWACConfig",
+    "rlrun.algorithms.offline.awac_crr": "AWAC AWACConfig CRR CRRConfig",
     "rlrun.algorithms.offline.bc": "BC BCConfig",
     "rlrun.algorithms.offline.bcq": "BCQ BCQConfig",
     "rlrun.algorithms.offline.cql": "CQL CQLConfig",
-    "rlrun.algorithms.offline.crr": "CRR CRRConfig",
     "rlrun.algorithms.offline.iql": "IQL IQLConfig",
     "rlrun.algorithms.offline.marwil": "MARWIL MARWILConfig",
     "rlrun.algorithms.offline.rlpd": "RLPD RLPDConfig",
@@ -490,9 +485,8 @@ _NAMES = {
     "rlrun.algorithms.slateq.slateq": "SlateQ",
     "rlrun.algorithms.tabular.q_learning": "QLearning QLearningConfig",
     "rlrun.algorithms.tabular.value_iteration": "ValueIteration ValueIterationConfig",
-    "rlrun.algorithms.trust_region.npg": "NPG NPGConfig",
+    "rlrun.algorithms.trust_region.trpo": "NPG NPGConfig TRPO",
     "rlrun.algorithms.trust_region.settings": "TRPOConfig",
-    "rlrun.algorithms.trust_region.trpo": "TRPO",
 }
 """Names that plugins may import, by the module that defines them."""
 

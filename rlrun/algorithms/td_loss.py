@@ -1,4 +1,7 @@
-"""Losses of scalar TD errors in value methods: Huber loss or squared error."""
+"""Losses of TD errors: Huber's or the squared error of Q values, and losses of return distributions (torch).
+
+They use tensor methods only and do not branch on values, so they can be traced.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 BEYOND_HUBER = "huber_excess"
 """Name of the statistic of TD errors beyond the bound of the Huber loss."""
@@ -55,3 +59,59 @@ def huber_excess(distances: Tensor, valid: Tensor, bound: float | None) -> dict[
     """
     beyond = distances.new_zeros(()) if bound is None else masked_mean((distances > bound).float(), valid)
     return {BEYOND_HUBER: beyond}
+
+
+def projected(probabilities: Tensor, atoms: Tensor, support: Tensor) -> Tensor:
+    """Projects a categorical distribution onto a fixed support of evenly spaced atoms (C51).
+
+    Each atom's probability is split linearly between its two neighbours in the support, or given to the nearest end.
+
+    Args:
+        probabilities: Probabilities of the atoms, [..., K].
+        atoms: Values of the atoms, [..., K].
+        support: Values of the evenly spaced atoms, ascending, [M].
+
+    Returns:
+        Probabilities on the support, [..., M].
+
+    Source:
+        Bellemare et al., arXiv:1707.06887, eq. 7.
+    """
+    spacing = (support[-1] - support[0]) / (len(support) - 1)
+    inside = atoms.maximum(support[0]).minimum(support[-1])
+    shares = (1.0 - (inside.unsqueeze(-1) - support).abs() / spacing).clamp(min=0.0)
+    return (probabilities.unsqueeze(-1) * shares).sum(-2)
+
+
+def cross_entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
+    """Cross-entropy [...] between target probabilities [..., K] and logits [..., K]."""
+    return -(probabilities * logits.log_softmax(-1)).sum(-1)
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    """Entropy [...] of distributions [..., K], in nats."""
+    return -(probabilities * probabilities.clamp(min=1e-12).log()).sum(-1)
+
+
+def quantile_huber(quantiles: Tensor, targets: Tensor, fractions: Tensor | None = None) -> Tensor:
+    """Quantile Huber loss (QR-DQN, IQN).
+
+    Without fractions, the i-th of N estimates (from 0) belongs to the quantile midpoint (2 i + 1) / (2 N).
+
+    Args:
+        quantiles: Estimated quantiles, [..., N].
+        targets: Samples of the target distribution, [..., M].
+        fractions: Fractions of the estimated quantiles, [..., N]; None for midpoints.
+
+    Returns:
+        The sum over quantiles of the mean over targets, [...].
+
+    Source:
+        Dabney et al., arXiv:1710.10044, eq. 10 with kappa = 1; arXiv:1806.06923, eq. 3.
+    """
+    number = quantiles.shape[-1]
+    if fractions is None:
+        fractions = (quantiles.new_ones(number).cumsum(-1) - 0.5) / number
+    errors = targets.unsqueeze(-2) - quantiles.unsqueeze(-1)
+    weights = (fractions.unsqueeze(-1) - (errors < 0).float()).abs()
+    return (weights * huber(errors, 1.0)).mean(-1).sum(-1)

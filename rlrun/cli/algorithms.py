@@ -1,14 +1,24 @@
-"""``rlrun algorithms``: the algorithms that a spec can name."""
+"""``rlrun algorithms``, and what an algorithm has: ``rlrun config``, ``rlrun metrics`` and ``rlrun plan``."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from rlrun.cli.experiments import algorithm_named, described_trainings
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import json_option
+from rlrun.cli.options import OutputFile, complete_algorithms, json_option, set_option, spec_files_option
 from rlrun.cli.tables import stdout_width, table
+
+if TYPE_CHECKING:
+    from rlrun.engine.training.assemble.description import Description
+
+
+Form = Literal["text", "mermaid"]
+FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid"}
 
 INSTALLED = "installed plugins"
 """Kind of the algorithms that other packages provide."""
@@ -60,3 +70,114 @@ def _actions(kinds: list[str]) -> str:
     from rlrun.engine.algorithm import Algorithm
 
     return "all" if kinds == list(Algorithm.acts_in) else ", ".join(kinds)
+
+
+@click.command()
+@click.argument("algorithm", shell_complete=complete_algorithms)
+@click.option("--all", "show_all", is_flag=True, help="Print all settings, not only the ten that matter most.")
+@json_option("all settings and their defaults")
+def config(algorithm: str, show_all: bool) -> None:
+    """Print the settings of an algorithm as commented YAML.
+
+    ALGORITHM is a name from `rlrun algorithms` or package.module:Class.
+    """
+    import yaml
+
+    from rlrun.engine.settings.commented_yaml import commented_yaml, main_settings
+
+    model = algorithm_named(algorithm).Config
+    everything, names = commented_yaml(model), main_settings(model)
+    text = everything
+    if not show_all and len(names) < len(model.model_fields):
+        all_of_them = f"`rlrun config {algorithm} --all` prints all {len(model.model_fields)}"
+        head = f"# The {len(names)} settings that matter most; {all_of_them}."
+        text = f"{head}\n\n{commented_yaml(model, names)}"
+    print_result({"algorithm": algorithm, "settings": yaml.safe_load(everything)}, text.rstrip("\n"))
+
+
+@click.command()
+@click.argument("algorithm", required=False, shell_complete=complete_algorithms)
+@spec_files_option
+@json_option("the metrics")
+def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
+    """List the metrics of an algorithm: names, units and meanings.
+
+    ALGORITHM is a name from `rlrun algorithms` or package.module:Class. With -f
+    they are the metrics of an experiment in a spec file, such as one in a world
+    of many agents.
+    """
+    trainings = described_trainings(algorithm, files)
+    if len(trainings) > 1:
+        raise click.UsageError(f"metrics are those of one experiment, and the files hold {len(trainings)}")
+    from rlrun.experiments.spec.metric_checks import reported_metrics
+
+    ((_, training),) = trainings
+    in_world = training.env.has_many_agents
+    trained, measured = reported_metrics(training.policies, in_world=in_world, hooks=training.hooks)
+    reported = [*trained, *measured]
+    better = {"max": "higher", "min": "lower", None: ""}
+    rows = [[metric.name, metric.unit, better[metric.mode], metric.meaning] for metric in reported]
+    listed = table(["metric", "unit", "better", "meaning"], rows, stdout_width())
+    print_result({"metrics": [dataclasses.asdict(metric) for metric in reported]}, listed)
+
+
+@click.command()
+@click.argument("algorithm", required=False, shell_complete=complete_algorithms)
+@spec_files_option
+@set_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "mermaid"]),
+    help="How to draw it.  [default: as FILE's name ends (.mmd), else text]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=OutputFile(),
+    metavar="FILE",
+    help="Write it here instead of on stdout.",
+)
+@json_option("the dataflow as text")
+def plan(
+    algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...], form: Form | None, output: Path | None
+) -> None:
+    """Draw the dataflow of an algorithm.
+
+    It is that of ALGORITHM with its default settings, or of each experiment in
+    spec files. The text for spec files also has the settings of an env's preset,
+    how each part of an observation enters the network, and for a world of many
+    agents the policies of agents and the matches between them.
+    """
+    if output is not None and output.suffix == ".svg":
+        raise click.UsageError(f"a plan is drawn as text or Mermaid: -o {output.with_suffix('.mmd')}")
+    if form is None:
+        form = FORMS.get(output.suffix, "text") if output is not None else "text"
+    trainings = described_trainings(algorithm, files, overrides)
+    if form != "text" and len(trainings) > 1:
+        raise click.UsageError(f"a drawing shows one plan, and the files hold {len(trainings)} experiments")
+    drawn = "\n".join(_drawn(name, training, form, titled=bool(files)) for name, training in trainings)
+    if output is not None:
+        output.write_text(drawn + "\n", encoding="utf-8")
+    data = {
+        "experiments": [name for name, _ in trainings],
+        "format": form,
+        "text": drawn,
+        "file": output and str(output),
+    }
+    print_result(data, drawn if output is None else f"Drawn: {output}")
+
+
+def _drawn(name: str, training: Description, form: Form, *, titled: bool) -> str:
+    from rlrun.engine.envs.presets import preset_text
+    from rlrun.engine.flow.plan import plan_mermaid, plan_text
+
+    described = training.plan().describe()
+    if form == "mermaid":
+        return (f"%% {name}\n" if titled else "") + plan_mermaid(described)
+    if not titled:
+        return plan_text(described)
+    settings = preset_text(training.env.to_data(), training.algorithm.config.to_data())
+    preset = [f"preset {settings}"] if settings else []
+    roles, networks = training.policies.described(), training.networks(training.spaces())
+    return "\n".join([f"# {name}", plan_text(described), *preset, *roles, *networks])

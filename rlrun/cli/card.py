@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.completers import complete_trials
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import OutputFile, json_option, runs_dir_option, trust_option
-from rlrun.cli.tables import cell_text
-from rlrun.cli.terminal import echo
+from rlrun.cli.options import OutputFile, complete_trials, json_option, runs_dir_option, trust_option
+from rlrun.cli.tables import cell_text, echo
 
 if TYPE_CHECKING:
     from rlrun.deploy.card.evidence import CardEvidence

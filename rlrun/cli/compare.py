@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.completers import complete_trials
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import axis_option, json_option, metric_options, runs_dir_option
+from rlrun.cli.options import axis_option, complete_trials, json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, stdout_width, table
 from rlrun.report.step_axis import STEP_NAMES
 

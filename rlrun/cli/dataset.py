@@ -11,7 +11,7 @@ import click
 
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option
-from rlrun.cli.terminal import echo
+from rlrun.cli.tables import echo
 from rlrun.engine.messages.errors import ExitCode
 
 if TYPE_CHECKING:

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.completers import complete_runs
 from rlrun.cli.json_document import print_result, wants_json
-from rlrun.cli.options import json_option, runs_dir_option, trust_option
-from rlrun.cli.tables import cell_text
-from rlrun.cli.terminal import echo
+from rlrun.cli.options import complete_runs, json_option, runs_dir_option, trust_option
+from rlrun.cli.tables import cell_text, echo
 from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:

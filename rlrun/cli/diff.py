@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.completers import complete_specs_and_trials
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import json_option, runs_dir_option
+from rlrun.cli.options import complete_specs_and_trials, json_option, runs_dir_option
 from rlrun.cli.tables import stdout_width, table
 
 if TYPE_CHECKING:

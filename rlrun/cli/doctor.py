@@ -9,7 +9,7 @@ import click
 
 from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import json_option, runs_dir_option
-from rlrun.cli.terminal import echo
+from rlrun.cli.tables import echo
 
 
 @click.command()

@@ -77,7 +77,7 @@ def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
 
 def _end(learns: Policies, stop: float) -> int:
     """Env steps at the end of training: those of the iteration in which the stop criterion is reached."""
-    from rlrun.experiments.spec.run_length import env_steps_at_stop
+    from rlrun.experiments.spec.stop_config import env_steps_at_stop
 
     per_update = max(algorithm.config.env_steps_per_update for algorithm in learns.sampling_together().values())
     return env_steps_at_stop(stop, per_update, learns.sampling.min_env_steps_per_iteration)

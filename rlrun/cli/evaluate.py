@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.completers import complete_envs, complete_trials
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import actions_option, json_option, runs_dir_option, trust_option
+from rlrun.cli.options import actions_option, complete_envs, complete_trials, json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from typing import NoReturn
 import click
 
 from rlrun.cli.json_document import JsonDocument, json_form
-from rlrun.cli.tables import counted
-from rlrun.cli.terminal import echo
+from rlrun.cli.tables import counted, echo
 from rlrun.engine.messages.errors import (
     ExitCode,
     Interrupted,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.completers import complete_algorithms, complete_envs
-from rlrun.cli.options import Command
-from rlrun.cli.terminal import echo
+from rlrun.cli.options import Command, complete_algorithms, complete_envs
+from rlrun.cli.tables import echo
 
 if TYPE_CHECKING:
     from rlrun.engine.algorithm import Algorithm

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.completers import complete_trials
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import OutputFile, actions_option, json_option, runs_dir_option, trust_option
+from rlrun.cli.options import OutputFile, actions_option, complete_trials, json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import counted
 
 if TYPE_CHECKING:

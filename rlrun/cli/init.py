@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from rlrun.cli.completers import complete_algorithms, complete_envs
 from rlrun.cli.json_document import print_json, wants_json
-from rlrun.cli.options import json_option
-from rlrun.cli.terminal import echo
+from rlrun.cli.options import complete_algorithms, complete_envs, json_option
+from rlrun.cli.tables import echo
 
 SCHEMA_FILE = "rlrun.schema.json"
 FOR_EDITORS = f"# yaml-language-server: $schema={SCHEMA_FILE}\n"

@@ -13,7 +13,7 @@ from typing import Any, Literal, TextIO
 
 import click
 
-from rlrun.cli.terminal import echo
+from rlrun.cli.tables import echo
 from rlrun.engine.messages.errors import RlrunError
 from rlrun.engine.processes.process_end import listeners
 from rlrun.report.plain_json import plain

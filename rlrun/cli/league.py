@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from rlrun.cli.completers import complete_trials
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import json_option, runs_dir_option
+from rlrun.cli.options import complete_trials, json_option, runs_dir_option
 from rlrun.cli.tables import stdout_width, table
 
 

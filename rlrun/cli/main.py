@@ -15,11 +15,11 @@ from typing_extensions import override
 
 from rlrun.cli.exits import explained_errors
 from rlrun.cli.json_document import JsonDocument, json_form, redirect_later_stdout
-from rlrun.cli.terminal import echo
+from rlrun.cli.tables import echo
 from rlrun.engine.messages.errors import did_you_mean
 
-# Section -> commands. `rlrun X` is the function X of the file cli/X.py, which imports nothing heavier than click
-# at import time.
+# Section -> commands. `rlrun X` is the function X of the file cli/X.py, or of the one named below. None of these files
+# imports anything heavier than click at import time.
 SECTIONS = {
     "First steps": (
         "train", "evaluate", "resume", "runs", "show", "report",
@@ -33,6 +33,14 @@ SECTIONS = {
     "Installation": ("algorithms", "envs", "docs", "completion"),
 }  # fmt: skip
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
+FILES = {
+    **dict.fromkeys(("config", "metrics", "plan"), "algorithms"),
+    **dict.fromkeys(("client", "completion", "docs", "examples", "schema"), "shipped"),
+    "envs": "env",
+    "label": "runs",
+    "translate": "import_sb3",
+}
+"""Commands that share the file of another one."""
 
 
 class LazyGroup(click.Group):
@@ -46,8 +54,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = cmd_name.replace("-", "_")
-        command: click.Command = getattr(importlib.import_module(f"rlrun.cli.{module}"), module)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f"rlrun.cli.{FILES.get(name, name)}"), name)
         return command
 
     @override

@@ -8,10 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.json_document import print_json, wants_json
-from rlrun.cli.tables import cell_text, listed, metric_words
-from rlrun.cli.terminal import echo
+from rlrun.cli.tables import MOST_ROWS, cell_text, configurations_table, echo, left_out, listed, metric_words
 from rlrun.cli.trial_progress import training_time
 from rlrun.experiments.runs.outcome import failure_of, resume_command, shown_path
 from rlrun.experiments.runs.trial_status import is_complete

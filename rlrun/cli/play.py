@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.completers import complete_trials
-from rlrun.cli.options import actions_option, runs_dir_option, trust_option
-from rlrun.cli.terminal import echo, plain
+from rlrun.cli.options import actions_option, complete_trials, runs_dir_option, trust_option
+from rlrun.cli.tables import echo, plain
 from rlrun.engine.messages.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.completers import complete_runs
 from rlrun.cli.json_document import print_json, wants_json
-from rlrun.cli.options import axis_option, json_option, metric_options, runs_dir_option
-from rlrun.cli.tables import cell_text
-from rlrun.cli.terminal import echo
+from rlrun.cli.options import axis_option, complete_runs, json_option, metric_options, runs_dir_option
+from rlrun.cli.tables import cell_text, echo
 from rlrun.report.step_axis import STEP_NAMES
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import OutputFile, json_option, machine_option, set_option, spec_files_option
 from rlrun.cli.profiling import Profile
-from rlrun.cli.terminal import echo
+from rlrun.cli.tables import echo
 
 if TYPE_CHECKING:
     from rlrun.engine.algorithm_config import AlgorithmConfig
@@ -52,9 +52,8 @@ def profile(
     Runs the first trial that spec files describe, or an algorithm on an env, in this process (its rollout workers in
     theirs) and writes nothing into the runs folder. Starting and compiling are left out. Ctrl-C ends it early.
     """
-    from rlrun.cli.profile_tables import profile_data, profile_lines
+    from rlrun.cli.profile_tables import profile_data, profile_lines, write_trace
     from rlrun.cli.profiling import profiled, warm_up
-    from rlrun.cli.trace import write_trace
     from rlrun.engine.messages.errors import Interrupted
     from rlrun.experiments.cluster.resources import machine_cpus
     from rlrun.experiments.trial.trial_training import training_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlrun.cli.exits import explained_errors
-from rlrun.cli.terminal import echo
+from rlrun.cli.tables import echo
 from rlrun.engine.messages.errors import EnvironmentUnusable
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from rlrun.cli.completers import complete_specs
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import (
+    complete_specs,
     executor_option,
     json_option,
     progress_options,
@@ -18,8 +18,7 @@ from rlrun.cli.options import (
     set_option,
     spec_files_option,
 )
-from rlrun.cli.tables import duration, stdout_width, table
-from rlrun.cli.terminal import echo
+from rlrun.cli.tables import duration, echo, stdout_width, table
 from rlrun.report.step_axis import STEP_NAMES
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.completers import complete_runs
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import json_option, mode_option, runs_dir_option
-from rlrun.cli.terminal import echo
+from rlrun.cli.options import complete_runs, json_option, mode_option, runs_dir_option
+from rlrun.cli.tables import echo
 
 if TYPE_CHECKING:
     from rlrun.engine.settings.metric import Mode

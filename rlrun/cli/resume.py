@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.completers import complete_runs
 from rlrun.cli.exits import require_complete
 from rlrun.cli.options import (
     address_option,
+    complete_runs,
     executor_option,
     json_option,
     progress_options,
     runs_dir_option,
     trust_option,
 )
-from rlrun.cli.terminal import echo
+from rlrun.cli.tables import echo
 
 if TYPE_CHECKING:
     from rlrun.cli.watch import Progress

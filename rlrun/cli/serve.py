@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.completers import complete_trials
-from rlrun.cli.options import actions_option, runs_dir_option, trust_option
-from rlrun.cli.tables import counted
-from rlrun.cli.terminal import echo
+from rlrun.cli.options import actions_option, complete_trials, runs_dir_option, trust_option
+from rlrun.cli.tables import counted, echo
 from rlrun.engine.messages.errors import RlrunError, SpecError, UsageError
 
 if TYPE_CHECKING:

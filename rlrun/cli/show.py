@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.completers import complete_runs
-from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpart_words, left_out
 from rlrun.cli.exits import require_complete
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import json_option, metric_options, runs_dir_option
-from rlrun.cli.tables import cell_text, listed
+from rlrun.cli.options import complete_runs, json_option, metric_options, runs_dir_option
+from rlrun.cli.tables import MOST_ROWS, cell_text, configurations_table, counterpart_words, left_out, listed
 from rlrun.cli.trial_progress import training_time
 from rlrun.report.plain_json import fields_of
 from rlrun.report.step_axis import STEP_NAMES, counted_metric

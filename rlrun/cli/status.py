@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.completers import complete_runs
 from rlrun.cli.exits import require_complete
 from rlrun.cli.json_document import print_json, wants_json
-from rlrun.cli.label import labels_lines
-from rlrun.cli.options import json_option, runs_dir_option
-from rlrun.cli.tables import duration
-from rlrun.cli.terminal import echo
+from rlrun.cli.options import complete_runs, json_option, runs_dir_option
+from rlrun.cli.runs import labels_lines
+from rlrun.cli.tables import duration, echo
 from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:

@@ -1,11 +1,33 @@
-"""Plain text tables: aligned columns, cut to a terminal's width, uncut where the output is piped."""
+"""Texts that commands print: without control sequences of untrusted texts, and as tables.
+
+Columns are aligned, cut to a terminal's width, and uncut where the output is piped.
+"""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rlrun.report.step_axis import STEP_NAMES, counted_metric
+
+if TYPE_CHECKING:
+    from rlrun.report.summary import GroupSummary
+
+
+MOST_ROWS = 20
+"""Default maximum number of rows of a table."""
+
+# Control characters except newlines and tabs, C1, characters that reorder text, and bytes of file names that are no
+# UTF-8, which would reach the terminal as they are; rlrun's own colours are kept.
+_CONTROLS = re.compile(
+    r"(?!\x1b\[(?:0|[39][0-7])m)[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 T = TypeVar("T")
 
@@ -166,3 +188,59 @@ def _narrowed(widths: list[int], room: int) -> list[int]:
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def plain(text: str) -> str:
+    r"""Removes control sequences and bidirectional control characters from a text.
+
+    Examples:
+        >>> plain("a\x1b]0;title\x07b\x9bc\u202ed\n")
+        'a]0;titlebcd\n'
+    """
+    return _CONTROLS.sub("", text)
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Prints a text on stdout or stderr, without control sequences other than colours."""
+    click.echo(plain(text), err=err)
+
+
+def configurations_table(
+    summaries: list[GroupSummary], metric: str, *, whole: bool = False, more: str = "--all"
+) -> str:
+    """Formats a table of configurations aggregated over seeds; "" if each configuration has a single trial.
+
+    Args:
+        summaries: The configurations, the best first.
+        metric: Metric for the comparison of configurations.
+        whole: Whether all configurations are listed, not only the best.
+        more: Command or option that lists the omitted configurations.
+    """
+    if all(summary.seeds == 1 for summary in summaries):
+        return ""
+    shown = summaries if whole else summaries[:MOST_ROWS]
+    counted = counted_metric(asdict(summary) for summary in summaries)
+    steps = STEP_NAMES[counted]
+    columns: dict[str, Callable[[GroupSummary], Any]] = {
+        "configuration": lambda one: one.label,
+        "seeds": lambda one: one.seeds,
+        "status": lambda one: one.status,
+        steps: lambda one: (count := getattr(one, counted)) and round(count),
+        "mean": lambda one: one.mean and one.mean.value,
+        "95 % interval": lambda one: f"{cell_text(one.mean.low)} to {cell_text(one.mean.high)}" if one.mean else "-",
+        "IQM": lambda one: one.iqm and one.iqm.value,
+        "best": lambda one: one.best,
+        counterpart_words(metric): lambda one: one.counterpart,
+    }
+    rows = listed(shown, columns, ["status", steps], drops_empty=True)
+    return f"{metric} at the end, over seeds\n{rows}{left_out(len(summaries) - len(shown), more)}"
+
+
+def counterpart_words(metric: str) -> str:
+    """Heading of the column with a metric's counterpart: of evaluations, or of training."""
+    return "in training" if metric.startswith("evaluation/") else "evaluation"
+
+
+def left_out(rows: int, more: str = "--all") -> str:
+    """Footer line with the number of omitted rows and the command or option that lists them, "" for none."""
+    return f"\n{rows:,} more: {more}" if rows else ""

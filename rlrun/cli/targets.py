@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rlrun.cli.terminal import echo
+from rlrun.cli.tables import echo
 from rlrun.engine.messages.errors import CheckpointError, CheckpointRefused, RlrunError, UsageError, did_you_mean
 
 if TYPE_CHECKING:

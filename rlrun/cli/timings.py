@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlrun.cli.json_document import print_result
-from rlrun.cli.terminal import plain
+from rlrun.cli.tables import plain
 from rlrun.cli.watch import copy_of_stderr
 from rlrun.engine.messages.errors import UsageError
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.completers import complete_specs, complete_trials
 from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
 from rlrun.cli.options import (
     address_option,
+    complete_specs,
+    complete_trials,
     executor_option,
     json_option,
     machine_option,

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlrun.cli.run_progress import RunProgress
-from rlrun.cli.tables import GAP, aligned, cell_text
-from rlrun.cli.terminal import plain
+from rlrun.cli.tables import GAP, aligned, cell_text, plain
 from rlrun.cli.trial_progress import TrialProgress, display_order, whole_seconds
 from rlrun.report.step_axis import STEP_NAMES, counted_metric
 

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.completers import complete_specs
 from rlrun.cli.json_document import print_result
-from rlrun.cli.options import json_option, machine_option, max_trials_option, set_option
-from rlrun.cli.tables import stdout_width, table
-from rlrun.cli.terminal import echo
+from rlrun.cli.options import complete_specs, json_option, machine_option, max_trials_option, set_option
+from rlrun.cli.tables import echo, stdout_width, table
 
 if TYPE_CHECKING:
     from rlrun.experiments.spec.experiment import Experiment

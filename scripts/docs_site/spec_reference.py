@@ -28,11 +28,10 @@ from rlrun.experiments.spec.experiment import (
 from rlrun.experiments.spec.keys import ENTRY_KEYS
 from rlrun.experiments.spec.loggers import MlflowConfig, WandbConfig
 from rlrun.experiments.spec.machines import SETTINGS as MACHINE_SETTINGS
-from rlrun.experiments.spec.one_of import OneOf
 from rlrun.experiments.spec.search_space import KINDS
 from rlrun.experiments.spec.stages import BeginsConfig
 from rlrun.experiments.spec.stop_config import PlateauConfig, StopConfig
-from rlrun.experiments.spec.tuning import FailureConfig, SchedulerConfig, SearcherConfig
+from rlrun.experiments.spec.tuning import FailureConfig, OneOf, SchedulerConfig, SearcherConfig
 from scripts.docs_site.page import ROOT, table
 from scripts.docs_site.settings import COMMON, described, setting_rows, settings_table
 

@@ -15,8 +15,7 @@ import pytest
 from rlrun.algorithms.ppo import PPO
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.loggers import LoggersConfig
-from rlrun.experiments.trial.loggers.trial_logger import loggers_of, require_loggers
-from rlrun.experiments.trial.trial_loggers import TrialLoggers
+from rlrun.experiments.trial.trial_loggers import TrialLoggers, loggers_of, require_loggers
 
 pytestmark = [pytest.mark.services, pytest.mark.filterwarnings("default")]  # what these packages warn of is not ours
 

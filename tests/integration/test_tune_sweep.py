@@ -10,7 +10,7 @@ import ray
 import rlrun
 from rlrun.engine.kernels.library import why_no_library
 from rlrun.engine.messages.errors import TrainingFailed, UsageError
-from rlrun.experiments.cluster.kernels_on_nodes import why_no_kernels_on_nodes
+from rlrun.experiments.cluster.ray_session import why_no_kernels_on_nodes
 from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
 from tests.results import all_numbers
 

@@ -14,7 +14,7 @@ from rlrun.algorithms.dqn.apex import (
     metrics_of_replay,
     store_and_learn_concurrently,
 )
-from rlrun.algorithms.settings.distributed_replay import DistributedReplaySettings
+from rlrun.algorithms.settings.off_policy import DistributedReplaySettings
 from rlrun.engine.flow.flow import Flow
 from rlrun.engine.flow.sources.rollouts import RolloutMode
 from rlrun.engine.flow.trainee import Trainee

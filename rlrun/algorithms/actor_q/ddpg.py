@@ -1,4 +1,4 @@
-"""DDPG: off-policy deterministic policy gradient with a replay buffer and target networks."""
+"""DDPG: off-policy deterministic policy gradient with a replay buffer and target networks; TD3, with twin critics."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.objectives import critics_and_actor, loss_of_critics
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
-from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
-from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
-from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
+from rlrun.algorithms.settings.off_policy import (
+    ActionNoiseSettings,
+    ActorCriticSettings,
+    CriticEnsembleSettings,
+    OffPolicyConfig,
+    actor_critic_defaults,
+)
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -23,7 +27,7 @@ from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss, Objective
 from rlrun.engine.nn.model_config import ActorQModelConfig
 from rlrun.engine.replay.replay_config import SequenceReplayConfig
-from rlrun.engine.settings.config import PositiveInt, defaults
+from rlrun.engine.settings.config import NonNegativeFloat, PositiveInt, defaults
 from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
@@ -117,3 +121,30 @@ class DDPG(Algorithm[DDPGConfig]):
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )
+
+
+@defaults(num_critics=2, policy_delay=2, target_update_interval=2)
+class TD3Config(DDPGConfig):
+    """Settings of TD3 (Fujimoto et al., arXiv:1802.09477)."""
+
+    draws_noise: ClassVar[bool] = True
+    target_noise: NonNegativeFloat = 0.2
+    """Standard deviation of the target policy smoothing noise, in units of half the distance between the action
+    bounds."""
+    target_noise_clip: NonNegativeFloat = 0.5
+    """Clip bound of the target policy smoothing noise."""
+
+
+class TD3(DDPG):
+    """DDPG with clipped double Q-learning, delayed policy updates and target policy smoothing (arXiv:1802.09477)."""
+
+    Config: ClassVar[type[TD3Config]] = TD3Config
+    config: TD3Config
+
+    @override
+    def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
+        """Target policy smoothing: actions [S, L, D] with clipped noise (arXiv:1802.09477, eq. 14)."""
+        bound = self.config.target_noise_clip
+        noise = (batch["next_noise"] * self.config.target_noise).clamp(-bound, bound)
+        smoothed: Tensor = super().next_actions(outputs, batch) + noise
+        return smoothed.clamp(-1.0, 1.0)

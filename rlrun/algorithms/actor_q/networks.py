@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlrun.algorithms.settings.critic_ensemble import ActorObjective, CriticEnsembleSettings
+from rlrun.algorithms.settings.off_policy import ActorObjective, CriticEnsembleSettings
 from rlrun.engine.data.action_masks import ACTION_MASK, mask_of
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree

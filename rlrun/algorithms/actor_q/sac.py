@@ -10,8 +10,12 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.objectives import critics_and_actor, loss_of_critics
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS
-from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
-from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
+from rlrun.algorithms.settings.off_policy import (
+    ActorCriticSettings,
+    CriticEnsembleSettings,
+    OffPolicyConfig,
+    actor_critic_defaults,
+)
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.space_kinds import ActionKind

@@ -13,7 +13,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.networks import ActorQNetworks, action_masks, taken
-from rlrun.algorithms.settings.critic_ensemble import ActorObjective
+from rlrun.algorithms.settings.off_policy import ActorObjective
 from rlrun.engine.data.action_masks import mask_of
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.masked import masked_mean

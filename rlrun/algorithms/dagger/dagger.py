@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
-from rlrun.algorithms.dagger.settings import DAggerConfig
+from rlrun.algorithms.dagger.settings import EXPERT_ACTIONS, DAggerConfig
 from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from rlrun.algorithms.dagger.columns import EXPERT_OUTPUTS
+from rlrun.algorithms.dagger.settings import EXPERT_OUTPUTS
 from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, EpochsConfig
 from rlrun.engine.algorithm import Algorithm

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.algorithms.dagger.columns import EXPERT_OUTPUTS
 from rlrun.algorithms.dagger.expert import Expert, SavedExpert
 from rlrun.algorithms.dagger.labeling_behavior import ExpertLabels, LabelingBehavior
+from rlrun.algorithms.dagger.settings import EXPERT_OUTPUTS
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import UsageError

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
 from rlrun.algorithms.dagger.expert import Expert, expert_at
+from rlrun.algorithms.dagger.settings import EXPERT_ACTIONS
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.functional.schedules import value_at

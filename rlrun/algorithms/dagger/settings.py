@@ -1,4 +1,4 @@
-"""Settings of DAgger."""
+"""Settings of DAgger, and columns of its fragments and those of distillation."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from typing_extensions import override
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.engine.nn.model_config import WHO_IS_RECURRENT, ModelConfig
 from rlrun.engine.settings.config import Schedule, defaults, fixed
+
+EXPERT_ACTIONS = "expert_actions"
+"""Column of the expert's actions in the states that were visited, in the policy's units, [T, B, ...]."""
+
+EXPERT_OUTPUTS = "expert_outputs"
+"""Column of the parameters of the expert's action distributions in the states that were visited, [T, B, K]."""
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})

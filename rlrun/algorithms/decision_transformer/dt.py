@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithms.decision_transformer.windows import Windows
+from rlrun.algorithms.decision_transformer.episode_window import Windows
 from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.algorithms.settings.offline import OfflineConfig
 from rlrun.engine.algorithm import Algorithm

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from typing_extensions import override
 
-from rlrun.algorithms.decision_transformer.episode_window import Context, ContextInputs, ContextNetwork
+from rlrun.algorithms.decision_transformer.episode_window import RETURNS, STEPS, Context, ContextInputs, ContextNetwork
 from rlrun.algorithms.decision_transformer.transformer import DecisionTransformer
-from rlrun.algorithms.decision_transformer.windows import RETURNS, STEPS
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import leaves
 from rlrun.engine.envs.spaces import Spaces

@@ -11,8 +11,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.algorithms.dqn.q_settings import QSettings
-from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig, DistributedReplaySettings
-from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.algorithms.settings.off_policy import AsynchronyConfig, DistributedReplaySettings, OffPolicyConfig
 from rlrun.engine.data.action_masks import FORBIDDEN
 from rlrun.engine.data.packing import Packing
 from rlrun.engine.data.sample_batch import SampleBatch

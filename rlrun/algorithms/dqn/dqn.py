@@ -1,4 +1,4 @@
-"""DQN: deep Q-learning with replay and a target network, and its extensions up to Rainbow."""
+"""DQN: deep Q-learning with replay and a target network, its extensions up to Rainbow, and IQN."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithms.dqn.q_settings import QExploration, QSettings
-from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, projected, quantile_huber
 from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
 from rlrun.algorithms.loss_metrics import td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
+from rlrun.algorithms.td_loss import (
+    HUBER_METRICS,
+    HuberSettings,
+    cross_entropy,
+    entropy,
+    huber,
+    huber_excess,
+    projected,
+    quantile_huber,
+)
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -278,3 +286,15 @@ def munchausen_targets(
     ahead = outputs.target_values(batch["next_obs"], target_outputs)
     following = outputs.log_policy(ahead, batch["next_obs"], tau).unsqueeze(-1)
     return rewards, (following.exp() * (target_outputs - tau * following)).sum(-2)
+
+
+@defaults(distribution="iqn", num_atoms=8, double=False)
+class IQNConfig(DQNConfig):
+    """Settings of IQN (Dabney et al., arXiv:1806.06923): DQN with 8 quantiles at random fractions per transition."""
+
+
+class IQN(DQN):
+    """Implicit quantile networks: DQN of the return's quantiles at random fractions (arXiv:1806.06923)."""
+
+    Config: ClassVar[type[IQNConfig]] = IQNConfig
+    config: IQNConfig

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
-from rlrun.algorithms.dqn.mean_quantiles import MeanQuantiles, midpoints, waves
 from rlrun.algorithms.dqn.networks import WAVES
+from rlrun.algorithms.dqn.q_values import MeanQuantiles, midpoints, waves
 from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.engine.nn.acting import ActingNetwork
 from rlrun.engine.nn.encoders import ACTIVATIONS, HIDDEN_GAIN, initialize_orthogonally

@@ -1,4 +1,4 @@
-"""Acting network and recorder of Q values (NumPy)."""
+"""Acting networks and recorder of Q values, also of an implicit quantile network's mean (NumPy)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.data.views import viewed
 from rlrun.engine.nn.acting import ActingNetwork, Heads, TransformedOutputs
+from rlrun.engine.nn.dense_net import ACTIVATIONS
+from rlrun.engine.nn.model_config import Activation
+from rlrun.engine.nn.parameter_slot import ParameterSlot
 from rlrun.engine.policy.action_spaces.action_space import Floats
 from rlrun.engine.policy.fragment_collector import FragmentCollector, Recording
 
@@ -65,3 +68,58 @@ class ExpectedReturns(TransformedOutputs):
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
         """Replaces return distributions by Q values [B, A]."""
         return self.returns.means(outputs)
+
+
+def midpoints(number: int) -> Floats:
+    """Midpoints (2 i + 1) / (2 K), i = 0 to K - 1, of K equal parts of [0, 1], [K]."""
+    return (np.arange(number, dtype=np.float32) + np.float32(0.5)) / np.float32(number)
+
+
+def waves(fractions: Floats, number: int) -> Floats:
+    """Cosines cos(pi i tau) of fractions tau [..., K] for i from 0 to C - 1, [..., K, C]."""
+    cosines: Floats = np.cos(fractions[..., None] * (np.float32(np.pi) * np.arange(number, dtype=np.float32)))
+    return cosines
+
+
+class MeanQuantiles(TransformedOutputs):
+    """Acting network of IQN whose outputs are Q values: means of quantiles at K fixed midpoints.
+
+    Args:
+        network: Inner network, whose head `outputs` gives the features of the observation, [B, D].
+        returns: Representation of returns: numbers of quantiles and cosines.
+        activation: Activation of features and hidden layer.
+        slots: Slices of the decoder's parameters in the loaded vector, by name.
+    """
+
+    def __init__(
+        self, network: ActingNetwork, returns: ReturnModel, activation: Activation, slots: Mapping[str, ParameterSlot]
+    ) -> None:
+        super().__init__(network)
+        self.slots = dict(slots)
+        self.activation = activation
+        self._waves = waves(midpoints(returns.acting_quantiles), returns.num_cosines)
+
+    @override
+    def load(self, flat: Floats) -> None:
+        """Loads the flat parameters [A], and computes the embeddings of the fractions [K, D]."""
+        super().load(flat)
+
+        def parameter(name: str) -> Floats:
+            slot = self.slots[name]
+            return flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
+
+        embedded = self._waves @ parameter("embedding.weight").T + parameter("embedding.bias")
+        self._embedded = np.maximum(embedded, 0)
+        self._hidden = parameter("hidden.weight").T.copy(), parameter("hidden.bias").copy()
+        self._output = parameter("output.weight").T.copy(), parameter("output.bias").copy()
+
+    @override
+    def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
+        """Q values [B, A]. Since the output layer is linear, the mean is taken before it."""
+        activate = ACTIVATIONS[self.activation]
+        products = activate(outputs.copy())[:, None] * self._embedded
+        weight, bias = self._hidden
+        hidden = activate(products.reshape(-1, products.shape[-1]) @ weight + bias)
+        means = hidden.reshape(len(outputs), -1, hidden.shape[-1]).mean(1)
+        values: Floats = means @ self._output[0] + self._output[1]
+        return values

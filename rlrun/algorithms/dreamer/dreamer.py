@@ -9,7 +9,6 @@ import numpy as np
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithms.dreamer.lambda_returns import lambda_returns
 from rlrun.algorithms.dreamer.model_config import DreamerModelConfig
 from rlrun.algorithms.dreamer.symlog import mean_of_bins, two_hot_cross_entropy
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
     from rlrun.algorithms.dreamer.networks import DreamerNetworks
     from rlrun.engine.policy.policy import Policy
+
 
 RETURN_DECAY = 0.99
 """Decay of the moving percentiles of imagined returns (arXiv:2301.04104, eq. 12)."""
@@ -379,3 +379,31 @@ def percentiles(returns: Tensor, alive: Tensor, fractions: tuple[float, ...]) ->
     high = (low + 1).minimum(last)
     lower, upper = ordered[low], ordered[high]
     return lower + (places - low) * (upper - lower)
+
+
+def lambda_returns(rewards: Tensor, discounts: Tensor, values: Tensor, lambda_: float) -> Tensor:
+    """Computes lambda-returns of the states of trajectories, without gradient.
+
+    R[H] = values[H],  R[t] = rewards[t] + discounts[t] * ((1 - lambda) * values[t + 1] + lambda * R[t + 1])
+
+    Args:
+        rewards: Rewards of the steps from state t to state t + 1, [N, H].
+        discounts: Discounts after the steps: gamma times the probability of continuation, [N, H].
+        values: Values of the states, [N, H + 1].
+        lambda_: Weight of longer returns.
+
+    Returns:
+        R[0] to R[H - 1], [N, H].
+
+    Source:
+        Hafner et al., arXiv:2301.04104, eq. 7.
+    """
+    import torch
+
+    found: list[Tensor] = []
+    behind = values[:, -1]
+    ahead = rewards + discounts * (1 - lambda_) * values[:, 1:]
+    for t in reversed(range(rewards.shape[1])):
+        behind = ahead[:, t] + discounts[:, t] * lambda_ * behind
+        found.append(behind)
+    return torch.stack(found[::-1], 1)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
-from rlrun.algorithms.evolution.box_mean import BoxMeanActions
-from rlrun.algorithms.evolution.no_exploration import NoExploration
+from rlrun.algorithms.evolution.box_mean import BoxMeanActions, NoExploration
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded

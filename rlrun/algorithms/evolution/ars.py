@@ -8,10 +8,14 @@ import numpy as np
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithms.evolution.candidates import MirroredPairs
-from rlrun.algorithms.evolution.evaluation import EvaluationWorkerConfig, Returns
+from rlrun.algorithms.evolution.candidates import (
+    EvaluationWorkerConfig,
+    MirroredPairs,
+    Returns,
+    as_gradient,
+    summed_perturbations,
+)
 from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations
-from rlrun.algorithms.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.algorithms.evolution.settings import EvolutionConfig
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.flow.flow import Flow, Operator

@@ -1,16 +1,19 @@
-"""Candidates of a generation in evolutionary search: perturbed or sampled parameter vectors (NumPy)."""
+"""Candidates of a generation: sampled or perturbed parameter vectors, mirrored pairs, and their evaluations (NumPy)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.algorithms.evolution.exact_sums import ExactSums
 from rlrun.engine.functional.schedules import value_at
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.policy.weights import Weights
+from rlrun.engine.rollout.worker_config import WorkerConfig
 
 Floats = NDArray[np.float32]
 
@@ -118,3 +121,64 @@ class Samples:
 def perturbation(seed: int, generation: int, pair: int, size: int) -> Floats:
     """Standard normal noise [A] of a mirrored pair or a sampled candidate; equal on workers and learner by the seed."""
     return generator(seed, "perturbation", generation, pair).standard_normal(size, np.float32)
+
+
+def summed_perturbations(
+    seed: int, generation: int, weights: Iterable[tuple[int, float]], size: int
+) -> NDArray[np.float32]:
+    """Weighted sum of the pairs' perturbations, [size].
+
+    Perturbations are regenerated from the seed one at a time, in the given order, to save memory.
+
+    Args:
+        seed: Root seed of the trial.
+        generation: Index of the generation.
+        weights: Tuples of pair index and weight.
+        size: Number of parameters.
+    """
+    total = np.zeros(size, np.float32)
+    for pair, weight in weights:
+        noise = perturbation(seed, generation, pair, size)
+        noise *= np.float32(weight)
+        total += noise
+    return total
+
+
+def as_gradient(direction: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Gradient for `Learner.apply_gradients`: the negated ascent direction, with weight 1 appended."""
+    return np.append(-direction, np.float32(1.0))
+
+
+@dataclass(frozen=True)
+class EvaluationWorkerConfig(WorkerConfig):
+    """Config of a worker that evaluates candidates.
+
+    Attributes:
+        candidates: Derivation of the candidates; must be set for a worker.
+        episodes: Number of episodes per candidate.
+        measures_overshoots: Whether to measure how far actions are outside the bounds of a Box.
+    """
+
+    candidates: Candidates | None = None
+    episodes: int = 1
+    measures_overshoots: bool = False
+
+
+@dataclass(frozen=True)
+class Returns:
+    """Evaluation results of the candidates assigned to one worker.
+
+    Attributes:
+        generation: Index of the generation.
+        candidates: Indices of the candidates, [n].
+        returns: Mean unfiltered return of each candidate, [n].
+        seen: Sums of raw observations and their squares, by the names in the observation filter.
+        overshoots: Mean squared overshoot of each candidate's actions over the bounds of a Box, [n], averaged over
+            steps and episodes, see `BoxMeanActions.overshoots`; None if not measured.
+    """
+
+    generation: int
+    candidates: NDArray[np.int32]
+    returns: NDArray[np.float64]
+    seen: dict[str, ExactSums] = field(default_factory=dict)
+    overshoots: NDArray[np.float64] | None = None

@@ -8,8 +8,7 @@ import numpy as np
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithms.evolution.candidates import Samples, perturbation
-from rlrun.algorithms.evolution.evaluation import EvaluationWorkerConfig, Returns
+from rlrun.algorithms.evolution.candidates import EvaluationWorkerConfig, Returns, Samples, perturbation
 from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations
 from rlrun.algorithms.evolution.settings import EvolutionConfig
 from rlrun.engine.algorithm import Algorithm

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 from typing_extensions import override
 
-from rlrun.algorithms.evolution.candidates import ListedCandidates
+from rlrun.algorithms.evolution.candidates import EvaluationWorkerConfig, ListedCandidates, Returns
 from rlrun.algorithms.evolution.cma import CovarianceAdaptation
-from rlrun.algorithms.evolution.evaluation import EvaluationWorkerConfig, Returns
 from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, generations, ranks_within_bounds
 from rlrun.algorithms.evolution.settings import EvolutionConfig
 from rlrun.engine.algorithm import Algorithm

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from rlrun.algorithms.evolution.candidates import MirroredPairs
-from rlrun.algorithms.evolution.evaluation import EvaluationWorkerConfig, Returns
+from rlrun.algorithms.evolution.candidates import (
+    EvaluationWorkerConfig,
+    MirroredPairs,
+    Returns,
+    as_gradient,
+    summed_perturbations,
+)
 from rlrun.algorithms.evolution.generations import RETURN_METRICS, MergeObservations, centred_ranks, generations
-from rlrun.algorithms.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.algorithms.evolution.settings import EvolutionConfig
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.flow.flow import Flow, Operator

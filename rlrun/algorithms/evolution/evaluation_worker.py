@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.algorithms.evolution.box_mean import BoxMeanActions
-from rlrun.algorithms.evolution.evaluation import EvaluationWorkerConfig, Returns
+from rlrun.algorithms.evolution.candidates import EvaluationWorkerConfig, Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
 from rlrun.algorithms.evolution.population_network import PopulationNetwork
 from rlrun.engine.envs.env_watch import Watched

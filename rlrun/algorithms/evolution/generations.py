@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.algorithms.evolution.evaluation import Returns
+from rlrun.algorithms.evolution.candidates import Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
 from rlrun.engine.flow.flow import Flow, Operator, StatefulOperator
 from rlrun.engine.flow.trainee import Trainee

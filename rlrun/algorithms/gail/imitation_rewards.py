@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.algorithms.gail.columns import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, OWN_OBS
+from rlrun.algorithms.gail.settings import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, OWN_OBS
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.datasets.as_demonstrations import demonstrations_at

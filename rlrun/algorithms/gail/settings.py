@@ -1,4 +1,4 @@
-"""Settings of GAIL."""
+"""Settings of GAIL, and columns of the batches from which its discriminator learns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from typing_extensions import override
 
 from rlrun.algorithms.ppo import PPOConfig
 from rlrun.engine.settings.config import PositiveInt, Schedule, defaults, fixed
+
+OWN_OBS, OWN_ACTIONS = "discriminator_obs", "discriminator_actions"
+"""Columns of the learner's present observations, trees of [T, B, ...], and of its actions as the env took them."""
+
+EXPERT_OBS, EXPERT_ACTIONS = "expert_obs", "expert_actions"
+"""Columns of expert steps, drawn uniformly, one for each of the learner's steps."""
 
 RewardSign = Literal["signed", "positive", "negative"]
 

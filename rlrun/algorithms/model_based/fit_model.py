@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.algorithms.model_based.dynamics_config import OBJECTIVE, DynamicsConfig
+from rlrun.algorithms.model_based.settings import OBJECTIVE, DynamicsConfig
 from rlrun.algorithms.model_based.transitions import Floats, transition_form
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import StatefulOperator

@@ -9,10 +9,14 @@ from typing_extensions import override
 
 from rlrun.algorithms.meta.maml import MAML, MAMLConfig
 from rlrun.algorithms.meta.tasks import TrainOnTasks
-from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS, DynamicsConfig
 from rlrun.algorithms.model_based.fit_model import FitModel, transition_buffer
 from rlrun.algorithms.model_based.imagined_tasks import ImagineTasks, SendAdapted, after_fits
-from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionReplayConfig
+from rlrun.algorithms.model_based.settings import (
+    DYNAMICS_METRICS,
+    FEWEST_TRANSITIONS,
+    DynamicsConfig,
+    TransitionReplayConfig,
+)
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -94,7 +98,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
         Raises:
             UsageError: The ensemble does not support the env's spaces, or a rule is not found.
         """
-        from rlrun.algorithms.model_based.make_model import model_based
+        from rlrun.algorithms.model_based.policy import model_based
 
         agent: Any = self.maml.policy(spaces, seed)
         return model_based(agent, agent.action_space, spaces, self.config.dynamics, seed)

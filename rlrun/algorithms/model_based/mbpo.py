@@ -8,11 +8,14 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
-from rlrun.algorithms.model_based.branch_rollouts import AddImagined, BranchRollouts
-from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS, DynamicsConfig
+from rlrun.algorithms.model_based.branch_rollouts import AddImagined, BranchRollouts, ModelReplay
 from rlrun.algorithms.model_based.fit_model import FitModel, transition_buffer
-from rlrun.algorithms.model_based.model_replay import ModelReplay
-from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionReplayConfig
+from rlrun.algorithms.model_based.settings import (
+    DYNAMICS_METRICS,
+    FEWEST_TRANSITIONS,
+    DynamicsConfig,
+    TransitionReplayConfig,
+)
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -108,7 +111,7 @@ class MBPO(Algorithm[MBPOConfig]):
         Raises:
             UsageError: The ensemble does not support the env's spaces, or a rule is not found.
         """
-        from rlrun.algorithms.model_based.make_model import model_based
+        from rlrun.algorithms.model_based.policy import model_based
 
         agent: Any = self.sac.policy(spaces, seed)
         return model_based(agent, agent.action_space, spaces, self.config.dynamics, seed)

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
-from rlrun.algorithms.model_based.dynamics_config import OBJECTIVE
 from rlrun.algorithms.model_based.ensemble import MEMBERS, Ensemble, EnsembleOutputs
-from rlrun.algorithms.model_based.transitions import AgentActions
+from rlrun.algorithms.model_based.settings import OBJECTIVE, DynamicsConfig
+from rlrun.algorithms.model_based.transitions import AgentActions, transition_form
 from rlrun.engine.data.sample_batch import SampleBatch
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.learner.objective import Loss, LossFunction, Objective
 from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.flat_parameters import FlatParameters
@@ -133,3 +135,31 @@ def holdout_errors(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
 def drawn_transitions(outputs: ModelBasedOutputs, batch: SampleBatch) -> dict[str, Tensor]:
     """Sampled predictions of the ensemble members; a function for `Learner.evaluate`, see `EnsembleOutputs.draw`."""
     return outputs.dynamics.draw(batch)
+
+
+def model_based(
+    agent: Policy, action_space: AgentActions, spaces: Spaces, config: DynamicsConfig, seed: int
+) -> ModelBasedPolicy:
+    """Creates a model-based policy: the policy of a model-free agent, and a dynamics ensemble for the env's spaces.
+
+    Args:
+        agent: Policy of the model-free agent.
+        action_space: Conversion between the agent's actions and env actions.
+        spaces: Observation and action space.
+        config: Settings of the ensemble.
+        seed: Seed of the ensemble's initial weights.
+
+    Raises:
+        UsageError: The ensemble does not support the env's spaces, or a rule is not found.
+    """
+    form = transition_form(spaces, config)
+    ensemble = Ensemble(
+        form.num_inputs,
+        form.num_targets,
+        predicts_ends=form.terminated is None,
+        num_members=config.num_members,
+        num_elites=config.num_elites,
+        hiddens=config.hiddens,
+        seed=child_seed(seed, "dynamics"),
+    )
+    return ModelBasedPolicy(agent, action_space, ensemble)

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.algorithms.model_based.dynamics_config import DynamicsConfig
+from rlrun.algorithms.model_based.settings import DynamicsConfig
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import TrainingFailed, UsageError
 from rlrun.engine.policy.action_spaces.discrete import DiscreteActions

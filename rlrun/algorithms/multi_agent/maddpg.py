@@ -9,8 +9,12 @@ from typing_extensions import override
 
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
 from rlrun.algorithms.multi_agent.team import GIVEN, JoinTeams
-from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
-from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
+from rlrun.algorithms.settings.off_policy import (
+    ActionNoiseSettings,
+    ActorCriticSettings,
+    OffPolicyConfig,
+    actor_critic_defaults,
+)
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow

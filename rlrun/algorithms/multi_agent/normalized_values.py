@@ -14,7 +14,7 @@ from rlrun.engine.settings.config import defaults
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.multi_agent.state_value_outputs import StateValueOutputs
+    from rlrun.algorithms.multi_agent.value_norm import StateValueOutputs
 
 mappo_defaults = defaults(
     lr=5e-4, max_grad_norm=10.0, minibatch_size=1024, entropy_coeff=0.01, vf_loss_coeff=1.0, vf_clip_param=0.2

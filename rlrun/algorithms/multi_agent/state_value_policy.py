@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from rlrun.algorithms.multi_agent.state_value_outputs import StateValueOutputs
 from rlrun.algorithms.multi_agent.state_value_recording import LogProbsAndStateValues, value_inputs
-from rlrun.algorithms.multi_agent.value_norm import MOMENTS, NETWORKS, NUM_MOMENTS
+from rlrun.algorithms.multi_agent.value_norm import MOMENTS, NETWORKS, NUM_MOMENTS, StateValueOutputs
 from rlrun.engine.data.sample_batch import WORLD_STATE, SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.nn.model_config import ModelConfig

@@ -14,8 +14,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.dqn.policy import q_spec
-from rlrun.algorithms.multi_agent.mixers import MonotonicMixer, SumMixer, TeamNet
-from rlrun.algorithms.multi_agent.team_q_networks import TeamQNetworks
+from rlrun.algorithms.multi_agent.team_q_networks import MonotonicMixer, SumMixer, TeamNet, TeamQNetworks
 from rlrun.engine.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded

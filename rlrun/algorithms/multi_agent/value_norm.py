@@ -12,11 +12,14 @@ Source:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from rlrun.algorithms.multi_agent.state_value_recording import LEAST_VARIANCE
 from rlrun.engine.functional.masked import masked_mean
+from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 NETWORKS = "networks."
 """Name prefix of the parameters that are trained by gradients."""
@@ -51,3 +54,14 @@ def normalized(values: Tensor, moments: Tensor) -> Tensor:
     mean = moments[0] / divisor
     variance = (moments[1] / divisor - mean * mean).clamp(min=LEAST_VARIANCE)
     return (values - mean) / torch.where(known, variance, torch.ones_like(variance)).sqrt()
+
+
+@dataclass(frozen=True)
+class StateValueOutputs(ActorCriticOutputs):
+    """Actor-critic outputs whose `values` are normalised.
+
+    Attributes:
+        moments: Running moments of the value targets, for normalisation, [3].
+    """
+
+    moments: Tensor

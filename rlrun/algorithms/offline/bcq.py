@@ -11,8 +11,12 @@ from typing_extensions import override
 from rlrun.algorithms.actor_q.objectives import loss_of_critics
 from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
-from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
-from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
+from rlrun.algorithms.settings.off_policy import (
+    ActorCriticSettings,
+    CriticEnsembleSettings,
+    OffPolicyConfig,
+    actor_critic_defaults,
+)
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.input_config import DataSettings

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.actor_q.soft_networks import Soft
-    from rlrun.algorithms.offline.conservative_networks import ConservativeNetworks
-    from rlrun.algorithms.offline.greedy_networks import GreedyNetworks
+    from rlrun.algorithms.offline.greedy_networks import ConservativeNetworks, GreedyNetworks
     from rlrun.engine.policy.policy import Policy
 
 
@@ -62,7 +61,7 @@ class CQL(ReplayOrData, SAC):
 
     Config = CQLConfig
     config: CQLConfig
-    policy_family = "rlrun.algorithms.offline.conservative_policy:conservative_policy"
+    policy_family = "rlrun.algorithms.offline.greedy_policy:conservative_policy"
     learner_metrics = (
         *TD_METRICS,
         Metric("gap", "", "Mean soft maximum of the values, less the value of the recorded action"),

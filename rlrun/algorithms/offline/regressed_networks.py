@@ -11,7 +11,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.networks import ActorQNetworks, action_masks, repeated, taken
-from rlrun.algorithms.settings.critic_ensemble import ActorObjective
+from rlrun.algorithms.settings.off_policy import ActorObjective
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.policy.action_masks import masked_tensor
 from rlrun.engine.policy.action_spaces.gaussian_box import DiagonalGaussian

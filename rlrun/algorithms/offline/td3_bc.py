@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from rlrun.algorithms.actor_q.td3 import TD3, TD3Config
+from rlrun.algorithms.actor_q.ddpg import TD3, TD3Config
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.support import ACTOR_SUPPORT, support_statistics
 from rlrun.engine.data.sample_batch import SampleBatch

@@ -12,8 +12,12 @@ from rlrun.algorithms.actor_q.objectives import critics_and_actor, loss_of_criti
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import RegressedModelConfig
-from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
-from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
+from rlrun.algorithms.settings.off_policy import (
+    ActorCriticSettings,
+    CriticEnsembleSettings,
+    OffPolicyConfig,
+    actor_critic_defaults,
+)
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.input_config import DataSettings
 from rlrun.engine.functional.masked import masked_mean

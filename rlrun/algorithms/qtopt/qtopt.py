@@ -10,8 +10,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.objectives import loss_of_critics
 from rlrun.algorithms.dqn.apex import asynchronous_fragments, store_and_learn_concurrently
-from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig
-from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.algorithms.settings.off_policy import AsynchronyConfig, OffPolicyConfig
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch

@@ -9,7 +9,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.recurrent_q.networks import RecurrentQNetworks
-from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
+from rlrun.algorithms.recurrent_q.r2d2 import RecurrentModelConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.nn.network_module import NetworkModule, initialize, seeded

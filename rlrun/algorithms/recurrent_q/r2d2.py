@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from typing_extensions import override
 
 from rlrun.algorithms.loss_metrics import td_statistics
-from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.algorithm import Algorithm
@@ -21,14 +20,38 @@ from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.functional.sequence_rows import following_steps, row_priorities
 from rlrun.engine.learner.objective import Loss
+from rlrun.engine.nn.model_config import (
+    WHO_DRAWS_IN_ORDER,
+    WHO_EMBEDS_ACTIONS,
+    WHO_HAS_PRIVILEGES,
+    CoreKind,
+    ModelConfig,
+)
 from rlrun.engine.replay.replay_config import SequenceReplayConfig
-from rlrun.engine.settings.config import ImportPath, PositiveInt, Schedule, defaults
+from rlrun.engine.settings.config import ImportPath, PositiveInt, Schedule, defaults, fixed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.recurrent_q.networks import RecurrentQNetworks
     from rlrun.engine.replay.replay import Replay
+
+
+@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
+@fixed("there is no value network", shared_value=False)
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+@fixed("recurrent networks are built by rlrun", module=None)
+@fixed(WHO_HAS_PRIVILEGES, actor_sees=None, critic_sees=None)
+class RecurrentModelConfig(ModelConfig):
+    """Network architecture of a recurrent Q policy: dense layers, a recurrent core, and a head for the Q values."""
+
+    core: CoreKind = "lstm"
+    """Recurrent core after the dense layers: `lstm`; `gru`, with three gates instead of four and half the recurrent
+    state; or `gtrxl`, which attends to the last steps."""
+    dueling: bool = True
+    """Dueling network: Q values are the state value plus advantages minus their mean (Wang et al., arXiv:1511.06581,
+    eq. 9)."""
 
 
 @defaults(replay={"sampling": "prioritized", "priority_alpha": 0.9, "priority_beta": 0.6})

@@ -1,7 +1,10 @@
-"""Settings of algorithms that learn from a replay buffer."""
+"""Settings of algorithms that learn from a replay buffer: replay, action noise, critics, asynchronous collection."""
 
 from __future__ import annotations
 
+from typing import Literal
+
+from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.engine.algorithm_config import AlgorithmConfig
@@ -9,6 +12,7 @@ from rlrun.engine.replay.replay_config import ReplayConfig
 from rlrun.engine.settings.config import (
     ConfigModel,
     Fraction,
+    ImportPath,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -16,6 +20,12 @@ from rlrun.engine.settings.config import (
     defaults,
     fixed,
 )
+
+ActorObjective = Literal["first", "minimum", "mean"]
+"""Value that an actor maximises: the first critic's, the critics' minimum, or their mean."""
+
+NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
+"""Names of the noises that come with deterministic actors."""
 
 
 @defaults(num_envs_per_worker=1, max_grad_norm=10.0)
@@ -73,3 +83,78 @@ actor_critic_defaults = defaults(
     replay={"capacity": 1_000_000},
 )
 """Class decorator: default settings of off-policy actor-critic algorithms."""
+
+
+class ActionNoiseSettings(ConfigModel):
+    """Mixin for configs of `OffPolicyConfig`: exploration noise added to the actions of a deterministic actor."""
+
+    exploration: NoiseKind | ImportPath = "gaussian"
+    """Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-Uhlenbeck process;
+    `package.module:Class` is a custom exploration."""
+    exploration_noise: Schedule = 0.1
+    """Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's increments, in units of half the
+    distance between the action bounds."""
+    ou_theta: Fraction = 0.15
+    """Mean reversion rate theta of the Ornstein-Uhlenbeck process: the fraction of the noise that decays per step."""
+
+
+class CriticEnsembleSettings(ConfigModel):
+    """Mixin for configs of `OffPolicyConfig`: number of critics, and their use in targets and by the actor."""
+
+    num_critics: PositiveInt = 2
+    """Number of critics (Q functions), N."""
+    num_target_critics: PositiveInt | None = None
+    """Number M of target critics whose minimum the targets use, drawn at random for each minibatch (REDQ,
+    arXiv:2101.05982, algorithm 1); null for all N."""
+    actor_objective: ActorObjective = "minimum"
+    """Value of its actions that the actor maximises: that of the `first` critic, the `minimum` of all critics, or their
+    `mean`, as in REDQ."""
+    policy_delay: PositiveInt = 1
+    """Policy delay: number of critic updates per update of the actor, and of a temperature."""
+
+    @classmethod
+    def shapes_parameters(cls, path: str) -> bool:
+        """Whether a setting determines the shapes of parameters; see `AlgorithmConfig.shapes_parameters`."""
+        return path == "num_critics" or super().shapes_parameters(path)  # type: ignore[misc]  # of `AlgorithmConfig`
+
+    @model_validator(mode="after")
+    def _draws_among_the_critics(self) -> CriticEnsembleSettings:
+        if self.num_target_critics is not None and self.num_target_critics > self.num_critics:
+            raise ValueError(
+                f"num_target_critics ({self.num_target_critics}) must not exceed num_critics ({self.num_critics})"
+            )
+        return self
+
+
+class AsynchronyConfig(ConfigModel):
+    """Settings of the concurrency of workers, replay buffer and learner."""
+
+    replay_shards: NonNegativeInt = 1
+    """Processes (shards) that hold the replay buffer, each with the fragments of its share of the remote workers.
+    Shards reserve no CPUs. 0 holds the buffer in the trial's process, as always without remote workers."""
+    minibatches_in_flight: PositiveInt = 32
+    """Minibatches requested in advance from each replay shard, so that the learner never waits for one. All of them may
+    be in memory at once: 512 steps of Atari take 29 MB. Fewer suffice for a large network."""
+    rollouts_in_flight: PositiveInt = 2
+    """Fragments requested in advance from each worker."""
+    minibatches_per_fragment: PositiveInt = 1
+    """Minimum number of minibatches per stored fragment once learning has started: faster workers wait, and slower ones
+    leave time for more. With the replay buffer and the only worker in the trial's process, the number is exact."""
+    weights_age: PositiveInt = 50
+    """Age of a worker's weights, in minibatches, at which the worker is sent new ones with its next fragment. In the
+    paper, actors copy the weights every 400 frames, in which the learner takes about 56 minibatches."""
+
+
+class DistributedReplaySettings(ConfigModel):
+    """Mixin for configs of `OffPolicyConfig`: settings of distributed replay as in Ape-X, for any loss.
+
+    List it before `OffPolicyConfig` among the base classes, so that its defaults take precedence.
+    """
+
+    rollout_fragment_length: PositiveInt | None = 50
+    """Steps of each env in one fragment, which enters the replay buffer as a whole; null for 1."""
+    training_intensity: PositiveFloat = 1000.0
+    """Maximum number of minibatches per env step after learning starts. The default is no limit in practice: Ape-X
+    learns as fast as possible, and the metric minibatches_per_env_step reports the resulting ratio."""
+    asynchrony: AsynchronyConfig = AsynchronyConfig()
+    """Concurrency of workers, replay buffer and learner."""

@@ -20,9 +20,11 @@ from rlrun.algorithms.slateq.acting import (
     EpsilonGreedySlates,
     SlateActions,
     SlateSearch,
+    all_slates,
     choice_logits,
+    greedy_slate,
+    slate_values,
 )
-from rlrun.algorithms.slateq.slates import all_slates, greedy_slate, slate_values
 from rlrun.engine.data.action_masks import ACTION_MASK
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces

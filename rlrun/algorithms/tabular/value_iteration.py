@@ -1,8 +1,9 @@
-"""Value iteration: dynamic programming in an env with a tabular model."""
+"""Value iteration: dynamic programming in a finite env with a known model, by a worker without env steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,17 +11,21 @@ from typing_extensions import override
 
 from rlrun.algorithms.settings.without_network import WithoutNetworkConfig
 from rlrun.engine.algorithm import Algorithm
+from rlrun.engine.envs.env_model import finite_mdp
 from rlrun.engine.flow.flow import Flow, Operator
 from rlrun.engine.flow.operators.weights import BroadcastWeights
 from rlrun.engine.flow.trainee import Trainee
+from rlrun.engine.functional.returns import Doubles
+from rlrun.engine.functional.saved_numbers import as_count
 from rlrun.engine.learner.learner import load_update
+from rlrun.engine.rollout.rollout import Rollout
+from rlrun.engine.rollout.worker import Orders
 from rlrun.engine.rollout.worker_config import WorkerConfig
 from rlrun.engine.settings.config import defaults, fixed
 from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
     from rlrun.algorithms.tabular.policy import TabularPolicy
-    from rlrun.algorithms.tabular.sweeping_worker import Sweep, SweepingWorkerConfig
     from rlrun.engine.envs.spaces import Spaces
     from rlrun.engine.learner.objective import Objective
     from rlrun.engine.policy.policy import Policy
@@ -41,7 +46,7 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
     Config = ValueIterationConfig
     acts_in = ("Discrete",)
     config: ValueIterationConfig
-    worker_factory = "rlrun.algorithms.tabular.sweeping_worker:SweepingWorker"
+    worker_factory = "rlrun.algorithms.tabular.value_iteration:SweepingWorker"
     learns_in_worlds = False
     clock_unit = "sgd_steps"
 
@@ -59,7 +64,6 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
 
     @override
     def worker_config(self, config: WorkerConfig) -> SweepingWorkerConfig:
-        from rlrun.algorithms.tabular.sweeping_worker import SweepingWorkerConfig
 
         return SweepingWorkerConfig(**vars(config), gamma=self.config.gamma)
 
@@ -96,3 +100,67 @@ class LoadTable(Operator):
     @override
     def metrics(self) -> dict[str, float]:
         return {"table/change": self._change}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepingWorkerConfig(WorkerConfig):
+    """Config of a sweeping worker; picklable.
+
+    Attributes:
+        gamma: Discount factor.
+    """
+
+    gamma: float
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Result of a sweep over all states.
+
+    Attributes:
+        q: Action values after the sweep, [S, A].
+        change: Largest change of a state's value.
+    """
+
+    q: Doubles
+    change: float
+
+
+class SweepingWorker:
+    """Worker that runs one sweep of Bellman backups per fragment; implements `rlrun.engine.rollout.worker.Worker`."""
+
+    def __init__(self, config: SweepingWorkerConfig) -> None:
+        self.config = config
+        (self.policy,) = config.behaviors
+        self.mdp = finite_mdp(config.env)
+        self.values: Doubles = np.zeros(len(self.mdp.starts))
+        self._fragment = config.first_fragment
+
+    def follow(self, orders: Orders) -> None:
+        """Ignores broadcast weights, since a sweep needs no policy."""
+
+    def sample(self) -> Rollout:
+        """Runs one sweep of Bellman optimality backups over all states."""
+        q = self.mdp.backup(self.values, self.config.gamma)
+        values = q.max(-1)
+        sweep = Sweep(q, float(np.abs(values - self.values).max()))
+        self.values = values
+        self._fragment += 1
+        return Rollout(self.config.worker_index, self._fragment - 1, {self.policy: sweep}, env_steps=0)
+
+    def state(self) -> dict[str, Any]:
+        """State for a checkpoint: action values and number of sweeps."""
+        return {"fragment": self._fragment, "values": self.values.copy(), "unsaved": []}
+
+    def place(self) -> dict[str, Any]:
+        """State from which a lost worker is restarted: the same as `state()`."""
+        return self.state()
+
+    def load_state(self, state: Mapping[str, Any]) -> int:
+        """Restores the worker from `state()`."""
+        self._fragment = as_count(state["fragment"])
+        self.values[:] = state["values"]
+        return 0
+
+    def close(self) -> None:
+        """Does nothing, since there are no envs to close."""

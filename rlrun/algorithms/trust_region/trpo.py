@@ -1,4 +1,4 @@
-"""TRPO: trust region policy optimization."""
+"""TRPO and NPG: policy gradients within a trust region, and natural policy gradients."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from rlrun.engine.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.engine.flow.trainee import Trainee
 from rlrun.engine.functional.masked import masked_mean
 from rlrun.engine.learner.objective import Loss, Objective
+from rlrun.engine.settings.config import defaults, fixed
 from rlrun.engine.settings.metric import Metric
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
     from rlrun.engine.policy.policy import Policy
+
 
 POLICY, VALUES = "policy", "values"
 """Names of the objectives: the natural gradient step, and the regression of the values."""
@@ -128,3 +130,15 @@ class TakeStep(Operator):
         scheduled = self.trainee.clock.scheduled()
         self.trainee.learner.step(rows, scheduled=scheduled, objectives=(self.objective,))
         return item
+
+
+@defaults(max_kl=0.05)
+@fixed("the whole step is taken; trpo searches along it", line_search_steps=0, shrink=0.8)
+class NPGConfig(TRPOConfig):
+    """Settings of NPG: those of TRPO without the line search, so that `max_kl` bounds the step only to second order."""
+
+
+class NPG(TRPO):
+    """Natural policy gradient: steps of constant KL divergence (Kakade 2001; Rajeswaran et al., arXiv:1703.02660)."""
+
+    Config: ClassVar[type[NPGConfig]] = NPGConfig

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rlrun.bridges.translation.meanings import SettingOrigin
-from rlrun.bridges.translation.remarks import Impact, Remark
+from rlrun.bridges.translation.meanings import Impact, Remark, SettingOrigin
 from rlrun.engine.messages.explain import Location
 from rlrun.engine.settings.config import ConfigModel
 

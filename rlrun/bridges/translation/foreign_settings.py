@@ -1,15 +1,15 @@
-"""Settings of one experiment in a file of another library, with that library's defaults."""
+"""Settings of one experiment in a file of another library, with that library's defaults, and their translation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlrun.bridges.translation.meanings import Has, SettingOrigin
-from rlrun.bridges.translation.remarks import Impact
+from rlrun.bridges.translation.meanings import Has, Impact, SettingOrigin, known_settings, meaning_of
+from rlrun.engine.messages.errors import did_you_mean
 
 OMIT: Any = object()
 """Result of a conversion that has written what there is to write, or nothing."""
@@ -107,3 +107,65 @@ class ForeignSettings:
     def tell(self, key: str, text: str, impact: Impact = Impact.SLIGHT) -> None:
         """Adds a remark on a key."""
         self.remarks.append((key, text, impact))
+
+
+Conversion = Callable[[ForeignSettings, str, Any], Any]
+"""Type of a conversion: from the settings, a key and its value to rlrun's value, or `OMIT`."""
+
+
+class Conversions(dict[str, Conversion]):
+    """Conversions of one family of settings by name; as a decorator it adds a function under the function's name."""
+
+    def __call__(self, function: Conversion) -> Conversion:
+        """Adds a conversion, and returns it unchanged."""
+        self[function.__name__] = function
+        return function
+
+
+def translate_settings(foreign: ForeignSettings, conversions: Mapping[str, Conversion]) -> None:
+    """Translates all settings of an experiment, those of the file and the library's defaults.
+
+    Args:
+        foreign: The settings; results and remarks are added to it.
+        conversions: Conversions by the names in the table.
+    """
+    for key in dict.fromkeys([*foreign.written, *foreign.defaults]):
+        _translate(foreign, key, conversions)
+
+
+def _translate(foreign: ForeignSettings, key: str, conversions: Mapping[str, Conversion]) -> None:
+    value = foreign.get(key)
+    names = (key, key.rpartition(".")[2])
+    meaning = next(filter(None, (meaning_of(name, foreign.source, foreign.has) for name in names)), None)
+    if meaning is not None and meaning.by:
+        value = conversions[meaning.by](foreign, key, value)
+        if value is not OMIT and meaning.path:
+            foreign.put(meaning.path, value, key)
+    elif meaning is not None and meaning.path and not meaning.text:
+        foreign.put(meaning.path, value, key)
+    elif key not in foreign.written:
+        return
+    elif meaning is None:
+        near = did_you_mean(names[1], {*known_settings(), *foreign.defaults})
+        foreign.tell(key, f"unknown{near}", Impact.LEARNING)
+    elif meaning.path:
+        foreign.tell(key, f"`{meaning.path}` here: {meaning.text}", Impact.LEARNING)
+    else:
+        foreign.tell(key, meaning.text, meaning.impact)
+
+
+def only(allowed: tuple[Any, ...], text: str, impact: Impact) -> Conversion:
+    """Creates a conversion of a setting whose other values have no counterpart.
+
+    Args:
+        allowed: Values that hold here without a setting.
+        text: Remark on other values.
+        impact: Harm of the remark.
+    """
+
+    def check(foreign: ForeignSettings, key: str, value: Any) -> Any:
+        if value not in allowed:
+            foreign.tell(key, text, impact)
+        return OMIT
+
+    return check

@@ -1,14 +1,55 @@
-"""Meanings of other libraries' settings in a translation, by library, version and algorithm."""
+"""Meanings of other libraries' settings in a translation, by library, version and algorithm, and remarks on them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from typing import Any
 
-from rlrun.bridges.translation.remarks import Impact
+from rlrun.engine.messages.explain import Location
 from rlrun.engine.messages.foreign_names import table
+
+
+class Impact(IntEnum):
+    """Effect on what is learned of leaving a key out, or of a change to it."""
+
+    NONE = 0
+    SLIGHT = 1
+    LEARNING = 2
+
+
+HEADINGS = {
+    Impact.LEARNING: "Left out, although it changes what is learned:",
+    Impact.SLIGHT: "Not quite as it was:",
+    Impact.NONE: "Left out, without an effect on what is learned:",
+}
+"""Heading of the remarks with the same impact."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Remark on one key of a translated file.
+
+    Attributes:
+        location: Location of the key in the file; that of an experiment for a default of the other library.
+        key: The key as it is written, or the default's name.
+        text: What has become of it, in a few words; "" if there is nothing to add.
+        impact: Effect on what is learned.
+    """
+
+    location: Location
+    key: str
+    text: str
+    impact: Impact
+
+
+def in_order(remarks: Iterable[Remark]) -> list[Remark]:
+    """Sorts remarks by impact, greatest first, and drops duplicates on the same key."""
+    once = {(remark.location, remark.key): remark for remark in sorted(remarks, key=lambda each: each.impact)}
+    return sorted(once.values(), key=lambda remark: -remark.impact)
+
 
 Has = Callable[[str], bool]
 """Type of a predicate: whether a config has a setting with a dotted name."""

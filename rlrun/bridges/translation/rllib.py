@@ -7,15 +7,13 @@ from copy import deepcopy
 from typing import Any
 
 from rlrun.bridges.translation.entry import MISFITS, TranslatedEntry, Untranslatable
-from rlrun.bridges.translation.foreign_settings import ForeignSettings, default_table, defaults_of
-from rlrun.bridges.translation.meanings import SettingOrigin, meaning_of
-from rlrun.bridges.translation.remarks import Impact
+from rlrun.bridges.translation.foreign_settings import ForeignSettings, default_table, defaults_of, translate_settings
+from rlrun.bridges.translation.meanings import Impact, SettingOrigin, meaning_of
 from rlrun.bridges.translation.rllib_env import translate_env
 from rlrun.bridges.translation.rllib_run import evaluation, seeds, stop
 from rlrun.bridges.translation.rllib_settings.conversions import CONVERSIONS
-from rlrun.bridges.translation.rllib_settings.teams import mixing
+from rlrun.bridges.translation.rllib_settings.single_algorithms import mixing
 from rlrun.bridges.translation.rllib_settings.units import OFFLINE, seconds_of_iteration
-from rlrun.bridges.translation.settings import translate_settings
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.messages.explain import Location, dotted, shown
 from rlrun.engine.settings.registry import algorithm_class, algorithm_names, corresponding_algorithm, known_algorithm

@@ -7,8 +7,8 @@ from typing import Any
 
 from rlrun.bridges.translation.entry import TranslatedEntry, Untranslatable
 from rlrun.bridges.translation.foreign_settings import ForeignSettings
+from rlrun.bridges.translation.meanings import Impact
 from rlrun.bridges.translation.old_envs import PresentEnv, has_continuous_actions, present_env
-from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.rllib_settings.units import OFFLINE, TEAMS
 from rlrun.engine.messages.explain import Location, shown
 

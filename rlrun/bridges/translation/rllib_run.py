@@ -7,7 +7,7 @@ from typing import Any
 
 from rlrun.bridges.translation.entry import RUN, TranslatedEntry, Untranslatable
 from rlrun.bridges.translation.foreign_settings import ForeignSettings
-from rlrun.bridges.translation.remarks import Impact
+from rlrun.bridges.translation.meanings import Impact
 from rlrun.bridges.translation.rllib_settings.units import (
     OFFLINE,
     rows_per_sgd_step,

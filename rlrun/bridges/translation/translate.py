@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlrun.bridges.translation.entry import RUN, Origin, TranslatedEntry, Untranslatable, nested
-from rlrun.bridges.translation.remarks import HEADINGS, Impact, Remark, in_order
+from rlrun.bridges.translation.meanings import HEADINGS, Impact, Remark, in_order
 from rlrun.bridges.translation.rllib import translate_entry
 from rlrun.bridges.translation.zoo import translate_zoo_entry, zoo_entry
 from rlrun.engine.algorithm_config import SAMPLING

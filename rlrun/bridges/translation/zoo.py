@@ -7,12 +7,10 @@ from difflib import get_close_matches
 from typing import Any
 
 from rlrun.bridges.translation.entry import MISFITS, TranslatedEntry, Untranslatable
-from rlrun.bridges.translation.foreign_settings import ForeignSettings, default_table, defaults_of
-from rlrun.bridges.translation.meanings import SettingOrigin
+from rlrun.bridges.translation.foreign_settings import ForeignSettings, default_table, defaults_of, translate_settings
+from rlrun.bridges.translation.meanings import Impact, SettingOrigin
 from rlrun.bridges.translation.old_envs import present_env
-from rlrun.bridges.translation.remarks import Impact
 from rlrun.bridges.translation.sb3_settings import CONVERSIONS
-from rlrun.bridges.translation.settings import translate_settings
 from rlrun.engine.messages.explain import shown, unknown_name
 from rlrun.engine.messages.foreign_names import other_algorithm
 from rlrun.engine.settings.registry import algorithm_class, algorithm_names, corresponding_algorithm

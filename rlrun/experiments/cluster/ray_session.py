@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,11 +14,15 @@ from types import TracebackType
 from typing import Any
 
 from rlrun.engine.actors import private_ray
+from rlrun.engine.kernels.library import COMPILATION_TIMEOUT_S, why_no_library
 from rlrun.engine.messages.errors import RayEnded, UsageError
-from rlrun.experiments.cluster.gcs_watch import GcsWatch
+from rlrun.experiments.cluster.ray_internals import gcs_server
 from rlrun.experiments.cluster.resources import Capacity, check_fits, machine_cpus, ray_cpus
 from rlrun.experiments.cluster.shipping import code_environment
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
+
+LOOK_EVERY_S = 0.5
+"""Seconds between two checks."""
 
 # Rollouts pass through the object store a few at a time; Ray's own default, 30 % of the memory, starves the learner.
 OBJECT_STORE_SHARE = 0.15
@@ -236,3 +241,60 @@ def _object_store_bytes() -> int:
     room = shutil.disk_usage(shared).free if shared.is_dir() else memory
     wanted = min(OBJECT_STORE_MAX_BYTES, OBJECT_STORE_SHARE * memory, 0.8 * room)
     return int(max(OBJECT_STORE_MIN_BYTES, wanted))
+
+
+class GcsWatch:
+    """Watchdog thread: calls a function when the gcs_server has died.
+
+    Most calls to Ray then hang and ignore signals. After `RAY_gcs_rpc_server_reconnect_timeout_s` (60 s) Ray ends this
+    process without a message.
+
+    Args:
+        lost: Callback for the death of the server.
+    """
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        self._lost = lost
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watch-gcs", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stops the watchdog; to be called before Ray's shutdown, which would count as a crash."""
+        self._closed.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        gcs = gcs_server()
+        while not self._closed.wait(LOOK_EVERY_S):
+            if gcs.poll() is not None:
+                self._lost()
+                return
+
+
+def why_no_kernels_on_nodes() -> str:
+    """Reason why a living node of this process's Ray cannot use the kernels, with the node's name; "" if all can.
+
+    Nodes compile the kernels at the same time, if no earlier process has done so there.
+    """
+    import ray
+    from ray.exceptions import RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    ask = ray.remote(num_cpus=0)(_answer)
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    places = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
+    answers = [ask.options(scheduling_strategy=place).remote() for place in places]
+    for node, answer in zip(nodes, answers, strict=True):
+        try:
+            why_not = ray.get(answer, timeout=COMPILATION_TIMEOUT_S)
+        except RayError as error:
+            why_not = f"it does not answer ({type(error).__name__})"
+        if why_not:
+            return f"on node {node['NodeManagerHostname']} {why_not}"
+    return ""
+
+
+def _answer() -> str:
+    """The reason on the node where this runs."""
+    return why_no_library()

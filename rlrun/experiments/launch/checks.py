@@ -21,7 +21,7 @@ from rlrun.engine.training.save.checkpointing import update_executor_of
 from rlrun.experiments.cluster.ray_session import belongs_to_ray, cluster_capacity, require_cluster
 from rlrun.experiments.cluster.resources import TrialResources, check_fits, machine_capacity
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory
-from rlrun.experiments.search.searchers.make_searcher import check_installed
+from rlrun.experiments.search.suggestions import check_installed
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 
 

@@ -19,14 +19,17 @@ from rlrun.engine.kernels.library import why_no_library
 from rlrun.engine.messages.errors import DiskFull, EnvironmentUnusable, UsageError
 from rlrun.engine.processes.process_end import end_process
 from rlrun.engine.training.assemble.learner_factory import may_have_kernels
-from rlrun.experiments.cluster.kernels_on_nodes import why_no_kernels_on_nodes
 from rlrun.experiments.cluster.ray_internals import end_processes
-from rlrun.experiments.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_everyone
+from rlrun.experiments.cluster.ray_session import (
+    RaySession,
+    end_of_ray,
+    warn_if_open_to_everyone,
+    why_no_kernels_on_nodes,
+)
 from rlrun.experiments.launch.chain import initialize_from_run
-from rlrun.experiments.runs.active_run import ActiveRun
+from rlrun.experiments.runs.active_run import ActiveRun, Interrupts
 from rlrun.experiments.runs.driver_log import DriverLog
 from rlrun.experiments.runs.events import RunFinished, RunStarted, TrialEvent, Watcher
-from rlrun.experiments.runs.interrupts import Interrupts
 from rlrun.experiments.runs.outcome import call_failure, with_resume_advice
 from rlrun.experiments.runs.run_directory import Executor, RunDirectory
 from rlrun.experiments.runs.run_upload import copied

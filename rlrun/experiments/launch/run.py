@@ -36,7 +36,7 @@ from rlrun.experiments.runs.trial_result import TrialResult
 from rlrun.experiments.spec.auto_settings import candidates
 from rlrun.experiments.spec.experiment import Experiment, TrialSpec
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
-from rlrun.experiments.trial.loggers.trial_logger import require_loggers
+from rlrun.experiments.trial.trial_loggers import require_loggers
 
 ExperimentSource = Experiment | Mapping[str, Any] | str | Path
 

@@ -38,10 +38,9 @@ from rlrun.experiments.spec.expansion import (
     value_at,
 )
 from rlrun.experiments.spec.loggers import LoggersConfig
-from rlrun.experiments.spec.run_length import env_steps_at_stop
 from rlrun.experiments.spec.search_space import SearchSpace, find_spaces
 from rlrun.experiments.spec.stages import BeginsConfig
-from rlrun.experiments.spec.stop_config import StopConfig
+from rlrun.experiments.spec.stop_config import StopConfig, env_steps_at_stop
 from rlrun.experiments.spec.trial_names import member_name, short_names, trial_name
 from rlrun.experiments.spec.tuning import (
     AshaConfig,

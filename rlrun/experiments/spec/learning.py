@@ -31,10 +31,10 @@ from rlrun.engine.training.assemble.policy_spec import PolicySpec
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.experiments.spec.algorithm_checks import candidates_for, check_algorithm
 from rlrun.experiments.spec.keys import SHARED, in_policies, unknown_policy_keys, with_key_location
-from rlrun.experiments.spec.run_length import with_run_length
 from rlrun.experiments.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.experiments.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
 from rlrun.experiments.spec.section import Section, check_section, refusals
+from rlrun.experiments.spec.stop_config import with_run_length
 
 
 @dataclass(frozen=True)

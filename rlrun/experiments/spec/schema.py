@@ -18,11 +18,10 @@ from rlrun.experiments.spec.auto_settings import AUTO_SETTINGS, KEPT
 from rlrun.experiments.spec.experiment import AUTO, MAX_TRIALS, RunSettings
 from rlrun.experiments.spec.loggers import LoggersConfig
 from rlrun.experiments.spec.machines import SETTINGS as MACHINE_SETTINGS
-from rlrun.experiments.spec.one_of import OneOf
-from rlrun.experiments.spec.run_length import END
 from rlrun.experiments.spec.search_space import KINDS, Kind
 from rlrun.experiments.spec.stages import STAGES
-from rlrun.experiments.spec.tuning import SchedulerConfig, SearcherConfig
+from rlrun.experiments.spec.stop_config import END
+from rlrun.experiments.spec.tuning import OneOf, SchedulerConfig, SearcherConfig
 
 _SPACE = {"$ref": "#/$defs/SearchSpace"}
 _GROUPED_DIGITS = {"$ref": "#/$defs/GroupedDigits"}

@@ -17,11 +17,10 @@ from rlrun.engine.checkpoint.format import Content
 from rlrun.engine.messages.errors import DiskFull, RlrunError, shortened
 from rlrun.engine.messages.explain import SilentMessage
 from rlrun.experiments.spec.experiment import TrialSpec
-from rlrun.experiments.trial.loggers.trial_logger import loggers_of
 from rlrun.experiments.trial.results import RETURN, ResultWriter, Row, best_value
 from rlrun.experiments.trial.trial_checkpoints import TrialCheckpoints
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
-from rlrun.experiments.trial.trial_loggers import TrialLoggers
+from rlrun.experiments.trial.trial_loggers import TrialLoggers, loggers_of
 
 
 class TrialJournal:

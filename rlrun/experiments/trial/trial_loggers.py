@@ -1,18 +1,29 @@
-"""Asynchronous delivery of results to a trial's loggers, one thread each; a logger never blocks or fails training."""
+"""Loggers that a spec names: results are delivered by a thread each, and a logger never blocks or fails training."""
 
 from __future__ import annotations
 
+import functools
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from rlrun.engine.checkpoint.durable import write_file
+from rlrun.engine.messages.errors import UsageError
+from rlrun.engine.settings.config import ConfigModel
+from rlrun.engine.settings.registry import load_internal
 from rlrun.experiments.spec.experiment import TrialSpec
-from rlrun.experiments.spec.loggers import TrialLogger
+from rlrun.experiments.spec.loggers import LoggersConfig, TrialLogger, make_logger
 from rlrun.experiments.trial.results import Row
 from rlrun.experiments.trial.trial_directory import TrialStatus
+
+LOGGERS = {
+    "wandb": "rlrun.experiments.trial.loggers.wandb_logger:WandbLogger",
+    "mlflow": "rlrun.experiments.trial.loggers.mlflow_logger:MlflowLogger",
+}
+"""Import path of each service's logger; the service, its Python package and the extra that installs it share a name."""
 
 MAX_WAITING_ROWS = 10_000
 """Maximum queue length of results for a slow service; further results are dropped."""
@@ -136,3 +147,27 @@ class _LoggerThread:
         identity = logger.start(self._trial.to_data(), self._directory, known_as)
         if identity != known_as:
             write_file(file, f"{identity}\n".encode())
+
+
+def require_loggers(config: LoggersConfig) -> None:
+    """Checks, before anything starts, that the packages of loggers are installed.
+
+    Raises:
+        UsageError: One is missing; with the command that installs it.
+    """
+    for name in config.services:
+        if find_spec(name) is None:
+            raise UsageError(f"logger {name} needs the package {name}: pip install 'rlrun[{name}]'")
+
+
+def loggers_of(config: LoggersConfig) -> dict[str, Callable[[], TrialLogger]]:
+    """Factories of the configured loggers by name; nothing is imported before they are called."""
+    services: dict[str, Callable[[], TrialLogger]] = {
+        name: functools.partial(_make, name, getattr(config, name)) for name in config.services
+    }
+    return services | {path: functools.partial(make_logger, path, own) for path, own in config.custom.items()}
+
+
+def _make(name: str, config: ConfigModel) -> TrialLogger:
+    logger: TrialLogger = load_internal(LOGGERS[name], "logger")(config)
+    return logger

@@ -1,20 +1,29 @@
-"""Start of a trial: from its newest checkpoint, from the weights of another run, or with new weights."""
+"""Start of a trial: from its newest valid checkpoint, from the weights of another run, or with new weights."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from rlrun.engine.checkpoint.format import read_checkpoint
+from rlrun.engine.checkpoint.format import Content, read_checkpoint
+from rlrun.engine.checkpoint.store import RESULT_KEY, CheckpointStore, SkippedCheckpoint
 from rlrun.engine.envs.step_marks import enable_step_marks, stepped_env
+from rlrun.engine.functional.saved_numbers import as_count
+from rlrun.engine.messages.errors import CheckpointError, UsageError
+from rlrun.engine.messages.explain import dotted, shown
+from rlrun.engine.settings.config import ConfigModel
+from rlrun.engine.training.assemble.policies import Policies, clock_unit_of, schedules_of
 from rlrun.engine.training.save import saved_state
+from rlrun.engine.training.save.checkpointing import has_other_kernels, refusing, saved_training, update_executor_of
 from rlrun.engine.training.training import Training
-from rlrun.experiments.spec.experiment import TrialSpec
+from rlrun.experiments.spec.experiment import EvaluationConfig, TrialSpec
 from rlrun.experiments.trial.checked_results import truncate_results
-from rlrun.experiments.trial.exploit import Exploit
+from rlrun.experiments.trial.exploit import GENERATION, Exploit
 from rlrun.experiments.trial.results import json_row
 from rlrun.experiments.trial.resumption import Resumption, ending_in_words
-from rlrun.experiments.trial.starting_point import StartingPoint
+from rlrun.experiments.trial.trial_directory import TrialRecord
 from rlrun.experiments.trial.trial_journal import TrialJournal
 from rlrun.experiments.trial.trial_training import record_to, training_of
 
@@ -122,3 +131,187 @@ class TrialStart:
         was_exact = journal.record.exact_resume is not False
         journal.record = replace(journal.record, exact_resume=was_exact and resumption.is_exact)
         return resumption
+
+
+@dataclass(frozen=True)
+class StartingPoint:
+    """Checkpoint from which a trial resumes.
+
+    Attributes:
+        path: Directory of the checkpoint.
+        content: Content of the checkpoint.
+        skipped: Newer checkpoints that cannot be used.
+    """
+
+    path: Path
+    content: Content
+    skipped: tuple[SkippedCheckpoint, ...]
+
+    @classmethod
+    def newest(cls, store: CheckpointStore) -> StartingPoint | None:
+        """Selects the newest usable checkpoint of a trial; None if there are no checkpoints.
+
+        Raises:
+            CheckpointError: There are checkpoints, but none is usable.
+        """
+        found = store.read_newest()
+        return None if found is None else cls(*found)
+
+    @property
+    def generation(self) -> int:
+        """Last population generation (PBT) that the trial carried out; 0 outside of populations.
+
+        Raises:
+            CheckpointError: The checkpoint's entry is not a number.
+        """
+        with refusing(GENERATION):
+            return as_count(self.content.manifest.get(GENERATION, 0))
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """Result of the checkpoint's iteration, {} without one.
+
+        Raises:
+            CheckpointError: The checkpoint's entry is not a result.
+        """
+        result = self.content.manifest.get(RESULT_KEY) or {}
+        if not isinstance(result, dict) or any(isinstance(value, dict | list | tuple) for value in result.values()):
+            raise CheckpointError(f"{self.path}: its {RESULT_KEY} is no result")
+        if result:
+            with refusing(RESULT_KEY):
+                for name in ("iteration", "env_steps"):
+                    as_count(result[name])
+        return result
+
+    def trial(self, trial: TrialSpec, exploit: Exploit | None) -> TrialSpec:
+        """Copy of a trial with the settings required to load the checkpoint.
+
+        Args:
+            trial: The trial with its current settings.
+            exploit: The trial's last exploit step (PBT), None outside of populations. If the step is pending and copies
+                another trial's weights, the returned settings are those of the checkpoint.
+
+        Raises:
+            CheckpointError: The trial's spec.yaml differs from the checkpoint in seed, env, evaluation or settings.
+        """
+        for metric in trial.stop.bounds:
+            if not isinstance(self.result.get(metric), int | float | None):
+                raise CheckpointError(f"{self.path}: its {RESULT_KEY} has {self.result[metric]!r:.80} as {metric}")
+        before = saved_training(self.content, self.path, trust=True)
+        self._refuse_other("", {"seed": before.seed}, {"seed": trial.seed})
+        env = trial.env.replace(max_replay_s=before.env.max_replay_s)  # which only affects the resume
+        self._refuse_other("env", before.env.to_data(), env.to_data())
+        self._refuse_other("evaluation", self._evaluation(), _data_of(trial.evaluation))
+        if exploit is None:
+            self._refuse_other_settings(before.policies, trial.learns)
+        elif exploit.parent is not None and exploit.generation > self.generation:
+            return trial.with_learning(before.policies)
+        return trial
+
+    def ended_schedules(self, trial: TrialSpec) -> list[str]:
+        """Messages on schedules that end at the run's former length, and are not extended with the run.
+
+        A schedule extended to the new length would contradict the training so far.
+
+        Args:
+            trial: The trial with its current stop criteria.
+        """
+        stop = self.content.spec.get("stop")
+        sentences = []
+        for policy, algorithm in trial.learns.algorithms.items():
+            unit, place = clock_unit_of(algorithm), "config" if trial.learns.is_alone else f"policies.{policy}.config"
+            length = stop.get(unit) if isinstance(stop, dict) else None
+            if length is None or length == trial.stop.bounds.get(unit):
+                continue
+            sentences += [
+                f"{place}.{name} ended at {schedule[-1][0]:,} {unit.replace('_', ' ')}, where the run was to stop, "
+                f"and stays at {schedule[-1][1]:g} after that"
+                for name, schedule in schedules_of(algorithm.config).items()
+                if isinstance(schedule, tuple) and schedule[-1][0] == length
+            ]
+        return sentences
+
+    def _evaluation(self) -> dict[str, Any]:
+        """Evaluation settings in the checkpoint's spec, as plain data; {} without evaluations.
+
+        Raises:
+            CheckpointError: The spec's entry is not a mapping.
+        """
+        written = self.content.spec.get("evaluation")
+        try:
+            return _data_of(EvaluationConfig.parse(written) if written else None)
+        except UsageError as error:
+            raise CheckpointError(f"{self.path}: its spec is not one of a checkpoint: {error}") from error
+
+    def _refuse_other_settings(self, before: Policies, now: Policies) -> None:
+        """Raises an error if settings in a trial's spec.yaml differ from those in the checkpoint.
+
+        Policies of a multi-agent world may be added, and may change their algorithm.
+        """
+        pairs: list[tuple[str, ConfigModel, ConfigModel]]
+        pairs = [("config", before.sampling, now.sampling)] if not now.is_alone else []
+        for policy, algorithm in now.algorithms.items():
+            its = before.algorithms.get(policy)
+            if its is not None and type(its) is type(algorithm):
+                place = "config" if now.is_alone else f"policies.{policy}.config"
+                pairs.append((place, its.config, algorithm.config))
+        pairs += [(f"seats.{seat}", before.seats[seat], now.seats[seat]) for seat in now.seats if seat in before.seats]
+        if before.seats and now.seats:
+            pairs.append(("league", before.league, now.league))
+        for place, earlier, present in pairs:
+            self._refuse_other(place, earlier.to_data(), present.to_data())
+
+    def _refuse_other(self, place: str, made_with: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """Raises an error for a trial with a changed spec.yaml, which could not continue the run."""
+        for name in {**now, **made_with}:
+            if name in now and name in made_with and now[name] == made_with[name]:
+                continue
+            path, present, former = dotted((place, name)), now.get(name), made_with.get(name)
+            if isinstance(present, Mapping) and isinstance(former, Mapping):
+                self._refuse_other(path, former, present)
+            raise CheckpointError(
+                f"the trial's spec.yaml has {path}: {shown(present)}, and {self.path} was made with {shown(former)}: "
+                f"put the file back as it was, or begin another run with `rlrun train --from {self.path}`"
+            )
+
+    def restore(
+        self,
+        training: Training,
+        directory: Path,
+        store: CheckpointStore,
+        *,
+        record: TrialRecord | None,
+        eager: bool,
+    ) -> Resumption:
+        """Restores a training from the checkpoint, and removes results of later iterations.
+
+        Args:
+            training: A training with the checkpoint's settings, not started yet.
+            directory: The trial's directory.
+            store: The trial's checkpoints, which contain some result rows.
+            record: The previous content of trial.json; None if it did not exist.
+            eager: Whether compiled updates may continue uncompiled.
+
+        Raises:
+            CheckpointError: The checkpoint does not fit the training.
+            CompilerMissing: The trial's updates need a compiler, this machine has none, and `eager` is False.
+        """
+        training.load(self.content, eager=eager)
+        running = training.running
+        own = {training.iteration: self.result} if self.result else {}
+        truncation = truncate_results(directory, training.iteration, known={**store.results(), **own}, record=record)
+        return Resumption(
+            self.path,
+            training.iteration,
+            self.skipped,
+            truncation.rows_cut,
+            running.env_slots_restarted,
+            other_executor=update_executor_of(self.content.manifest) != training.update_executor,
+            other_kernels=has_other_kernels(self.content.manifest, training.update_executor),
+            unsaved=running.unsaved,
+            damage=truncation.damage,
+        )
+
+
+def _data_of(evaluation: EvaluationConfig | None) -> dict[str, Any]:
+    return {} if evaluation is None else evaluation.to_data()

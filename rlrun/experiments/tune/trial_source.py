@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from ray.tune.search import Searcher
 from typing_extensions import override
 
+from rlrun.engine.checkpoint.manifest import rlrun_version
 from rlrun.experiments.cluster.resources import TrialResources
 from rlrun.experiments.runs.active_run import ActiveRun
 from rlrun.experiments.runs.events import TrialAdded
@@ -17,7 +19,6 @@ from rlrun.experiments.search.suggestions import Suggestions
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.trial.exploit import Exploit
 from rlrun.experiments.trial.trial_training import with_update_executor
-from rlrun.experiments.tune.trial_config import trial_config
 
 
 class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
@@ -93,3 +94,26 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
         room = [self._run.capacity.get("CPU", 0.0) / needs.total_cpus]
         room += [self._run.capacity.get("GPU", 0.0) / needs.total_gpus] if needs.total_gpus else []
         return max(1.0, min(room) / len(self._run.experiment.seeds))
+
+
+def trial_config(run: ActiveRun, trial: TrialSpec, exploit: Exploit | None) -> dict[str, Any]:
+    """Config of `AlgorithmTrainable` for a trial: plain data from which any process can run the trial.
+
+    Args:
+        run: The run.
+        trial: The trial with its initial settings.
+        exploit: The trial's last exploit step (PBT), or None.
+    """
+    scheduler = run.experiment.scheduler
+    population = None if scheduler is None else scheduler.population
+    return {
+        "trial": trial.to_data(),
+        "run_directory": str(run.directory.path),
+        "token": run.token,
+        "disk": run.disk,
+        "version": rlrun_version(),
+        "eager": run.eager,
+        "import_paths": list(sys.path),
+        "interval": None if population is None else [population.interval, population.time_attr],
+        "exploit": None if exploit is None else exploit.to_data(),
+    }

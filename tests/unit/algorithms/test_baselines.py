@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.algorithms.evolution.candidates import perturbation
+from rlrun.algorithms.evolution.candidates import Returns, perturbation
 from rlrun.algorithms.evolution.cem import FitElites
-from rlrun.algorithms.evolution.evaluation import Returns
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.settings.config import SpecError

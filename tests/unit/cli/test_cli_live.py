@@ -7,10 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from rlrun.cli.live import LiveView
+from rlrun.cli.live_view import LiveView, drawn_trial
 from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.trial_progress import TrialProgress, display_order
-from rlrun.cli.trial_screen import drawn_trial
 from rlrun.cli.trial_table import columns_of, drawn_run, fitting_columns, text_table
 from rlrun.experiments.runs.events import RunResources, TrialEvent
 

@@ -14,9 +14,8 @@ from click.testing import CliRunner, Result
 from rlrun.algorithms.ppo import PPOConfig
 from rlrun.cli.main import cli
 from rlrun.cli.profile import remedy
-from rlrun.cli.profile_tables import profile_data, profile_lines
+from rlrun.cli.profile_tables import profile_data, profile_lines, trace_events
 from rlrun.cli.profiling import Profile, WorkerTime, worker_times
-from rlrun.cli.trace import trace_events
 from rlrun.engine.flow.flow import OperatorTiming
 from rlrun.engine.rollout.counts import MeasuredFragment
 from rlrun.engine.rollout.phases import FragmentTimes, machine_clock

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from rlrun.cli.plain_lines import PlainLines
 from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.trial_progress import TrialProgress
 from rlrun.cli.trial_table import columns_of
+from rlrun.cli.watch import PlainLines
 from rlrun.experiments.runs.events import RunResources, TrialEvent
 
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from rlrun.cli.main import cli
-from rlrun.cli.terminal import plain
+from rlrun.cli.tables import plain
 
 ORDERS = "\x1b]0;owned\x07\x1b[8m\x9b2J\u202e\r"
 

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rlrun.bridges.translation.foreign_settings import Conversion
 from rlrun.bridges.translation.rllib_settings import (
-    alphazero,
-    bandits,
     data,
-    dreamer,
-    evolution,
-    meta,
     networks,
     policy_gradients,
     replay,
     sampling,
-    sequences,
-    teams,
+    single_algorithms,
 )
-from rlrun.bridges.translation.settings import Conversion
 
-FAMILIES = (
-    sampling, networks, policy_gradients, replay, sequences, teams, data, evolution, meta, dreamer, alphazero, bandits,
-)  # fmt: skip
+FAMILIES = (sampling, networks, policy_gradients, replay, data, single_algorithms)
 """Modules of conversions."""
 
 CONVERSIONS: Mapping[str, Conversion] = {

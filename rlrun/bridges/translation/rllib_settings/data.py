@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from rlrun.bridges.translation.foreign_settings import OMIT, ForeignSettings
-from rlrun.bridges.translation.remarks import Impact
+from rlrun.bridges.translation.foreign_settings import OMIT, Conversions, ForeignSettings, only
+from rlrun.bridges.translation.meanings import Impact
 from rlrun.bridges.translation.rllib_settings.units import minibatch_rows, round_off, seconds_of_iteration
-from rlrun.bridges.translation.settings import Conversions, only
 
 conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlrun.bridges.translation.foreign_settings import OMIT, ForeignSettings
-from rlrun.bridges.translation.remarks import Impact
+from rlrun.bridges.translation.foreign_settings import OMIT, Conversions, ForeignSettings, only
+from rlrun.bridges.translation.meanings import Impact
 from rlrun.bridges.translation.rllib_settings.units import fragment_steps, steps_of_round, whole_rounds
-from rlrun.bridges.translation.settings import Conversions, only
 
 conversion = Conversions()
 """Conversions by name, and the decorator that adds one."""

@@ -21,7 +21,7 @@ from rlrun.experiments.search.lineage import (
     newest_records,
     read_generations,
 )
-from rlrun.experiments.search.rules.bandit import modelled
+from rlrun.experiments.search.rules.pb2_explore import modelled
 from rlrun.experiments.search.rules.rule import CONTINUE, Decision, ExploitOrders
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.search_space import SearchSpace

@@ -5,8 +5,8 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
+from rlrun.algorithms.actor_q.ddpg import TD3Config
 from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
-from rlrun.algorithms.actor_q.td3 import TD3Config
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.messages.errors import UsageError

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rlrun import REDQ, SAC, TQC, CrossQ, DroQ, SimBa, Training
 from rlrun.algorithms.actor_q.extended_sac import ExtendedSAC
-from rlrun.algorithms.actor_q.quantile_networks import truncated_mixture
+from rlrun.algorithms.actor_q.extended_soft_policy import truncated_mixture
 from rlrun.algorithms.actor_q.soft_networks import SquashedNetworks
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces

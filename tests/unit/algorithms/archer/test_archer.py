@@ -19,11 +19,12 @@ from rlrun.algorithms.archer.operators import (
     CopyActorToCritics,
     FindUtterances,
     UtteranceAdvantages,
+    last_tokens,
     redrawn_advantages,
+    utterances,
 )
 from rlrun.algorithms.archer.policy import ArcherPolicy
 from rlrun.algorithms.archer.settings import ACTOR, CRITICS, ArcherConfig
-from rlrun.algorithms.archer.utterances import last_tokens, utterances
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.data_set import DataSet
 from rlrun.engine.datasets.writer import SetWriter

@@ -13,10 +13,9 @@ import pytest
 import torch
 
 import rlrun
-from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
 from rlrun.algorithms.dagger.dagger import labelled
 from rlrun.algorithms.dagger.distilling import DAggerPolicy
-from rlrun.algorithms.dagger.settings import DAggerConfig
+from rlrun.algorithms.dagger.settings import EXPERT_ACTIONS, DAggerConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import SpecError, TrainingFailed, UsageError

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import rlrun
-from rlrun.algorithms.dagger.columns import EXPERT_OUTPUTS
+from rlrun.algorithms.dagger.settings import EXPERT_OUTPUTS
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.policy.action_spaces.discrete import Categorical

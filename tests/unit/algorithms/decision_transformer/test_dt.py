@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 import rlrun
 from rlrun.algorithms.decision_transformer.dt import DTConfig
-from rlrun.algorithms.decision_transformer.episode_window import COUNT, STEP, TO_GO, Context
+from rlrun.algorithms.decision_transformer.episode_window import COUNT, RETURNS, STEP, STEPS, TO_GO, Context, Windows
 from rlrun.algorithms.decision_transformer.policy import DTPolicy
 from rlrun.algorithms.decision_transformer.transformer import DecisionTransformer, interleaved
-from rlrun.algorithms.decision_transformer.windows import RETURNS, STEPS, Windows
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.data_set import DataSet
 from rlrun.engine.datasets.writer import SetWriter

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import rlrun
-from rlrun.algorithms.dreamer.dreamer import Dreamer, DreamerConfig, balanced_kl, percentiles
+from rlrun.algorithms.dreamer.dreamer import Dreamer, DreamerConfig, balanced_kl, lambda_returns, percentiles
 from rlrun.algorithms.dreamer.networks import DreamerNetworks
 from rlrun.algorithms.dreamer.world_model import States
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -22,6 +22,10 @@ from rlrun.engine.learner.local_learner import LocalLearner
 from rlrun.engine.messages.errors import SpecError
 from rlrun.report.page import write_report
 from tests.rounding import rounding_error
+
+REWARDS = torch.tensor([[1.0, 2.0, 3.0]])
+DISCOUNTS = torch.tensor([[0.5, 0.5, 0.5]])
+VALUES = torch.tensor([[10.0, 20.0, 30.0, 40.0]])
 
 LAKE = {"id": "FrozenLake-v1", "kwargs": {"desc": ["SF", "HG"], "is_slippery": False}}
 TINY: dict[str, Any] = {
@@ -312,3 +316,21 @@ def test_imagined_rewards_on_a_tiny_lake_are_the_true_ones_within_0_05() -> None
 def test_settings_that_mean_nothing_here_are_refused(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         DreamerConfig.parse(setting)
+
+
+def test_lambda_returns_of_three_steps_by_hand() -> None:
+    last = 3 + 0.5 * 40  # 23
+    middle = 2 + 0.5 * (0.25 * 30 + 0.75 * last)  # 14.375
+    first = 1 + 0.5 * (0.25 * 20 + 0.75 * middle)
+    found = lambda_returns(REWARDS, DISCOUNTS, VALUES, 0.75)
+    torch.testing.assert_close(found, torch.tensor([[first, middle, last]]))
+
+
+def test_with_lambda_0_they_look_one_step_ahead_and_with_1_to_the_end() -> None:
+    torch.testing.assert_close(lambda_returns(REWARDS, DISCOUNTS, VALUES, 0.0), torch.tensor([[11.0, 17.0, 23.0]]))
+    torch.testing.assert_close(lambda_returns(REWARDS, DISCOUNTS, VALUES, 1.0), torch.tensor([[7.75, 13.5, 23.0]]))
+
+
+def test_nothing_counts_behind_an_end() -> None:
+    discounts = torch.tensor([[0.5, 0.0, 0.5]])
+    assert lambda_returns(REWARDS, discounts, VALUES, 1.0).tolist() == [[2.0, 2.0, 23.0]]

@@ -12,10 +12,9 @@ import pytest
 
 import rlrun
 from rlrun.algorithms.evolution.ars import ARS, ARSConfig, FollowBestPairs
-from rlrun.algorithms.evolution.candidates import MirroredPairs, perturbation
+from rlrun.algorithms.evolution.candidates import EvaluationWorkerConfig, MirroredPairs, Returns, perturbation
 from rlrun.algorithms.evolution.cmaes import CMAES, CMAESConfig
 from rlrun.algorithms.evolution.es import ES, ESConfig, FollowRanks
-from rlrun.algorithms.evolution.evaluation import EvaluationWorkerConfig, Returns
 from rlrun.algorithms.evolution.evaluation_worker import EvaluationWorker
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.envs.env_config import EnvConfig

@@ -8,11 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from rlrun.algorithms.evolution.candidates import ListedCandidates, MirroredPairs, perturbation
-from rlrun.algorithms.evolution.evaluation import Returns
+from rlrun.algorithms.evolution.candidates import (
+    ListedCandidates,
+    MirroredPairs,
+    Returns,
+    as_gradient,
+    perturbation,
+    summed_perturbations,
+)
 from rlrun.algorithms.evolution.exact_sums import ExactSums
 from rlrun.algorithms.evolution.generations import centred_ranks, joined_returns, ranks_within_bounds
-from rlrun.algorithms.evolution.pairs import as_gradient, summed_perturbations
 from rlrun.engine.policy.weights import Weights
 from tests.rounding import rounding_error
 

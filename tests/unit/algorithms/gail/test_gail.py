@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rlrun
-from rlrun.algorithms.gail.columns import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS
 from rlrun.algorithms.gail.imitation_rewards import (
     ImitationRewards,
     absorbing_log_odds,
@@ -23,7 +22,7 @@ from rlrun.algorithms.gail.imitation_rewards import (
     imitation_rewards,
 )
 from rlrun.algorithms.gail.policy import GAILPolicy
-from rlrun.algorithms.gail.settings import GAILConfig
+from rlrun.algorithms.gail.settings import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, GAILConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.datasets.writer import SetWriter
 from rlrun.engine.envs.spaces import Spaces

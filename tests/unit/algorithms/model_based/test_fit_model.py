@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import rlrun
-from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS
 from rlrun.algorithms.model_based.fit_model import FitModel, are_held_out
 from rlrun.algorithms.model_based.policy import AGENT, DYNAMICS, holdout_errors
+from rlrun.algorithms.model_based.settings import FEWEST_TRANSITIONS
 from rlrun.algorithms.model_based.transitions import transition_form
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.trainee import Trainee

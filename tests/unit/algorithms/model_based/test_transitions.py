@@ -10,7 +10,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from rlrun.algorithms.model_based import rules
-from rlrun.algorithms.model_based.dynamics_config import DynamicsConfig
+from rlrun.algorithms.model_based.settings import DynamicsConfig
 from rlrun.algorithms.model_based.transitions import by_rule, transition_form
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import SpecError, TrainingFailed, UsageError

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
-from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config
-from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
+from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config, RecurrentModelConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.policy.behavior import BehaviorPolicy

@@ -14,8 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import rlrun
 from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
-from rlrun.algorithms.recurrent_q.r2d2 import EPSILON, R2D2, R2D2Config
-from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
+from rlrun.algorithms.recurrent_q.r2d2 import EPSILON, R2D2, R2D2Config, RecurrentModelConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
 from rlrun.engine.learner.executors.execution import flattened_arguments, traceable

@@ -8,10 +8,16 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from rlrun import SlateQ, Training
-from rlrun.algorithms.slateq.acting import EpsilonGreedySlates, SlateActions, choice_logits
+from rlrun.algorithms.slateq.acting import (
+    EpsilonGreedySlates,
+    SlateActions,
+    all_slates,
+    choice_logits,
+    greedy_slate,
+    slate_values,
+)
 from rlrun.algorithms.slateq.policy import SlateQPolicy
 from rlrun.algorithms.slateq.settings import SlateQConfig
-from rlrun.algorithms.slateq.slates import all_slates, greedy_slate, slate_values
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.learner.objective import Loss

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from rlrun.bridges.translation.foreign_settings import ForeignSettings
-from rlrun.bridges.translation.meanings import SettingOrigin, meaning_of
-from rlrun.bridges.translation.remarks import Impact
+from rlrun.bridges.translation.foreign_settings import ForeignSettings, translate_settings
+from rlrun.bridges.translation.meanings import Impact, SettingOrigin, meaning_of
 from rlrun.bridges.translation.sb3_settings import CONVERSIONS
-from rlrun.bridges.translation.settings import translate_settings
 
 
 def test_goals_of_hindsight_are_a_share_of_relabelled_rows(wording) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlrun.bridges.files_of_others import translated_text
-from rlrun.bridges.translation.python_text import python_value
+from rlrun.bridges.translation.sb3_settings import python_value
 from rlrun.engine.messages.errors import SpecError
 from rlrun.experiments.spec.load import load_experiments
 from rlrun.experiments.spec.yaml_source import parse_document

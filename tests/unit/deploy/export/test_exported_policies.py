@@ -13,9 +13,9 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from torch import nn
 
+from rlrun.algorithms.actor_q.ddpg import TD3
 from rlrun.algorithms.actor_q.presets import TQC, CrossQ, DroQ, SimBa
 from rlrun.algorithms.actor_q.sac import SAC
-from rlrun.algorithms.actor_q.td3 import TD3
 from rlrun.algorithms.decision_transformer.dt import DT
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.dreamer.dreamer import Dreamer

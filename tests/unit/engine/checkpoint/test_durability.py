@@ -16,7 +16,7 @@ from rlrun.engine.checkpoint.format import Content, write_checkpoint
 from rlrun.experiments.cluster.driver_files import DriverFiles, Operation
 from rlrun.experiments.search.searchers.dimension import dimensions_of
 from rlrun.experiments.search.searchers.journal import JournaledSearcher
-from rlrun.experiments.search.searchers.make_searcher import SEARCHERS
+from rlrun.experiments.search.suggestions import SEARCHERS
 from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.spec.search_space import find_spaces
 from rlrun.experiments.trial.trial_loop import TrialLoop

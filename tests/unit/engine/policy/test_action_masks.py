@@ -16,8 +16,7 @@ from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
-from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config
-from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
+from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config, RecurrentModelConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.data.uniform_sampler import uniform_allowed

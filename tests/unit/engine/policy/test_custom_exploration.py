@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from rlrun.algorithms.actor_q.ddpg import DDPG
+from rlrun.algorithms.actor_q.ddpg import DDPG, TD3
 from rlrun.algorithms.actor_q.sac import SAC
-from rlrun.algorithms.actor_q.td3 import TD3
 from rlrun.algorithms.dqn.apex import Apex
 from rlrun.algorithms.dqn.async_dqn import AsyncDQN
 from rlrun.algorithms.dqn.dqn import DQN

@@ -8,8 +8,7 @@ from rlrun.algorithms.actor_q.ddpg import DDPGConfig
 from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
 from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
-from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config
-from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
+from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config, RecurrentModelConfig
 from rlrun.engine.nn.model_config import ActorQModelConfig, ModelConfig
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.weights import Weights

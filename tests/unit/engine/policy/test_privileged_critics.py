@@ -10,8 +10,8 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from rlrun.algorithms.a2c import A2C
+from rlrun.algorithms.actor_q.ddpg import TD3
 from rlrun.algorithms.actor_q.sac import SAC
-from rlrun.algorithms.actor_q.td3 import TD3
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.ppo import PPO
 from rlrun.engine.data.sample_batch import SampleBatch

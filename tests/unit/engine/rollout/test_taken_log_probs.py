@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.algorithms.actor_q.ddpg import DDPG
+from rlrun.algorithms.actor_q.ddpg import DDPG, TD3
 from rlrun.algorithms.actor_q.sac import SAC
-from rlrun.algorithms.actor_q.td3 import TD3
 from rlrun.algorithms.dagger.dagger import DAgger
 from rlrun.algorithms.dqn.apex import Apex
 from rlrun.algorithms.dqn.dqn import DQN

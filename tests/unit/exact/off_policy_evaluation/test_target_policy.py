@@ -11,10 +11,10 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
+from rlrun.algorithms.actor_q.ddpg import TD3Config
 from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
 from rlrun.algorithms.actor_q.sac import SACConfig
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
-from rlrun.algorithms.actor_q.td3 import TD3Config
 from rlrun.algorithms.decision_transformer.dt import DTConfig
 from rlrun.algorithms.decision_transformer.policy import DTPolicy
 from rlrun.algorithms.dqn.policy import QPolicy

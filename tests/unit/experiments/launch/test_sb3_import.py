@@ -19,8 +19,7 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlrun.bridges.sb3_import import Imported, import_sb3
-from rlrun.bridges.sb3_normalization import lines_for
+from rlrun.bridges.sb3_import import Imported, import_sb3, lines_for
 from rlrun.bridges.translation import sb3_zip
 from rlrun.cli.main import cli
 from rlrun.engine.checkpoint.format import read_checkpoint

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import rlrun
+from rlrun.engine.envs.env_watch import interrupt_wanted
 from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.step_marks import StepMarks, enable_step_marks, end_marks
 from rlrun.engine.messages.errors import TrainingFailed
 from rlrun.experiments.runs import active_run
-from rlrun.experiments.runs.active_run import ActiveRun
+from rlrun.experiments.runs.active_run import ActiveRun, Interrupts
 from rlrun.experiments.runs.driver_log import DriverLog
 from rlrun.experiments.runs.events import RunEvent, RunFinished, RunStarted, RunStopping, TrialNote, Watcher
-from rlrun.experiments.runs.interrupts import Interrupts
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial import results
@@ -124,3 +125,48 @@ def test_a_trial_whose_process_died_in_an_env_is_told_with_the_episode_that_it_w
     first, second = directory.record(trial.name).error.splitlines()
     assert first == "its process died"
     assert second == wording("lab:Crashes", "num_workers: 1", "44")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_noted_and_raises_nothing(number: signal.Signals) -> None:
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), number)
+        assert interrupt_wanted.is_set()
+
+    assert interrupts.received == number.name
+    assert not interrupt_wanted.is_set()
+
+
+def test_the_second_signal_ends_the_run_at_once() -> None:
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    assert interrupts.received == "SIGTERM"
+
+
+def test_the_handlers_come_back_also_when_a_library_took_the_signals_meanwhile() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with Interrupts() as interrupts:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        interrupts.listen()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert interrupts.received == "SIGTERM"
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+def test_on_another_thread_signals_are_left_alone() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen = []
+
+    def listen() -> None:
+        with Interrupts() as interrupts:
+            seen.append((signal.getsignal(signal.SIGINT), interrupts.received))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    thread.join()
+
+    assert seen == [(before, "")]

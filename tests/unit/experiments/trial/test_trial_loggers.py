@@ -14,10 +14,8 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.loggers import LoggersConfig, TrialLogger
 from rlrun.experiments.trial import trial_loggers
-from rlrun.experiments.trial.loggers import trial_logger
-from rlrun.experiments.trial.loggers.trial_logger import loggers_of, require_loggers
 from rlrun.experiments.trial.trial_directory import TrialStatus
-from rlrun.experiments.trial.trial_loggers import TrialLoggers
+from rlrun.experiments.trial.trial_loggers import TrialLoggers, loggers_of, require_loggers
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -134,7 +132,7 @@ def test_an_end_without_an_answer_is_told_of(
 
 
 def test_a_missing_package_is_told_of_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial_logger, "find_spec", lambda name: None)
+    monkeypatch.setattr(trial_loggers, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"^logger wandb needs the package wandb: pip install 'rlrun\[wandb\]'$"):
         require_loggers(LoggersConfig.parse(["wandb"]))
     require_loggers(LoggersConfig())

@@ -14,10 +14,9 @@ import pytest
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
-from rlrun.experiments.runs.active_run import ActiveRun
+from rlrun.experiments.runs.active_run import ActiveRun, Interrupts
 from rlrun.experiments.runs.driver_log import DriverLog
 from rlrun.experiments.runs.events import RunEvent, TrialEvent
-from rlrun.experiments.runs.interrupts import Interrupts
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.search.rules_of_run import rule_of
 from rlrun.experiments.spec.load import parse_experiments

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rlrun.engine.checkpoint.format import Content, write_checkpoint
 from rlrun.engine.messages.errors import Problem, SpecError
 from rlrun.experiments.search.lineage import LINEAGE_FILE, Generation, How, Lineage, MemberRecord, read_generations
-from rlrun.experiments.search.rules.bandit import gains, modelled
+from rlrun.experiments.search.rules.pb2_explore import gains, modelled
 from rlrun.experiments.search.rules.population import Populations, explore
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.load import parse_experiments

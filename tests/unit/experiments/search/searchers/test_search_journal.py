@@ -10,8 +10,8 @@ import pytest
 from rlrun.engine.messages.errors import OutOfResources, Problem, SpecError, UsageError
 from rlrun.experiments.search.searchers.dimension import dimensions_of
 from rlrun.experiments.search.searchers.journal import ATTEMPTS, JournaledSearcher
-from rlrun.experiments.search.searchers.make_searcher import SEARCHERS
 from rlrun.experiments.search.searchers.searcher import Configuration
+from rlrun.experiments.search.suggestions import SEARCHERS
 from rlrun.experiments.spec.search_space import find_spaces
 
 SPACES = {

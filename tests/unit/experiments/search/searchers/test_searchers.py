@@ -9,8 +9,8 @@ import pytest
 
 from rlrun.experiments.search.searchers.dimension import dimensions_of
 from rlrun.experiments.search.searchers.journal import JournaledSearcher
-from rlrun.experiments.search.searchers.make_searcher import SEARCHERS
 from rlrun.experiments.search.searchers.searcher import Configuration, History
+from rlrun.experiments.search.suggestions import SEARCHERS
 from rlrun.experiments.spec.expansion import expand
 from rlrun.experiments.spec.search_space import SearchSpace, find_spaces
 

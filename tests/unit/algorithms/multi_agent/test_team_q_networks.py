@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlrun.algorithms.multi_agent.mixers import MonotonicMixer, SumMixer, present_values
+from rlrun.algorithms.multi_agent.team_q_networks import MonotonicMixer, SumMixer, present_values
 
 MEMBERS, STATE, WIDTH = 3, 4, 5
 

@@ -1,17 +1,23 @@
-"""Screen of a run with a single trial: its newest metrics, the curves of its returns, and where the time goes."""
+"""Live view of a run on a terminal, redrawn in place: the table of its trials, or the screen of a single one."""
 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.text import Text
 
-from rlrun.cli.tables import GAP, cell_text, metric_words
-from rlrun.cli.terminal import plain
-from rlrun.cli.trial_progress import CURVES, TrialMetrics, TrialProgress
+from rlrun.cli.run_progress import RunProgress
+from rlrun.cli.tables import GAP, cell_text, metric_words, plain
+from rlrun.cli.trial_progress import CURVES, TrialMetrics, TrialProgress, whole_seconds
+from rlrun.cli.trial_table import drawn_run, heading_of
 from rlrun.report.step_axis import STEP_NAMES
+
+REFRESHES_PER_S = 2
 
 FIRST = ("entropy", "kl", "explained_variance")
 """Metrics of the learner that follow its losses; all others follow these."""
@@ -133,3 +139,59 @@ def _phases(metrics: TrialMetrics) -> list[str]:
     whole = max(metrics.last.get("time_this_iter_s") or 0.0, sum(seconds.values()))
     shares = {name: value / whole for name, value in seconds.items() if whole and value / whole >= LEAST_SHARE}
     return [f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda pair: -pair[1])]
+
+
+class LiveView:
+    """Live terminal view of a run, redrawn twice a second and cleared at the end.
+
+    Args:
+        title: Name of the run, in a few words.
+        directory: Directory of the run.
+        run: The run, read whenever the view is drawn.
+        stream: The terminal.
+        uses_ray: Whether Ray is started first, and the process's stdout and stderr are redirected to a log. Otherwise
+            other output of the process appears above the view.
+    """
+
+    def __init__(self, title: str, directory: str, run: RunProgress, stream: TextIO, *, uses_ray: bool) -> None:
+        self._title = title
+        self._directory = directory
+        self._run = run
+        self._start = time.monotonic()
+        self._has_result = False
+        self._console = Console(file=stream, highlight=False, markup=False)
+        self._live = Live(
+            get_renderable=self._draw,
+            console=self._console,
+            refresh_per_second=REFRESHES_PER_S,
+            transient=True,
+            redirect_stdout=not uses_ray,
+            redirect_stderr=not uses_ray,
+        )
+        self._live.start(refresh=True)
+
+    def show(self, trial: TrialProgress) -> None:
+        """Redraws at once for the first result of a trial; other changes wait for the next refresh."""
+        if trial.result is not None and not self._has_result:
+            self._has_result = True
+            self._live.refresh()
+
+    def say(self, text: str) -> None:
+        """Writes a line above the view."""
+        self._console.print(plain(text))
+
+    def close(self) -> None:
+        """Clears the view. Idempotent."""
+        self._live.stop()
+
+    def _draw(self) -> RenderableType:
+        now = time.monotonic()
+        title = f"{self._title}: {whole_seconds(now - self._start)}"
+        if self._run.has_single_trial and self._has_result:
+            heading = heading_of(self._run, title, self._directory, now)
+            (trial,) = self._run.trials.values()
+            return drawn_trial(trial, self._run.metrics, heading, now, self._console)
+        drawn = drawn_run(self._run, title, self._directory, now, self._console)
+        if self._run.starts_ray:
+            return Group(drawn, Text("starting Ray", style="dim"))
+        return drawn

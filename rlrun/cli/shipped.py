@@ -1,0 +1,161 @@
+"""What ships with rlrun, printed: examples, documentation, the specs' schema, clients' files, completion scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rlrun.cli.json_document import print_json, print_result, wants_json
+from rlrun.cli.options import json_option
+from rlrun.cli.tables import echo, stdout_width, table
+
+REACH = "must reach"
+
+NO_TARGETS = ("seeds", "passes", "last_evaluations", "regression_floor")
+"""Keys of `expect` that say how targets are judged."""
+
+HOW_TO = {
+    "bash": '# Put this into ~/.bashrc:  eval "$(rlrun completion bash)"',
+    "zsh": '# Put this into ~/.zshrc:  eval "$(rlrun completion zsh)"',
+    "fish": "# Write this into ~/.config/fish/completions/rlrun.fish",
+}
+
+
+_ADDS_IN_BASH = "COMPREPLY+=($value)"
+
+_FILES = {"client": "client.py", "wrapper": "env_client.py"}
+
+
+@click.command()
+@click.option(
+    "--print",
+    "printed",
+    type=click.Choice([*_FILES]),
+    is_flag=False,
+    flag_value="client",
+    required=True,
+    help="The client, or the wrapper that runs a Gymnasium env through it.",
+)
+def client(printed: str) -> None:
+    """Print a file by which a simulator asks for actions.
+
+    It connects to the server of `env: {external: ...}`.
+    `rlrun client --print > rlrun_client.py` is the client, for Python 3.7 or later
+    without any package. `rlrun client --print wrapper > rlrun_env_client.py` runs a
+    Gymnasium env through it, and needs NumPy and Gymnasium.
+    """
+    import rlrun.engine.external
+
+    folder = Path(rlrun.engine.external.__file__).parent
+    echo((folder / _FILES[printed]).read_text(encoding="utf-8").rstrip("\n"))
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(list(HOW_TO)))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell."""
+    from click.shell_completion import get_completion_class
+
+    shell_class = get_completion_class(shell)
+    if shell_class is None:  # a version of click may drop one of the three
+        raise click.UsageError(f"click has no completion for {shell}")
+    group = ctx.find_root().command
+    script = shell_class(group, {}, "rlrun", "_RLRUN_COMPLETE").source()
+    # The value of a setting follows its key at once, so bash shall add no space after `config.lr=`.
+    no_space = f"{_ADDS_IN_BASH}\n            [[ $value == *= ]] && compopt -o nospace 2> /dev/null"
+    echo(f"{HOW_TO[shell]}\n{script.replace(_ADDS_IN_BASH, no_space)}")
+
+
+@click.command()
+@click.argument("page", required=False)
+@json_option("the pages")
+def docs(page: str | None) -> None:
+    """List the pages of the documentation, or print one.
+
+    They are Markdown files, in the folder on the first line. PAGE is one of the
+    list, such as `running` or `algorithms/ppo`.
+    """
+    from rlrun.engine.messages.errors import UsageError
+    from rlrun.engine.messages.explain import unknown_name
+
+    pages = _pages()
+    if page is None:
+        heads = {name: file.read_text(encoding="utf-8").partition("\n")[0] for name, file in pages.items()}
+        rows = [[name, head.removeprefix("#").strip()] for name, head in heads.items()]
+        listed = [{"page": name, "title": title} for name, title in rows]
+        text = f"{_folder()}\n\n{table(['page', 'title'], rows, stdout_width())}"
+        print_result({"folder": str(_folder()), "pages": listed}, text)
+        return
+    name = page.removeprefix("docs/").removesuffix(".md")
+    if name not in pages:
+        raise UsageError(unknown_name(name, list(pages), "there is no page"))
+    text = pages[name].read_text(encoding="utf-8").rstrip("\n")
+    print_result({"page": name, "text": text}, text)
+
+
+def _folder() -> Path:
+    """Folder of the documentation pages, in the checkout or in the installed package."""
+    return (Path(__file__).parents[1] / "docs").resolve()
+
+
+def _pages() -> dict[str, Path]:
+    """Documentation pages by name, pages in subfolders last."""
+    folder = _folder()
+    files = sorted(folder.rglob("*.md"), key=lambda file: (len(file.relative_to(folder).parts), file))
+    return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
+
+
+@click.command()
+@click.argument("text", required=False)
+@json_option("the specs")
+def examples(text: str | None) -> None:
+    """List the specs that come with rlrun.
+
+    Each with its algorithm, its env, and the targets that it must reach.
+    TEXT keeps those with it in a column. `rlrun train cartpole/ppo` trains one.
+    """
+    from rlrun.experiments.spec.load import shipped_configs
+
+    found = [row for path in shipped_configs() for row in _rows(path)]
+    wanted = (text or "").lower()
+    found = [row for row in found if any(wanted in str(value).lower() for value in row.values())]
+    if not found and not wants_json():
+        echo(f"No spec with '{text}'; `rlrun examples` lists all.", err=True)
+        return
+    headings = list(found[0]) if found else []
+    print_result({"specs": found}, table(headings, [list(row.values()) for row in found], stdout_width()))
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """Table rows of a file's experiments, without validation, which would require the envs' packages."""
+    from rlrun.experiments.spec.titles import algorithm_title, env_title
+    from rlrun.experiments.spec.yaml_source import read_document
+
+    rows = []
+    for entry in read_document(path).data.values():
+        judged = [entry, *entry.get("stages", {}).values()][-1]
+        expected = {name: value for name, value in judged.get("expect", {}).items() if name not in NO_TARGETS}
+        row = {
+            "spec": f"{path.parent.name}/{path.stem}",
+            "algorithm": algorithm_title(entry),
+            "env": env_title(entry["env"]),
+            REACH: ", ".join(f"{name} {value:,}" for name, value in expected.items()),
+        }
+        rows.append(row)
+    return rows
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of spec files, for editors.
+
+    `rlrun schema > rlrun.schema.json` writes it where a spec's first line may name it:
+    `# yaml-language-server: $schema=rlrun.schema.json`, as `rlrun init` writes. In VS Code
+    with the extension for YAML that is all.
+    """
+    from rlrun.experiments.spec.schema import json_schema
+
+    print_json(json_schema())

@@ -147,7 +147,7 @@ def test_evaluations_with_both_kinds_are_resumed_exactly(tmp_path: Path) -> None
     assert found[-1]["evaluation/sampled/episode_return_mean"] is not None
 
 
-def test_what_acts_by_a_checkpoint_takes_the_kind_it_was_judged_by(tmp_path: Path, runs: Path) -> None:
+def test_what_acts_by_a_checkpoint_takes_the_kind_it_was_judged_by(tmp_path: Path, runs: Path, wording) -> None:
     saved = checkpoint_of(runs / "sampled")
     assert read_checkpoint(saved).manifest["actions"] == "sampled"
     words = ("evaluate", saved, "--runs-dir", runs, "--episodes", 40, "--json")
@@ -164,7 +164,7 @@ def test_what_acts_by_a_checkpoint_takes_the_kind_it_was_judged_by(tmp_path: Pat
     rlrun("card", "sampled", "--runs-dir", runs, "-o", tmp_path / "card", "--episodes", 10)
     results = json.loads((tmp_path / "card" / "results.json").read_text())
     assert results["seeds"][0]["episode_return_mean"] > -60.0
-    assert "played 10 episodes with sampled actions" in (tmp_path / "card" / "README.md").read_text()
+    assert wording("10") in (tmp_path / "card" / "README.md").read_text().splitlines()
     with Training.restore(saved, trust=True) as training:
         again = training.save(tmp_path / "again")
         assert {int(training.act(ALWAYS)) for _ in range(50)} == {0, 1}
@@ -172,10 +172,10 @@ def test_what_acts_by_a_checkpoint_takes_the_kind_it_was_judged_by(tmp_path: Pat
     assert read_checkpoint(again).manifest["actions"] == "sampled"
 
 
-def test_a_checkpoint_with_another_kind_of_actions_is_refused(runs: Path) -> None:
+def test_a_checkpoint_with_another_kind_of_actions_is_refused(runs: Path, wording) -> None:
     content = read_checkpoint(checkpoint_of(runs / "greedy"))
     altered = Content({**content.manifest, "actions": "noisy"}, content.spec, content.tensors, content.state)
-    with pytest.raises(CheckpointError, match="its actions are 'noisy', not greedy or sampled"):
+    with wording.raised(CheckpointError, "noisy"):
         saved_training(altered, "saved", trust=True)
 
 

@@ -50,18 +50,18 @@ def test_a_spec_that_comes_with_rlrun_is_found_by_its_name_outside_a_checkout() 
         ("configs/frozen_lak/q_learning.yaml", "frozen_lake/q_learning"),
     ],
 )
-def test_a_misspelt_shipped_spec_is_answered_with_the_nearest(typed: str, near: str) -> None:
+def test_a_misspelt_shipped_spec_is_answered_with_the_nearest(typed: str, near: str, wording) -> None:
     result = rlrun("train", typed, "--dry-run")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"{typed}: there is no such file; did you mean '{near}'?\n"
+    assert result.stderr == wording(typed, near)
 
 
-def test_a_missing_file_named_like_shipped_specs_is_answered_with_all_of_them() -> None:
+def test_a_missing_file_named_like_shipped_specs_is_answered_with_all_of_them(wording) -> None:
     result = rlrun("train", "-f", "td3.yaml")
     assert (result.exit_code, result.stdout) == (2, "")
     namesakes = sorted(f"{path.parent.name}/td3" for path in shipped_configs() if path.stem == "td3")
     assert len(namesakes) > 1
-    assert result.stderr == f"td3.yaml: there is no such file; rlrun ships {', '.join(namesakes)}\n"
+    assert result.stderr == wording(", ".join(namesakes), "td3.yaml")
 
 
 def test_a_file_of_ones_own_goes_before_a_shipped_spec_of_that_name() -> None:
@@ -81,9 +81,9 @@ def test_examples_lists_every_shipped_spec_and_finds_text_in_any_column() -> Non
     }
 
 
-def test_examples_lists_targets_and_not_how_they_are_judged() -> None:
+def test_examples_lists_targets_and_not_how_they_are_judged(wording) -> None:
     (row,) = json.loads(rlrun("examples", "dqn_rainbow", "--json").stdout)["specs"]
-    assert row["must reach"] == "episode_return_mean 400, within_env_steps 100,000"
+    assert row["must reach"] == wording("episode_return_mean", "within_env_steps", "400")
 
 
 @pytest.mark.parametrize(
@@ -100,17 +100,17 @@ def test_a_command_that_there_is_not_is_answered(command: str, answer: str) -> N
     assert answer in result.stderr
 
 
-def test_steps_as_an_option_are_a_stop_criterion() -> None:
+def test_steps_as_an_option_are_a_stop_criterion(wording) -> None:
     result = rlrun("train", "cartpole/ppo", "--steps", "5000")
     assert result.exit_code == 2
-    assert "No such option '--steps'; write --set stop.env_steps=VALUE" in result.stderr
+    assert wording("--steps", "stop.env_steps") in result.stderr.splitlines()
 
 
-def test_regress_takes_files_with_and_without_an_option() -> None:
-    assert "name spec files, such as: rlrun regress my.yaml" in rlrun("regress").stderr
+def test_regress_takes_files_with_and_without_an_option(wording) -> None:
+    assert wording("my.yaml") in rlrun("regress").stderr.splitlines()
     for words in (["t.yaml"], ["-f", "t.yaml"]):
         result = rlrun("regress", *words)
-        assert (result.exit_code, result.stderr) == (2, "t.yaml: there is no such file\n")
+        assert (result.exit_code, result.stderr) == (2, wording("t.yaml"))
 
 
 def test_init_writes_a_spec_that_is_valid_and_never_over_another_file() -> None:
@@ -151,13 +151,13 @@ def test_init_refuses_what_cannot_learn_in_an_env(env: str, algorithm: str, reas
 
 
 @pytest.mark.parametrize("algorithm", ["marwil", "rlpd"])
-def test_init_writes_a_spec_of_learning_from_data_and_validate_asks_for_the_data(algorithm: str) -> None:
+def test_init_writes_a_spec_of_learning_from_data_and_validate_asks_for_the_data(algorithm: str, wording) -> None:
     assert rlrun("init", "Acrobot-v1" if algorithm == "marwil" else "Pendulum-v1", algorithm).exit_code == 0
     (file,) = Path().glob("*.yaml")
     assert f"stop: {{{'sgd' if algorithm == 'marwil' else 'env'}_steps: " in file.read_text()
     result = rlrun("validate", str(file))
     assert result.exit_code == 2
-    assert "config.input: must name a data set" in result.output
+    assert result.output == wording("config.input")
 
 
 def test_what_init_suggests_to_expect_is_no_number_of_another_env() -> None:
@@ -165,15 +165,14 @@ def test_what_init_suggests_to_expect_is_no_number_of_another_env() -> None:
     assert "expect: {episode_return_mean: GOAL}" in Path("frozenlake-v1-ppo.yaml").read_text()
 
 
-def test_init_writes_what_an_algorithm_needs_and_validate_asks_for_it() -> None:
+def test_init_writes_what_an_algorithm_needs_and_validate_asks_for_it(wording) -> None:
     assert rlrun("init", "CartPole-v1", "r2d3").exit_code == 0
     lines = Path("cartpole-v1-r2d3.yaml").read_text().splitlines()
     line = lines.index("    demonstrations: null") + 1
     told = rlrun("validate", "cartpole-v1-r2d3.yaml")
     assert told.exit_code == 2
-    assert told.output.startswith(
-        f"cartpole-v1-r2d3.yaml:{line}:21: cartpole-v1-r2d3.config.demonstrations: "
-        "must name what `rlrun demonstrate` has written"
+    assert told.output == wording(
+        line, "cartpole-v1-r2d3.yaml", "cartpole-v1-r2d3.config.demonstrations", "rlrun demonstrate"
     )
 
 
@@ -190,9 +189,9 @@ def test_an_experiment_that_cannot_learn_in_its_env_is_named_with_its_file(as_js
         assert told.stderr.strip() == f"swing.yaml: swing: {why}"
 
 
-def test_init_writes_the_shipped_spec_where_there_is_one() -> None:
+def test_init_writes_the_shipped_spec_where_there_is_one(wording) -> None:
     done = rlrun("init", "CartPole-v1")
-    assert (done.exit_code, done.stderr.splitlines()[-1].rpartition(": ")[2]) == (0, "rlrun schema > rlrun.schema.json")
+    assert (done.exit_code, done.stderr.splitlines()[-1].rpartition(": ")[2]) == (0, wording("rlrun.schema.json"))
     for_editors = "# yaml-language-server: $schema=rlrun.schema.json\n"
     shipped = (ROOT / "configs/cartpole/ppo.yaml").read_text()
     assert Path("cartpole-v1-ppo.yaml").read_text() == for_editors + shipped
@@ -207,22 +206,22 @@ def test_runs_are_sorted_filtered_and_limited() -> None:
     assert names("--status", "error") == ["b"]
 
 
-def test_a_run_is_deleted_after_asking() -> None:
+def test_a_run_is_deleted_after_asking(wording) -> None:
     write_run("a", "TERMINATED", 1.0)
     kept = rlrun("runs", "--delete", "a", stdin="n\n")
     assert (kept.exit_code, kept.stdout) == (0, "")
-    assert kept.stderr == "Delete runs/a with its checkpoints? [y/N]: n\nKept runs/a.\n"
+    assert kept.stderr == wording("runs/a", "y/N")
     assert names() == ["a"]
     assert rlrun("runs", "--delete", "a", stdin="y\n").exit_code == 0
     assert names() == []
     assert rlrun("runs", "--delete", "a", "--yes").exit_code == 2
 
 
-def test_a_run_is_not_deleted_where_nobody_answers() -> None:
+def test_a_run_is_not_deleted_where_nobody_answers(wording) -> None:
     write_run("a", "TERMINATED", 1.0)
     done = rlrun("runs", "--delete", "a", stdin="")
     assert done.exit_code == 2
-    assert "Error: there is no answer whether to delete it: --yes deletes without asking\n" in done.stderr
+    assert done.stderr == wording()
     assert names() == ["a"]
 
 
@@ -234,17 +233,14 @@ def test_a_deletion_is_told_as_json() -> None:
         assert json.loads(done.stdout) == {"schema": 1, "name": "a", "directory": "runs/a", "deleted": is_deleted}
 
 
-def test_a_status_that_no_run_has_and_one_that_there_is_not_are_told_apart() -> None:
+def test_a_status_that_no_run_has_and_one_that_there_is_not_are_told_apart(wording) -> None:
     for name in ("a", "b"):
         write_run(name, "TERMINATED", 1.0)
     none = rlrun("runs", "--status", "Running")
-    assert (none.exit_code, none.stdout) == (0, "None of 2 runs in runs has a trial that is running.\n")
+    assert (none.exit_code, none.stdout) == (0, wording())
     wrong = rlrun("runs", "--status", "runing")
     assert wrong.exit_code == 2
-    assert wrong.stderr == (
-        "Error: --status runing: there is no such status; did you mean 'running'?; a trial is pending, running, "
-        "paused, terminated, error, interrupted, killed, damaged\n"
-    )
+    assert wrong.stderr == wording("running")
 
 
 def test_status_names_the_run_and_a_missing_run_says_where_it_looked(tmp_path: Path) -> None:

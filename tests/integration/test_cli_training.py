@@ -54,16 +54,13 @@ def test_train_prints_results_as_json_on_stdout_and_progress_on_stderr(runs_dir:
     assert progress[-1].endswith("[terminated]")
 
 
-def test_train_ends_with_a_table_and_the_next_commands(tmp_path: Path) -> None:
+def test_train_ends_with_a_table_and_the_next_commands(tmp_path: Path, wording) -> None:
     result = train(tmp_path, "--name", "table", "--seed", 3)
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].split()[:2] == ["trial", "status"]
     assert lines[1].startswith("000-seed=3  terminated")
-    assert lines[-2:] == [
-        f"  rlrun evaluate {tmp_path}/table --best --episodes 20",
-        f"  tensorboard --logdir {tmp_path}/table",
-    ]
+    assert lines[-2:] == wording("20")
 
 
 def test_a_dry_run_prints_the_trials_and_writes_nothing(tmp_path: Path) -> None:
@@ -195,7 +192,7 @@ def test_an_env_that_raises_shows_its_own_traceback_and_ends_with_four(tmp_path:
     assert "bug in rlrun" not in result.stderr
 
 
-def test_a_checkpoint_follows_import_paths_at_home_and_elsewhere_only_when_trusted(tmp_path: Path) -> None:
+def test_a_checkpoint_follows_import_paths_at_home_and_elsewhere_only_when_trusted(tmp_path: Path, wording) -> None:
     (tmp_path / "homemade.py").write_text(
         "from gymnasium.envs.classic_control.cartpole import CartPoleEnv\nclass Homemade(CartPoleEnv): pass\n"
     )
@@ -218,7 +215,7 @@ def test_a_checkpoint_follows_import_paths_at_home_and_elsewhere_only_when_trust
     words = ["--runs-dir", runs, "--extend", "iteration=2"]
     refused = rlrun("resume", received, *words)
     assert refused.exit_code == 5
-    assert "env homemade:Homemade is none of the known envs, so its code would be run" in refused.stderr
+    assert refused.stderr == wording("homemade:Homemade")
     assert rlrun("resume", received, *words, "--trust").exit_code == 0
     assert rlrun("resume", "homemade", *words).exit_code == 0
 
@@ -296,10 +293,10 @@ def test_doctor_finds_this_machine_able(tmp_path: Path, monkeypatch: pytest.Monk
     assert verdicts["torch"] == verdicts["extra mujoco"] == verdicts["disk"] == "ok"
 
 
-def test_doctor_times_a_spec_and_prints_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_times_a_spec_and_prints_yaml(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setattr("rlrun.experiments.launch.timings.BUDGET_S", 0.0)
     monkeypatch.setattr("rlrun.experiments.launch.timings.WINDOW_S", 0.0)
     result = rlrun("doctor", "--tune", SPEC)
     assert result.exit_code == 0, result.stderr
-    assert "num_workers 0, num_envs_per_worker 8: " in result.stderr
+    assert result.stderr == wording("num_workers", "num_envs_per_worker")
     assert result.stdout.splitlines()[1:] == ["config:", "  num_workers: 0", "  num_envs_per_worker: 8"]

@@ -101,11 +101,11 @@ def test_a_killed_server_is_waited_for_and_its_episodes_begin_again() -> None:
         second.wait()
 
 
-def test_an_http_error_reaches_the_client_with_its_code_and_message() -> None:
+def test_an_http_error_reaches_the_client_with_its_code_and_message(wording) -> None:
     with recording(1, 1) as (_, address, _):
         client = Client(address)
         client._headers["Host"] = "elsewhere.example"
-        with pytest.raises(Refused, match=r"the headers `Host` and `Origin` must name this machine.* \(host_refused\)"):
+        with wording.raised(Refused, "Host", "Origin", "host_refused"):
             client.start_episode()
         client.close()
 
@@ -162,22 +162,22 @@ def test_a_liar_that_repeats_everything_over_new_connections_counts_once_next_to
     assert told == ["bad_observation", "bad_observation", "out_of_order", "bad_reward"] * 3
 
 
-def test_a_client_without_the_token_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_without_the_token_is_refused(monkeypatch: pytest.MonkeyPatch, wording) -> None:
     monkeypatch.setenv("RLRUN_TOKEN", "a-token-of-sixteen-letters")
     with recording(1, 1) as (_, address, _):
-        with pytest.raises(Refused, match="is missing or holds another token \\(token_wrong\\)"):
+        with wording.raised(Refused, "token_wrong"):
             Client(address, token="another-token-of-letters")
         Client(address).close()  # reads the variable
 
 
 def test_over_tls_a_client_trusts_the_certificate_and_shows_the_token_or_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setenv("RLRUN_TOKEN", "a-token-of-sixteen-letters")
     files = self_made(tmp_path)
     with recording(1, 4, tls=files) as (_, address, record):
         assert address.startswith("https://")
-        with pytest.raises(Refused, match=r"is not trusted \(self.signed certificate\): name its file.*cafile"):
+        with wording.raised(Refused):
             Client(address)
         with pytest.raises(Refused, match="token_wrong"):
             Client(address, token="another-token-of-letters", cafile=files["cert"])
@@ -280,7 +280,7 @@ def warehouse() -> Any:
     return module
 
 
-def test_the_warehouse_trains_is_evaluated_by_its_clients_and_resumes_without_a_replay(tmp_path: Path) -> None:
+def test_the_warehouse_trains_is_evaluated_by_its_clients_and_resumes_without_a_replay(tmp_path: Path, wording) -> None:
     port = free_port()
     work = warehouse().work
     clients: list[Client] = []
@@ -312,7 +312,7 @@ def test_the_warehouse_trains_is_evaluated_by_its_clients_and_resumes_without_a_
     result = json.loads(found.stdout)
     assert (result["episodes"], result["lengths"]) == (3, [60, 60, 60])
     refused = rlrun("train", "-f", spec, "--set", "evaluation={every: 1}")
-    assert (refused.exit_code, "the clients of env.external run episodes" in refused.output) == (2, True)
+    assert (refused.exit_code, refused.output) == (2, wording("env.external"))
     resumed = rlrun("resume", "warehouse", "--extend", "iteration=2", "--executor", "local")
     assert resumed.exit_code == 0, resumed.output
     assert "1 envs could not be restored and begin a new episode" in " ".join(resumed.output.split())

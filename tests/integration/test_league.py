@@ -127,11 +127,11 @@ def test_members_survive_a_restart_bit_for_bit(tmp_path: Path) -> None:
     assert found["table"] == saved["table"]
 
 
-def test_a_pool_of_another_network_is_refused() -> None:
+def test_a_pool_of_another_network_is_refused(wording) -> None:
     with Training(GAME, self_play(), seed=0) as training:
         content = training.content(spec_of(training))
         content.state["league"]["state"]["pool"]["members"][0]["weights"]["acting"] = np.zeros(3, np.float32)
-        with pytest.raises(CheckpointError, match="main:0 has no weights of shape"):
+        with wording.raised(CheckpointError, "main:0"):
             training.load(content)
 
 
@@ -159,14 +159,14 @@ def test_a_learner_of_another_kind_plays_against_its_past_too() -> None:
     assert result["league/members"] == 2
 
 
-def test_seats_that_cannot_be_filled_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"seats\.opponent: there is no policy 'mian' that learns.*main"):
+def test_seats_that_cannot_be_filled_are_refused(wording) -> None:
+    with wording.raised(UsageError, "seats.opponent", "mian"):
         Policies({"main": ppo()}, sampling(), seats={"opponent": SeatSettings(plays_against="mian")})
-    with pytest.raises(UsageError, match="'main' is a policy and a seat"):
+    with wording.raised(UsageError, "main"):
         Policies({"main": ppo()}, sampling(), seats={"main": SeatSettings(plays_against="main")})
 
 
-def test_a_league_that_was_saved_can_be_restored_by_its_path_and_played_against(tmp_path: Path) -> None:
+def test_a_league_that_was_saved_can_be_restored_by_its_path_and_played_against(tmp_path: Path, wording) -> None:
     with Training(GAME, with_exploiter(), seed=0) as training:
         for _ in range(2):
             training.step()
@@ -178,7 +178,7 @@ def test_a_league_that_was_saved_can_be_restored_by_its_path_and_played_against(
         against_other = restored.games.play(restored.games, 5, opponent_policy="exploiter", actions="sampled")
         assert total(against_other.values()).games == 6
         assert restored.games.play(restored.games, 5, opponent_policy="exploiter", actions="sampled") == against_other
-        with pytest.raises(UsageError, match="there is no policy 'exploitr'; did you mean"):
+        with wording.raised(UsageError, "exploitr"):
             restored.games.play(RANDOM, policy="exploitr")
         assert numbers(restored.step()) == expected
 
@@ -229,7 +229,9 @@ def test_policies_of_checkpoints_play_in_a_seat_with_what_they_were_saved_with(o
     assert (one, right) not in played
 
 
-def test_a_run_goes_on_bit_for_bit_when_its_opponents_checkpoint_is_gone(old_runs: Path, tmp_path: Path) -> None:
+def test_a_run_goes_on_bit_for_bit_when_its_opponents_checkpoint_is_gone(
+    old_runs: Path, tmp_path: Path, wording
+) -> None:
     gone = tmp_path / "gone"
     shutil.copytree(old_runs / "one", gone)
     with Training(GAME, against(str(gone)), seed=4) as training:
@@ -237,7 +239,7 @@ def test_a_run_goes_on_bit_for_bit_when_its_opponents_checkpoint_is_gone(old_run
         training.save(tmp_path / "checkpoint")
         expected = [numbers(training.step()) for _ in range(2)]
     shutil.rmtree(gone)
-    with pytest.raises(CheckpointRefused, match=r"seats\.opponent\.checkpoints .*gone is a place to read from"):
+    with wording.raised(CheckpointRefused, "seats.opponent.checkpoints"):
         Training.restore(tmp_path / "checkpoint")
     with Training.restore(tmp_path / "checkpoint", trust=True) as restored:
         assert [numbers(restored.step()) for _ in range(2)] == expected
@@ -245,18 +247,18 @@ def test_a_run_goes_on_bit_for_bit_when_its_opponents_checkpoint_is_gone(old_run
         training.step()
 
 
-def test_a_checkpoint_that_asks_for_code_is_no_opponent(old_runs: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_that_asks_for_code_is_no_opponent(old_runs: Path, tmp_path: Path, wording) -> None:
     content = read_checkpoint(old_runs / "one")
     content.spec["policies"]["both"]["algorithm"] = "somebodys_own:Algorithm"
     write_checkpoint(tmp_path / "strange", content)
     with (
         Training(GAME, against(str(tmp_path / "strange"))) as training,
-        pytest.raises(CheckpointRefused, match="somebodys_own:Algorithm is code that would be run"),
+        wording.raised(CheckpointRefused, "somebodys_own:Algorithm"),
     ):
         training.step()
 
 
-def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs: Path) -> None:
+def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs: Path, wording) -> None:
     with Training(GAME, against(str(old_runs / "one"))) as training:
         content = training.content(spec_of(training))
     (copied,) = content.state["league"]["state"]["checkpoints"].values()
@@ -264,15 +266,13 @@ def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs:
     copied["tensors"][name] = np.full_like(copied["tensors"][name], np.nan)
     with (
         Training(GAME, against(str(old_runs / "one"))) as restored,
-        pytest.raises(CheckpointError, match=r"section of its league cannot be used: .* not finite"),
+        wording.raised(CheckpointError),
     ):
         restored.load(content)
 
 
-def test_a_policy_and_a_checkpoint_of_one_name_are_refused() -> None:
-    with pytest.raises(
-        UsageError, match=r"seats\.opponent\.checkpoints: 'main' is a policy; of a folder write './main'"
-    ):
+def test_a_policy_and_a_checkpoint_of_one_name_are_refused(wording) -> None:
+    with wording.raised(UsageError, "seats.opponent.checkpoints", "./main"):
         against("main")
 
 
@@ -330,7 +330,7 @@ def with_roles(share: float) -> Policies:
     )
 
 
-def test_a_game_with_roles_rates_each_sides_policy_against_the_other_side_alone() -> None:
+def test_a_game_with_roles_rates_each_sides_policy_against_the_other_side_alone(wording) -> None:
     with Training(PENNIES, with_roles(0.5), seed=0) as training:
         for _ in range(2):
             result = training.step()
@@ -346,7 +346,7 @@ def test_a_game_with_roles_rates_each_sides_policy_against_the_other_side_alone(
     assert by_side["first"].games == 10
     with (
         Training(PENNIES, with_roles(0.5), seed=0) as training,
-        pytest.raises(UsageError, match="both policies are of one side"),
+        wording.raised(UsageError),
     ):
         training.games.play(training.games, policy="first", opponent_policy="first")
 
@@ -377,7 +377,7 @@ def hunt(agent: str, episode: int) -> str:
     return kind if (kind == "hunter") == (episode % 2 == 0) else f"past_{kind}"
 
 
-def test_sides_with_other_spaces_and_numbers_of_agents_meet_each_others_selves(tmp_path: Path) -> None:
+def test_sides_with_other_spaces_and_numbers_of_agents_meet_each_others_selves(tmp_path: Path, wording) -> None:
     policies = Policies(
         {"hunter": ppo(), "prey": ppo()},
         sampling(),
@@ -401,7 +401,7 @@ def test_sides_with_other_spaces_and_numbers_of_agents_meet_each_others_selves(t
     assert all(each["wins"] + each["draws"] + each["losses"] == 6 for each in found)
     assert {"league/elo_hunter", "league/elo_prey"} <= result.keys()
     assert against_script == {"first": Outcomes(0, 0, 4)}  # the third hole is none that hunters look into
-    assert saved_spaces(f"{tmp_path / 'checkpoint'}:prey") == ("Box(-1.0, 1.0, (1,), float32)", "Discrete(3)")
+    assert saved_spaces(f"{tmp_path / 'checkpoint'}:prey") == wording("-1.0")
 
 
 def hides(observation: Any) -> int:
@@ -425,9 +425,9 @@ def test_a_league_with_roles_keeps_matching_pennies_near_its_mixed_equilibrium()
     assert abs(second - 0.5) < 0.2
 
 
-def test_only_policies_of_a_world_play_one_another() -> None:
+def test_only_policies_of_a_world_play_one_another(wording) -> None:
     training = Training(EnvConfig(id="CartPole-v1"), ppo())
-    with pytest.raises(UsageError, match="env CartPole-v1 has one agent"):
+    with wording.raised(UsageError, "CartPole-v1"):
         training.games.play(RANDOM)
 
 

@@ -68,7 +68,7 @@ def test_a_plugin_that_exits_with_0_fails_the_training(tmp_path: Path, plugin: s
     assert done.stderr.rstrip().endswith("SystemExit: 0")
 
 
-def test_a_crash_of_an_env_shows_its_code_and_where_it_was_is_told_from_then_on(tmp_path: Path) -> None:
+def test_a_crash_of_an_env_shows_its_code_and_where_it_was_is_told_from_then_on(tmp_path: Path, wording) -> None:
     done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes", slots=2))
     assert done.returncode == -signal.SIGSEGV
     assert "Fatal Python error: Segmentation fault" in done.stderr
@@ -79,11 +79,11 @@ def test_a_crash_of_an_env_shows_its_code_and_where_it_was_is_told_from_then_on(
     )
     for command in ("status", "show"):
         told = here(tmp_path, command, "strange")
-        assert (told.exit_code, f": its process ended {place}" in told.stdout) == (0, True)
+        assert (told.exit_code, wording(place) in told.stdout.splitlines()) == (0, True)
     data = json.loads(here(tmp_path, "status", "strange", "--json").stdout)
-    assert data["trials"][0]["ended_in"].startswith("its process ended in env strange_envs:Crashes (env 1, episode 2")
+    assert data["trials"][0]["ended_in"] == wording("strange_envs:Crashes")
     again = rlrun(tmp_path, "resume", "strange")
-    assert f"the process before was killed or crashed {place}" in again.stderr
+    assert wording(place) in again.stderr.splitlines()
 
 
 @pytest.mark.usefixtures("running_ray")
@@ -132,7 +132,7 @@ def test_json_is_json_when_an_env_prints(tmp_path: Path) -> None:
     assert done.stderr.endswith("a last word\n")
 
 
-def test_a_sweep_on_ray_prints_json_alone_also_when_envs_of_its_workers_print(tmp_path: Path) -> None:
+def test_a_sweep_on_ray_prints_json_alone_also_when_envs_of_its_workers_print(tmp_path: Path, wording) -> None:
     file = spec(tmp_path, env="strange_envs:Prints")
     sets = ("--set", "config.lr={grid_search: [1e-3, 1e-4]}", "--set", "config.num_workers=1")
     done = rlrun(tmp_path, "train", "-f", file, "--json", *sets)
@@ -141,7 +141,7 @@ def test_a_sweep_on_ray_prints_json_alone_also_when_envs_of_its_workers_print(tm
         ("000-lr=0.001-seed=0", "TERMINATED"),
         ("001-lr=0.0001-seed=0", "TERMINATED"),
     ]
-    assert done.stderr.splitlines()[0].startswith("strange: 2 trials on Ray, in ")
+    assert done.stderr.splitlines()[0] == wording()
     # What the envs print is in the run's log.
     assert all(line.startswith(("strange", "00", "2 trials")) for line in done.stderr.splitlines()), done.stderr
     shown = here(tmp_path, "evaluate", "strange")
@@ -247,10 +247,12 @@ def test_a_mistake_of_a_plugin_is_told_as_the_plugins(tmp_path: Path, plugin: st
 
 
 @pytest.mark.parametrize("words", [("validate",), ("plan", "-f"), ("metrics", "-f")])
-def test_every_command_that_makes_a_plugin_tells_its_mistakes_as_its_own(tmp_path: Path, words: tuple[str]) -> None:
+def test_every_command_that_makes_a_plugin_tells_its_mistakes_as_its_own(
+    tmp_path: Path, words: tuple[str], wording
+) -> None:
     done = CliRunner().invoke(cli, [*words, str(spec(tmp_path, algorithm="strange_plugins:RaisesInInit"))])
     assert done.exit_code == 4, done.stderr
-    assert f"RaisesInInit.__init__ failed in {PLUGINS}:" in done.stderr
+    assert wording(PLUGINS, "RaisesInInit.__init__") in done.stderr.splitlines()
     assert done.stderr.endswith("ValueError: my settings\n")
 
 
@@ -260,11 +262,11 @@ def limited(folder: Path, limit: str, *words: object) -> subprocess.CompletedPro
     return subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=800)
 
 
-def test_a_lack_of_file_descriptors_names_the_limit_to_raise(tmp_path: Path) -> None:
+def test_a_lack_of_file_descriptors_names_the_limit_to_raise(tmp_path: Path, wording) -> None:
     done = limited(tmp_path, "-n 8", "train", "-f", spec(tmp_path))
     assert done.returncode == 7, done.stderr
-    assert done.stderr.splitlines()[-1].startswith("Error: too many files are open: ")
-    assert done.stderr.endswith(": raise `ulimit -n`\n")
+    assert done.stderr.splitlines()[-1] == wording()
+    assert done.stderr == wording("ulimit -n")
 
 
 def test_a_limit_on_memory_is_a_lack_of_memory(tmp_path: Path) -> None:
@@ -280,10 +282,10 @@ def test_an_interrupt_that_an_env_raises_ends_like_the_user_s(tmp_path: Path) ->
     assert f"SIGINT: stopped; go on with: rlrun resume {tmp_path}/runs/strange" in done.stderr
 
 
-def test_an_env_that_cannot_be_trained_in_ends_with_6_and_leaves_no_run(tmp_path: Path) -> None:
+def test_an_env_that_cannot_be_trained_in_ends_with_6_and_leaves_no_run(tmp_path: Path, wording) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:WithoutActions"))
     assert done.exit_code == 6, done.stderr
-    assert "Error: env strange_envs:WithoutActions: its action_space is not set" in done.stderr
+    assert wording("strange_envs:WithoutActions", "action_space") in done.stderr.splitlines()
     assert list((tmp_path / "runs").iterdir()) == []
 
 
@@ -296,20 +298,20 @@ def test_an_env_that_fails_before_its_first_step_ends_with_4_and_leaves_no_run(t
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_a_world_that_fails_in_its_first_reset_leaves_no_run(tmp_path: Path) -> None:
+def test_a_world_that_fails_in_its_first_reset_leaves_no_run(tmp_path: Path, wording) -> None:
     env = "{world: 'strange_envs:WorldWithoutBeginning'}"
     done = here(tmp_path, "train", "-f", spec(tmp_path, env=env))
     assert done.exit_code == 4, done.stderr
-    assert "strange_envs:WorldWithoutBeginning raised in reset()" in done.stderr
+    assert wording("strange_envs:WorldWithoutBeginning") in done.stderr.splitlines()
     assert list((tmp_path / "runs").iterdir()) == []
 
 
 @pytest.mark.usefixtures("running_ray")
-def test_an_env_that_fails_to_begin_on_a_worker_leaves_no_run(tmp_path: Path) -> None:
+def test_an_env_that_fails_to_begin_on_a_worker_leaves_no_run(tmp_path: Path, wording) -> None:
     env = "{id: 'strange_envs:FailsToBegin', kwargs: {at: 1}}"
     done = here(tmp_path, "train", "-f", spec(tmp_path, env=env), "--set", "config.num_workers=1")
     assert done.exit_code == 4, done.stderr
-    assert "strange_envs:FailsToBegin raised in reset() (worker 1, env 0, episode 0" in done.stderr
+    assert wording("strange_envs:FailsToBegin") in done.stderr.splitlines()
     assert list((tmp_path / "runs").iterdir()) == []
 
 
@@ -323,10 +325,10 @@ def test_an_env_that_fails_to_begin_on_a_worker_leaves_no_run(tmp_path: Path) ->
         ),
     ],
 )
-def test_a_run_that_had_collected_before_its_env_failed_is_kept(tmp_path: Path, env: str, more: str) -> None:
+def test_a_run_that_had_collected_before_its_env_failed_is_kept(tmp_path: Path, env: str, more: str, wording) -> None:
     done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, more=more))
     assert done.exit_code == 4, done.stderr
-    assert "strange_envs:FailsToBegin raised in reset()" in done.stderr
+    assert wording("strange_envs:FailsToBegin") in done.stderr.splitlines()
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["strange"]
 
 

@@ -89,12 +89,12 @@ def test_a_metric_of_a_policy_ends_a_trial_and_chooses_its_best_checkpoint(tmp_p
     assert kept == [f"iteration_{number:06}" for number in sorted({1 + scores.index(max(scores)), len(rows)})]
 
 
-def test_policies_that_a_checkpoint_lacks_begin_anew_and_the_others_go_on(killed: Path) -> None:
+def test_policies_that_a_checkpoint_lacks_begin_anew_and_the_others_go_on(killed: Path, wording) -> None:
     replaced = trial_of(policies={"a": PPO, "b": PPO})
     with TrialLoop(replaced, killed, resume=True) as loop:
         assert loop.resumption is not None
         assert not loop.resumption.is_exact
-        assert "policy b starts from scratch" in loop.resumption.message
+        assert loop.resumption.message == wording()
         before = loop.last_result["policies/a/sgd_steps"]
         rows = run_until_done(loop)
     assert rows[0]["iteration"] == 3
@@ -102,9 +102,9 @@ def test_policies_that_a_checkpoint_lacks_begin_anew_and_the_others_go_on(killed
     assert json.loads((killed / "trial.json").read_text())["exact_resume"] is False
 
 
-def test_other_settings_of_a_policy_that_goes_on_are_refused(killed: Path) -> None:
+def test_other_settings_of_a_policy_that_goes_on_are_refused(killed: Path, wording) -> None:
     changed = {**PPO, "config": {**PPO["config"], "gamma": 0.5}}
-    with pytest.raises(CheckpointError, match=r"has policies\.a\.config\.gamma: 0\.5, and .* was made with 0\.99"):
+    with wording.raised(CheckpointError, "policies.a.config.gamma", "0.5", "0.99"):
         TrialLoop(trial_of(policies={"a": changed, "b": DQN}), killed, resume=True)
 
 
@@ -152,7 +152,7 @@ def test_another_league_is_refused_at_a_resume(
         TrialLoop(trial_of(**{**LEAGUE, **changed}), league_run[2], resume=True)
 
 
-def test_commands_read_a_league(league_run: tuple[list[Row], Path, Path], tmp_path: Path) -> None:
+def test_commands_read_a_league(league_run: tuple[list[Row], Path, Path], tmp_path: Path, wording) -> None:
     code, text = command("league", str(league_run[1]))
     assert (code, "main:4" in text, RANDOM in text) == (0, True, True)
     games = ("evaluate", str(league_run[1]), "--against", RANDOM, "--episodes", "4")
@@ -161,7 +161,7 @@ def test_commands_read_a_league(league_run: tuple[list[Row], Path, Path], tmp_pa
     path = tmp_path / "league.yaml"
     path.write_text(json.dumps({"league": {**ENTRY, **LEAGUE}}))
     code, text = command("plan", "-f", str(path))
-    assert (code, "seat opponent: main plays against 0.5 present selves of main" in text) == (0, True)
+    assert (code, wording("0.5") in text.splitlines()) == (0, True)
     assert command("validate", "--env", str(path))[0] == 0
 
 
@@ -206,19 +206,16 @@ def command(*words: str) -> tuple[int, str]:
     return result.exit_code, result.stdout
 
 
-def test_commands_read_a_run_of_several_policies(done: TrialResult, tmp_path: Path) -> None:
+def test_commands_read_a_run_of_several_policies(done: TrialResult, tmp_path: Path, wording) -> None:
     run = str(done.directory.parent)
     code, text = command("show", run)
-    assert (code, text.splitlines()[0]) == (0, "world: ppo + dqn on rlrun.toys:CartPoles, 1 trial")
+    assert (code, text.splitlines()[0]) == (0, wording("rlrun.toys:CartPoles"))
     table = text.splitlines()[-6:-3]
     assert table[0].split() == ["policy", "return", "evaluation", "agent", "steps", "minibatches"]
     assert [row.split()[0] for row in table[1:]] == ["a", "b"]
     code, text = command("evaluate", run, "--episodes", "2")
     assert code == 0
-    assert [line for line in text.splitlines() if line.startswith("policy")] == [
-        "policy a: 2 episodes",
-        "policy b: 2 episodes",
-    ]
+    assert [line for line in text.splitlines() if line.startswith("policy")] == wording()
     assert command("report", run, "-o", str(tmp_path / "page.html"))[0] == 0
 
 
@@ -244,10 +241,10 @@ def test_commands_for_one_agent_say_so(done: TrialResult, tmp_path: Path) -> Non
     assert command("record", run, "-o", str(tmp_path / "x.gif"))[0] == 6
 
 
-def test_the_plan_of_several_policies_has_a_branch_for_each(tmp_path: Path) -> None:
+def test_the_plan_of_several_policies_has_a_branch_for_each(tmp_path: Path, wording) -> None:
     path = tmp_path / "world.yaml"
     path.write_text(json.dumps({"world": ENTRY}))
     code, text = command("plan", "-f", str(path))
     assert code == 0
     assert ("SelectPolicy(policy=a)" in text, "SelectPolicy(policy=b)" in text) == (True, True)
-    assert "agents: pole_0 -> a, * -> b" in text.splitlines()
+    assert wording("pole_0") in text.splitlines()

@@ -91,7 +91,7 @@ def test_a_dry_run_says_what_varies_who_chooses_and_stops_and_how_many_there_are
 def test_a_dry_run_of_one_trial_is_short(spec: Path, wording) -> None:
     spec.write_text("one:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n")
     result = rlrun("train", "-f", "spec.yaml", "--dry-run")
-    assert result.stdout == (wording("CartPole-v1", "000"))
+    assert result.stdout == wording("CartPole-v1", "000")
 
 
 @pytest.mark.parametrize(

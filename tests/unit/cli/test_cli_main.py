@@ -68,17 +68,17 @@ def test_no_line_of_the_help_is_cut_at_80_columns() -> None:
     assert "..." not in result.stdout.replace("[ARGS]...", "")
 
 
-def test_an_unknown_command_is_answered_with_the_nearest() -> None:
+def test_an_unknown_command_is_answered_with_the_nearest(wording) -> None:
     result = CliRunner().invoke(cli, ["trian"])
     assert result.exit_code == 2
-    assert "No such command 'trian'; did you mean 'train'?" in result.stderr
+    assert wording("trian", "train") in result.stderr.splitlines()
 
 
 @pytest.mark.parametrize("command", table()["commands"])
-def test_a_command_of_another_library_is_answered_with_what_is_here(command: str) -> None:
+def test_a_command_of_another_library_is_answered_with_what_is_here(command: str, wording) -> None:
     result = CliRunner().invoke(cli, [command])
     assert result.exit_code == 2
-    assert f"No such command '{command}'; {table()['commands'][command]}" in result.stderr
+    assert wording(command, table()["commands"][command]) in result.stderr.splitlines()
     assert command not in COMMANDS
     typed = re.findall(r"`rlrun (\w+)", table()["commands"][command])
     assert all(name in COMMANDS for name in typed)
@@ -95,10 +95,10 @@ def test_a_command_of_another_library_is_answered_with_what_is_here(command: str
         ("--algo", "write --algorithm"),
     ],
 )
-def test_an_option_that_is_a_setting_is_answered_with_how_it_is_set(option: str, said: str) -> None:
+def test_an_option_that_is_a_setting_is_answered_with_how_it_is_set(option: str, said: str, wording) -> None:
     result = CliRunner().invoke(cli, ["train", "cartpole/ppo", option, "3"])
     assert result.exit_code == 2
-    assert result.stderr.endswith(f"Error: No such option '{option}'; {said}\n")
+    assert result.stderr == wording(option, said)
 
 
 def test_a_command_that_sets_nothing_names_no_setting_for_an_unknown_option() -> None:
@@ -228,10 +228,10 @@ def test_an_env_that_does_not_exist_is_a_usage_error_in_every_command(words: lis
     assert (done.exit_code, "Traceback" in done.output) == (2, False), done.output
 
 
-def test_a_folder_of_runs_that_cannot_be_written_ends_with_seven() -> None:
+def test_a_folder_of_runs_that_cannot_be_written_ends_with_seven(wording) -> None:
     done = CliRunner().invoke(cli, ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--runs-dir", "/sys/runs"])
     assert done.exit_code == 7
-    assert "/sys/runs: cannot be written: " in done.stderr
+    assert done.stderr == wording("/sys/runs")
 
 
 def test_a_path_that_may_not_be_used_is_a_usage_error(wording) -> None:

@@ -88,8 +88,8 @@ def test_what_a_spec_asks_for_is_named(part: dict[str, Any], said: str) -> None:
     assert said in demand
 
 
-def test_a_demand_that_stands_twice_is_told_once() -> None:
-    with pytest.raises(CheckpointRefused, match=r"^x: the run asks for what is not known to be harmless: a; b; if you"):
+def test_a_demand_that_stands_twice_is_told_once(wording) -> None:
+    with wording.raised(CheckpointRefused):
         refuse_risks(["a", "b", "a"], "x: the run")
     refuse_risks([], "x: the run")
 
@@ -193,10 +193,10 @@ def test_what_is_not_known_to_be_harmless_is_named_with_the_reason(env: Any, sai
     assert said in env_risks(EnvConfig.parse(env), "env")[0]
 
 
-def test_an_id_that_a_user_has_registered_is_none_of_the_known_envs() -> None:
+def test_an_id_that_a_user_has_registered_is_none_of_the_known_envs(wording) -> None:
     gymnasium.register("Registered-v0", entry_point="my_lab.room:Room")
     try:
-        assert "Registered-v0 is none of the known envs" in env_risks(EnvConfig(id="Registered-v0"), "env")[0]
+        assert env_risks(EnvConfig(id="Registered-v0"), "env")[0] == wording()
     finally:
         del gymnasium.registry["Registered-v0"]
 
@@ -332,24 +332,24 @@ def test_a_stranger_s_run_imports_nothing_before_it_is_refused(tmp_path: Path) -
     assert not (tmp_path / "sprung").exists()
 
 
-def test_the_checkpoint_that_a_trial_of_a_stranger_started_from_is_a_file_to_read(tmp_path: Path) -> None:
+def test_the_checkpoint_that_a_trial_of_a_stranger_started_from_is_a_file_to_read(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     (record,) = (run.record(name) for name in run.table.trials)
     run.trial_directory(record.name).write_record(replace(record, from_checkpoint="/home/me/x"))
-    with pytest.raises(CheckpointRefused, match="from_checkpoint /home/me/x is a file to read"):
+    with wording.raised(CheckpointRefused, "from_checkpoint", "/home/me/x"):
         refuse_risks_of_run(run.path)
 
 
-def test_a_stranger_s_run_that_cannot_be_understood_is_named_with_the_file(tmp_path: Path) -> None:
+def test_a_stranger_s_run_that_cannot_be_understood_is_named_with_the_file(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     (file,) = run.path.glob("*/spec.yaml")
     file.write_text("algorithm: [")
-    with pytest.raises(RunDamaged, match=f"^{file}: cannot be understood: "):
+    with wording.raised(RunDamaged, file):
         refuse_risks_of_run(run.path)
 
 
 def test_what_a_checkpoint_of_a_stranger_s_run_names_is_not_imported_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     run = new_run(tmp_path)
     (trial,) = rlrun.resume(run.path)
@@ -359,14 +359,14 @@ def test_what_a_checkpoint_of_a_stranger_s_run_names_is_not_imported_either(
     altered = replace(content, spec={**content.spec, "algorithm": "trap_too:PPO"})
     shutil.rmtree(trial.checkpoint)
     write_checkpoint(trial.checkpoint, altered)
-    with pytest.raises(CheckpointRefused, match="algorithm trap_too:PPO is code that would be run"):
+    with wording.raised(CheckpointRefused, "trap_too:PPO"):
         rlrun.resume(run.path, extend={"iteration": 2}, trust=False)
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_stranger_s_search_is_refused(tmp_path: Path) -> None:
+def test_a_stranger_s_search_is_refused(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     file = run.path / "spec.yaml"
     file.write_text(without_digest(file.read_text()).replace("scheduler: null", "scheduler: asha"))
-    with pytest.raises(CheckpointRefused, match="scheduler makes trials that cannot be checked beforehand"):
+    with wording.raised(CheckpointRefused):
         rlrun.resume(run.path, trust=False)

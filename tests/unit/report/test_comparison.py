@@ -49,7 +49,7 @@ def test_without_overlap_enough_seeds_settle_it(make_sweep: MakeRun, wording) ->
 def test_three_seeds_settle_nothing_and_it_is_said_how_many_could(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1, 2, 3]), 0.2: straight([6, 7, 8])}))
     assert not found.pairs[0].settled
-    assert found.verdict == (wording("0.2", "0.1", "100%"))
+    assert found.verdict == wording("0.2", "0.1", "100%")
     assert "intervals from 3 seeds are too narrow; the p values allow for that" in found.notes
 
 
@@ -80,7 +80,7 @@ def test_a_leader_is_tested_against_all_pairs_since_the_same_values_made_it_one(
     ends = {lr: [10.0 * lr + n for n in range(5)] for lr in range(1, 7)}
     found = compared(make_sweep({lr: straight(values) for lr, values in ends.items()}))
     assert found.pairs[0].p_value == pytest.approx(15 * 2 / 252)
-    assert found.verdict == (wording())
+    assert found.verdict == wording()
 
 
 def test_a_lead_that_holds_over_some_only_is_told_as_such(make_sweep: MakeRun, wording) -> None:
@@ -125,12 +125,12 @@ def test_a_population_is_no_even_match_for_single_trials(make_sweep: MakeRun, ma
 def test_one_group_is_nothing_to_compare_and_the_one_without_results_is_named(make_sweep: MakeRun, wording) -> None:
     with pytest.raises(UsageError) as caught:
         compared(make_sweep({0.1: [[1, 2]], 0.2: [[]]}))
-    assert str(caught.value) == (wording(RETURN, "0.2"))
+    assert str(caught.value) == wording(RETURN, "0.2")
 
 
 def test_of_one_seed_against_one_nothing_is_said(make_sweep: MakeRun, wording) -> None:
     found = compared(make_sweep({0.1: straight([1]), 0.2: straight([6])}))
-    assert found.verdict == (wording("0.2", "0.1"))
+    assert found.verdict == wording("0.2", "0.1")
     many = compared(make_sweep({lr: straight([lr]) for lr in (1.0, 2.0, 3.0)}, name="many"))
     assert many.verdict == wording()
     pairs = comparison_text(found).split("\n\n")[2].splitlines()

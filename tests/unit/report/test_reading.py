@@ -65,7 +65,7 @@ def test_damaged_rows_are_told_by_file_and_line_and_the_others_are_read(make_swe
     assert run.trials[0].columns.values["episode_return_mean"].tolist() == [1, 3, 6]
 
 
-def test_a_damaged_trial_is_told_and_the_others_are_read(make_sweep: MakeRun) -> None:
+def test_a_damaged_trial_is_told_and_the_others_are_read(make_sweep: MakeRun, wording) -> None:
     path = make_sweep({0.1: [[1], [2]], 0.2: [[3]]})
     (path / "001-lr=0.1-seed=1" / "trial.json").write_text('{"name": ')
     (path / "002-lr=0.2-seed=0" / "trial.json").unlink()
@@ -73,8 +73,8 @@ def test_a_damaged_trial_is_told_and_the_others_are_read(make_sweep: MakeRun) ->
     assert [trial.status for trial in run.trials] == ["TERMINATED", "DAMAGED", "DAMAGED"]
     assert run.trials[1].configuration == 0
     assert len(run.problems) == 2
-    assert "001-lr=0.1-seed=1/trial.json: cannot be understood" in run.problems[0]
-    assert run.problems[1].endswith("002-lr=0.2-seed=0: there is no trial.json")
+    assert run.problems[0] == wording("/trial.json", "001", "0.1")
+    assert run.problems[1] == wording("trial.json", "002", "0.2")
 
 
 def test_a_trial_whose_folder_is_gone_is_told(make_sweep: MakeRun, wording) -> None:
@@ -87,13 +87,13 @@ def test_a_trial_whose_folder_is_gone_is_told(make_sweep: MakeRun, wording) -> N
     assert [problem.rpartition("/")[2] for problem in run.problems] == wording("trial.json", "000", "0.1")
 
 
-def test_a_damaged_spec_is_told(make_sweep: MakeRun) -> None:
+def test_a_damaged_spec_is_told(make_sweep: MakeRun, wording) -> None:
     path = make_sweep({0.1: [[1]]})
     (path / "spec.yaml").write_text("pole: [")
     run = read_run(path)
     assert run.spec == {}
     assert len(run.problems) == 1
-    assert "spec.yaml: cannot be understood" in run.problems[0]
+    assert run.problems[0] == wording("spec.yaml")
 
 
 def test_a_trial_that_nobody_runs_any_more_was_killed(make_sweep: MakeRun) -> None:
@@ -145,11 +145,11 @@ def test_a_run_is_about_what_its_scheduler_searcher_or_best_checkpoint_goes_by(
     assert goal[0] in run.trials[0].columns.values
 
 
-def test_a_metric_that_no_run_reports_is_answered_with_the_nearest(make_sweep: MakeRun) -> None:
+def test_a_metric_that_no_run_reports_is_answered_with_the_nearest(make_sweep: MakeRun, wording) -> None:
     one, two = read_run(make_sweep({0.1: [[1]]}, name="a")), read_run(make_sweep({0.1: [[1]]}, name="b"))
-    with pytest.raises(UsageError, match=r"^a does not report 'env_step'; did you mean 'env_steps'\?$"):
+    with wording.raised(UsageError, "env_steps"):
         require_reported([one], ["env_step"])
-    with pytest.raises(UsageError, match=r"^none of the runs reports 'env_step'; did you mean 'env_steps'\?$"):
+    with wording.raised(UsageError, "env_steps"):
         require_reported([one, two], ["env_step"])
     require_reported([read_run(make_sweep({0.1: [[]]}, name="c"))], ["whatever"])
 
@@ -187,7 +187,7 @@ def test_next_to_a_metric_of_training_is_its_own_evaluation(metric: str, other: 
     assert counterpart(metric) == other
 
 
-def test_runs_from_data_are_shown_over_sgd_steps_also_next_to_others(make_sweep: MakeRun) -> None:
+def test_runs_from_data_are_shown_over_sgd_steps_also_next_to_others(make_sweep: MakeRun, wording) -> None:
     of_env, of_data = make_sweep({0.1: [[1, 2]]}, "env"), make_sweep({0.1: [[1, 2], [3, 4]]}, "data")
     for file in of_data.rglob("result.json"):
         file.write_text(file.read_text().replace('"env_steps": ', '"env_steps": 0, "sgd_steps": '))
@@ -202,4 +202,4 @@ def test_runs_from_data_are_shown_over_sgd_steps_also_next_to_others(make_sweep:
     assert (page["steps"], curve["from"], curve["to"]) == ("SGD steps", 100, 200)
     assert ([trial["steps"] for trial in page["trials"]], page["configurations"][0]["steps"]) == ([200, 200], 200)
     assert missing_returns([runs[0]], "episode_return_mean") == ""
-    assert "learns from data and is not evaluated" in missing_returns([runs[1]], "episode_return_mean")
+    assert missing_returns([runs[1]], "episode_return_mean") == wording()

@@ -50,7 +50,7 @@ def record(seed: int, value: float, **more: Any) -> dict[str, Any]:
 
 def test_a_gate_holds_if_the_lower_end_of_the_interval_reaches_it(wording) -> None:
     all_equal = [record(seed, 100.0) for seed in range(5)]
-    assert results.row("a.yaml", all_equal) == (wording("a.yaml", "90", "1,000"))
+    assert results.row("a.yaml", all_equal) == wording("a.yaml", "90", "1,000")
     with_bad_ones = [*all_equal, *(record(seed, 20.0) for seed in range(5, 8))]
     assert results.row("a.yaml", with_bad_ones) == wording("20.0")
 
@@ -87,7 +87,7 @@ def test_the_newest_record_of_a_seed_counts_and_the_table_has_a_row_for_each_exp
 def test_pages_show_the_rows_of_the_table_that_they_name_without_its_last_cells(wording) -> None:
     rows = results.table([record(0, 100.0), record(1, 100.0), record(0, 0.5, spec="b.yaml", metric="info/win_rate")])
     page = "| spec |\n|---|\n| `a.yaml` | old |\n| `b.yaml` `info/win_rate` | old |\n| `c.yaml` | stays |\nText.\n"
-    assert results.with_rows(page, rows) == (wording("a.yaml", "b.yaml", "info/win_rate"))
+    assert results.with_rows(page, rows) == wording("a.yaml", "b.yaml", "info/win_rate")
 
 
 def test_rates_and_exploitability_keep_three_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording) -> None:

@@ -15,7 +15,7 @@ def test_kernels_whose_instructions_a_processor_lacks_are_left_out_by_name(
     found = script.usable(script.ALL, script.flags_of(BEFORE_AVX_512))
     assert [kernels.openblas for kernels in found] == ["Prescott", "Sandybridge", "Haswell"]
     (told,) = capsys.readouterr().out.splitlines()
-    assert told == (wording("OPENBLAS_CORETYPE", "SkylakeX", "ATEN_CPU_CAPABILITY"))
+    assert told == wording("OPENBLAS_CORETYPE", "SkylakeX", "ATEN_CPU_CAPABILITY")
 
 
 def test_the_files_of_the_quick_run_exist() -> None:

@@ -388,7 +388,7 @@ def test_actions_that_are_no_tokens_and_unknown_tokens_are_refused(wording) -> N
     with wording.raised(UsageError):
         policy_of(utterance_end=[3])
     alone = rlrun.Training(TWENTY, Archer(**{**SMALL, "input": "here"}))
-    with pytest.raises(UsageError, match="its shares are 4 of 4 rows of a minibatch"):
+    with wording.raised(UsageError):
         alone.start()
-    with pytest.raises(SpecError, match="'burn_in' cannot be set here"):
+    with wording.raised(SpecError, "burn_in"):
         Archer(replay={"burn_in": 4})

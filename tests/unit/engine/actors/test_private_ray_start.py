@@ -53,8 +53,8 @@ def test_a_ray_that_is_late_is_started_again_and_said_so(rays: StartedRays, word
 
 
 @pytest.mark.parametrize("rays", [[TIMED_OUT] * 3], indirect=True)
-def test_a_ray_that_never_comes_up_is_given_up_in_words(rays: StartedRays) -> None:
-    with pytest.raises(EnvironmentUnusable, match="3 times: see that the machine is less busy") as told:
+def test_a_ray_that_never_comes_up_is_given_up_in_words(rays: StartedRays, wording) -> None:
+    with wording.raised(EnvironmentUnusable) as told:
         private_ray.start(1, 2**27, quiet=True, say=[].append)
     assert told.value.exit_code == 6
     assert len(rays.folders) == 3

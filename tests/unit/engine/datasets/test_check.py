@@ -136,7 +136,7 @@ def test_unusual_rewards_and_cut_episodes_are_notes(tmp_path: Path, wording) -> 
     assert done.output == wording("03")
 
 
-def test_sets_are_split_and_drawn_from_by_episodes(tmp_path: Path) -> None:
+def test_sets_are_split_and_drawn_from_by_episodes(tmp_path: Path, wording) -> None:
     folder = write(tmp_path / "set", episodes=10)
     first, second, few = (tmp_path / name for name in ("first", "second", "few"))
     assert dataset("split", folder, "-o", first, second, "--share", 0.7).exit_code == 0
@@ -153,27 +153,27 @@ def test_sets_are_split_and_drawn_from_by_episodes(tmp_path: Path) -> None:
             np.testing.assert_array_equal(column, everything.rows(np.arange(start, start + 5))[name])
     done = dataset("sample", folder, "-o", tmp_path / "more", "--episodes", 11)
     assert done.exit_code == 2
-    assert "has 10 episodes, and 11 are to be drawn" in done.output
+    assert done.output == wording("10", "11")
 
 
-def test_lengths_that_are_not_those_of_the_rows_are_found(tmp_path: Path) -> None:
+def test_lengths_that_are_not_those_of_the_rows_are_found(tmp_path: Path, wording) -> None:
     manifest = DataSet(write(tmp_path / "set")).manifest
     wrong = replace(manifest.files[1], lengths=np.array([3, 5, 4]))
     replace(manifest, files=(manifest.files[0], wrong)).save(tmp_path / "set")
     done = dataset("check", tmp_path / "set")
     assert done.exit_code == 5
-    assert "000001.arrow: its episodes have other lengths than by the manifest" in done.output
+    assert done.output == wording()
 
 
-def test_sets_of_other_spaces_are_not_merged(tmp_path: Path) -> None:
+def test_sets_of_other_spaces_are_not_merged(tmp_path: Path, wording) -> None:
     with SetWriter(tmp_path / "other", Discrete(2), Discrete(2)):
         pass
     done = dataset("merge", write(tmp_path / "set"), tmp_path / "other", "-o", tmp_path / "merged")
     assert done.exit_code == 2
-    assert "has other spaces or columns" in done.output
+    assert done.output == wording()
 
 
-def test_info_shows_what_a_set_holds(tmp_path: Path) -> None:
+def test_info_shows_what_a_set_holds(tmp_path: Path, wording) -> None:
     folder = write(tmp_path / "set", about={"env": {"id": "Boat-v0"}})
     done = dataset("info", folder, "--json")
     assert done.exit_code == 0, done.output
@@ -189,4 +189,4 @@ def test_info_shows_what_a_set_holds(tmp_path: Path) -> None:
     assert "steps: 24" in dataset("info", folder).output
     done = dataset("info", tmp_path)
     assert done.exit_code == 2
-    assert "is no data set; `rlrun dataset convert" in done.output
+    assert done.output == wording()

@@ -309,7 +309,7 @@ def test_a_users_error_arrives_with_its_own_traceback_and_the_episode_at_fault(
         vector.step(np.array([0, 0]))
     message = str(raised.value)
     seed = SEEDS.seed(1, 0)
-    assert message.splitlines()[0] == (wording(seed, "lab_with_a_bug:World"))
+    assert message.splitlines()[0] == wording(seed, "lab_with_a_bug:World")
     assert "lab_with_a_bug.py" in message
     assert "return 1 / (2 - self.elapsed)" in message
     assert message.splitlines()[-1] == wording("ZeroDivisionError")

@@ -412,9 +412,9 @@ def test_a_wrapper_whose_package_is_not_installed_is_unusable_and_no_bug(monkeyp
         check_env(config)
 
 
-def test_a_wrong_keyword_argument_of_a_factory_is_found_without_building_the_env() -> None:
+def test_a_wrong_keyword_argument_of_a_factory_is_found_without_building_the_env(wording) -> None:
     config = EnvConfig(id="rlrun.toys:ConstantReward", kwargs={"episode_length": 3})
-    with pytest.raises(UsageError, match="unexpected keyword argument 'episode_length'; did you mean 'episode_len'"):
+    with wording.raised(UsageError, "episode_length"):
         check_single_env(config)
     check_single_env(config.replace(kwargs={"episode_len": 3}))
 

@@ -1,6 +1,5 @@
 """Which episode is in which world, which one is next, and when a silent client's episodes end."""
 
-import pytest
 from gymnasium.spaces import Discrete
 
 from rlrun.engine.envs.spaces import Spaces
@@ -83,10 +82,10 @@ def test_a_silent_client_is_forgotten_and_its_episodes_are_truncated() -> None:
     assert episode.pending_step.infos["a"][CLIENT_LOST] == 1.0
 
 
-def test_further_episodes_than_may_wait_are_refused() -> None:
+def test_further_episodes_than_may_wait_are_refused(wording) -> None:
     found = running(0)
     client = found.connect()
     for _ in range(MOST_WAITING):
         found.start(client)
-    with pytest.raises(MessageRefused, match="wait for a free world"):
+    with wording.raised(MessageRefused):
         found.start(client)

@@ -27,7 +27,7 @@ def test_a_plan_begins_with_the_aggregators_that_the_config_asks_for(
     described = Training("CartPole-v1", algorithm(num_workers=4, num_aggregators=2)).description
     plan = plan_text(described.plan().describe())
     size = algorithm.Config().train_batch_size
-    assert plan.splitlines()[0] == (wording(size, "aggregated_rollouts", "in_flight", "batch_size"))
+    assert plan.splitlines()[0] == wording(size, "aggregated_rollouts", "in_flight", "batch_size")
     plan = plan_text(Training("CartPole-v1", algorithm(num_workers=4)).description.plan().describe())
     assert plan.splitlines()[0] == "parallel_rollouts(workers=4, mode=async, in_flight=2)"
 

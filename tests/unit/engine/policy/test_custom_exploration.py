@@ -91,6 +91,6 @@ def test_what_is_no_exploration_is_refused_with_the_reason(path, reason):
         DQN(DQN.Config.parse({"exploration": path})).policy(CHOICES, 0).behavior()
 
 
-def test_a_misspelt_exploration_is_told_the_nearest_name_and_the_form_of_a_path():
-    with pytest.raises(SpecError, match=r"or text like package.module:Name, not 'sof_q'; did you mean 'soft_q'\?"):
+def test_a_misspelt_exploration_is_told_the_nearest_name_and_the_form_of_a_path(wording):
+    with wording.raised(SpecError, "package.module:Name", "sof_q", "soft_q"):
         DQN.Config.parse({"exploration": "sof_q"})

@@ -109,10 +109,10 @@ def test_a_view_of_observations_alone_needs_no_actions() -> None:
     assert not viewing(obs=2).takes_actions
 
 
-def test_a_memory_goes_on_after_a_checkpoint_and_refuses_that_of_another_network() -> None:
+def test_a_memory_goes_on_after_a_checkpoint_and_refuses_that_of_another_network(wording) -> None:
     memory, other = EpisodeMemory(2, None, None), EpisodeMemory(2, None, None)
     memory.keep(np.array([[1, 2]], np.float32), None)
     other.load_state(memory.state())
     assert other.recurrent.tolist() == [[1, 2]]
-    with pytest.raises(ValueError, match="of a network that has 3"):
+    with wording.raised(ValueError):
         EpisodeMemory(3, None, None).load_state(memory.state())

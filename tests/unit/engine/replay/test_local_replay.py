@@ -23,4 +23,4 @@ def test_a_replay_is_of_transitions_unless_sequences_are_asked_for() -> None:
 def test_sequences_without_settings_of_their_length_are_refused_with_the_class_that_has_them(wording) -> None:
     with pytest.raises(UsageError) as caught:
         local_replay((0,), 0, ReplayConfig(), n_step=1, gamma=0.9, sequences=True)
-    assert str(caught.value) == (wording("rlrun.plugin:SequenceReplayConfig"))
+    assert str(caught.value) == wording("rlrun.plugin:SequenceReplayConfig")

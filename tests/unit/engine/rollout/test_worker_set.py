@@ -104,7 +104,7 @@ def test_making_and_printing_a_set_starts_no_worker(wording) -> None:
     StubWorker.made = 0
     workers = local_set()
     flow = policy_workers(workers).rollouts(CountItems(), mode="async", in_flight=3)
-    assert plan_text(flow.describe()) == (wording("parallel_rollouts", "in_flight", "CountItems"))
+    assert plan_text(flow.describe()) == wording("parallel_rollouts", "in_flight", "CountItems")
     assert StubWorker.made == 0
     workers.start()
     workers.start()

@@ -40,20 +40,20 @@ def test_a_wrong_name_gets_the_nearest(lab: Path, wording) -> None:
     (lab / "lab_names.py").write_text("class Walker: pass\n")
     with pytest.raises(UsageError) as caught:
         load_object("lab_names:Wolker", "env factory")
-    assert str(caught.value) == (wording("lab_names:Wolker", "Walker"))
+    assert str(caught.value) == wording("lab_names:Wolker", "Walker")
 
 
 def test_a_wrong_module_gets_the_nearest(lab: Path, wording) -> None:
     (lab / "lab_module_of_mine.py").write_text("")
     with pytest.raises(UsageError) as caught:
         load_object("lab_modul_of_mine:X", "algorithm")
-    assert str(caught.value) == (wording("lab_modul_of_mine", "lab_module_of_mine"))
+    assert str(caught.value) == wording("lab_modul_of_mine", "lab_module_of_mine")
 
 
 def test_a_wrong_module_gets_no_name_of_the_standard_library(lab: Path, wording) -> None:
     with pytest.raises(UsageError) as caught:
         load_object("my_lib:X", "algorithm")
-    assert str(caught.value) == (wording("my_lib.py"))
+    assert str(caught.value) == wording("my_lib.py")
 
 
 def test_a_wrong_module_in_a_package_gets_the_nearest(lab: Path, wording) -> None:
@@ -71,7 +71,7 @@ def test_what_a_module_raises_is_told_with_its_own_traceback_only(lab: Path, wor
     file.write_text("def fail():\n    raise RuntimeError('no licence')\n\nfail()\n")
     with pytest.raises(UserCodeError) as caught:
         load_object("lab_raises:X", "env factory")
-    assert str(caught.value) == (wording(file, "lab_raises", "RuntimeError"))
+    assert str(caught.value) == wording(file, "lab_raises", "RuntimeError")
     assert caught.value.exit_code == 4
 
 

@@ -304,7 +304,7 @@ def test_a_token_comes_from_a_file_or_from_the_environment(tmp_path, monkeypatch
 
 
 def test_taken_ports_and_unusable_certificates_are_told(tmp_path, wording):
-    with serving() as server, pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1, port {server.port}"):
+    with serving() as server, wording.raised(UsageError, port=server.port):
         WebServer(guarded_app([], Listening()), Listening(port=server.port))
     (tmp_path / "cert.pem").write_text("no certificate")
     unusable = Listening(cert=str(tmp_path / "cert.pem"))

@@ -34,7 +34,7 @@ def test_an_agent_that_no_pattern_fits_is_named_with_the_patterns(wording) -> No
     mapping = PolicyMapping(["a"], {"hunter_0": "a", "prey_*": "a"})
     with pytest.raises(UsageError) as raised:
         mapping.policy_of("hunter_1", 0)
-    assert str(raised.value) == (wording("hunter_1", "hunter_0", "prey_*"))
+    assert str(raised.value) == wording("hunter_1", "hunter_0", "prey_*")
 
 
 @pytest.fixture

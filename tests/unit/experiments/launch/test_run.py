@@ -107,13 +107,13 @@ def test_a_start_that_is_no_checkpoint_is_refused_before_anything_is_written(tmp
 
 
 def test_an_address_where_nothing_listens_is_refused_at_once_and_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef")
     with socket.socket() as taken:  # bound, so that nobody else listens there, and not listening either
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(UsageError, match=f"there is no Ray cluster at the address {address}"):
+        with wording.raised(UsageError, address=address):
             run({"a": SPEC}, address=address, runs_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -43,7 +43,7 @@ def test_a_run_of_complete_trials_has_not_failed() -> None:
 def test_a_run_fails_with_what_its_trials_say_and_how_to_go_on_with_those_that_are_left(wording) -> None:
     trials = [trial("000", "TERMINATED"), trial("001", "ERROR", "it burns"), trial("002", "KILLED")]
     failure = failure_of([*trials, trial("003", "RUNNING")], {RUN / "003": TrainingFailed("another process runs it")})
-    assert str(failure) == (wording("/runs/pole", "001", "003"))
+    assert str(failure) == wording("/runs/pole", "001", "003")
 
 
 def test_a_call_that_leaves_nothing_raises_nothing_even_where_trials_have_failed() -> None:

@@ -168,7 +168,7 @@ def test_a_run_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         RunDirectory.open(run.path)
 
 
-def test_only_one_process_runs_a_run(tmp_path: Path) -> None:
+def test_only_one_process_runs_a_run(tmp_path: Path, wording) -> None:
     run = new_run(tmp_path)
     take = "import sys\nfrom pathlib import Path\nfrom rlrun.experiments.runs.run_directory import RunDirectory\n"
     take += "with RunDirectory.open(Path(sys.argv[1])).locked(): print('taken', flush=True); sys.stdin.read()"
@@ -177,7 +177,7 @@ def test_only_one_process_runs_a_run(tmp_path: Path) -> None:
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "taken\n"
-        with pytest.raises(UsageError, match=f"process {other.pid} is running it"), run.locked():
+        with wording.raised(UsageError, pid=other.pid), run.locked():
             pass
         other.kill()
         other.wait()

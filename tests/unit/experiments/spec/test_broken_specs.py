@@ -1124,7 +1124,7 @@ def test_an_env_whose_package_is_missing_ends_with_the_pip_command_and_exit_code
     (folder / "spec.yaml").write_text(env("phys2d/CartPole-v1"))  # needs jax, which no extra of rlrun brings
     result = validate("spec.yaml")
     assert result.exit_code == 6
-    assert result.stderr == (wording("spec.yaml:3:8", "try.env.id", "phys2d/CartPole-v1"))
+    assert result.stderr == wording("spec.yaml:3:8", "try.env.id", "phys2d/CartPole-v1")
 
 
 def test_a_mistake_in_the_spec_goes_before_a_missing_package(folder: Path) -> None:

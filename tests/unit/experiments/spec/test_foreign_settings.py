@@ -123,11 +123,11 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
     ],
 )
 def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
-    algorithm: str, key: str, said: str
+    algorithm: str, key: str, said: str, wording
 ) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{{key}: 4}}\n"
     problem, *_ = problems(text)  # 4 may be wrong as well
-    assert problem.startswith(f"spec.yaml:5:12: try.config.{key}: '{key}' {said}")
+    assert problem == wording(key, said, "spec.yaml:5:12", "try.config")
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_settings_of_a_policy_whose_algorithm_is_not_known_are_told_as_well(word
     }
     assert told["try.policies.a.net_arch"] == wording("net_arch", "policies.a.config.model.hiddens")
     assert told["try.policies.a.config.learning_rate"] == "'learning_rate' is 'lr' here"
-    assert told["try.policies.a.config.num_workers"].startswith("'num_workers' cannot be set here")
+    assert told["try.policies.a.config.num_workers"] == wording("num_workers")
 
 
 def test_a_spec_without_mistakes_reads_no_names_of_others() -> None:
@@ -398,8 +398,8 @@ def test_a_search_space_where_none_can_be_hides_no_other_mistake(wording) -> Non
 
 
 @pytest.mark.parametrize("algorithm", ["qmix", "dreamer", "ddpg"])
-def test_no_name_is_guessed_for_widths_and_horizons_of_others(algorithm: str) -> None:
+def test_no_name_is_guessed_for_widths_and_horizons_of_others(algorithm: str, wording) -> None:
     text = f"try:\n  algorithm: {algorithm}\n  env: CartPole-v1\n  stop: {{env_steps: 9}}\n  config: {{%s: 4}}\n"
     assert "mixer_hidden" not in " ".join(problems(text % "actor_hiddens"))
     (problem,) = [told for told in problems(text % "soft_horizon") if "soft_horizon" in told]
-    assert problem.endswith("an episode that is cut off at env.max_episode_steps is followed by a reset")
+    assert problem == wording("env.max_episode_steps")

@@ -215,7 +215,7 @@ def test_without_a_shipped_config_there_are_the_defaults_and_it_is_said(wording)
     assert experiment.stop.bounds == {"env_steps": 100_000}
     assert experiment.evaluation is not None
     assert (experiment.evaluation.every, experiment.evaluation.episodes) == (10, 20)
-    assert experiment.origin == (wording("MountainCar-v0", "stop", "100,000"))
+    assert experiment.origin == wording("MountainCar-v0", "stop", "100,000")
 
 
 def test_evaluations_of_the_defaults_can_be_left_out() -> None:

@@ -85,12 +85,12 @@ def test_an_error_text_of_any_characters_can_be_written_and_removed(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_trial_that_another_process_runs_cannot_be_claimed(tmp_path: Path) -> None:
+def test_a_trial_that_another_process_runs_cannot_be_claimed(tmp_path: Path, wording) -> None:
     directory = TrialDirectory(tmp_path)
     process = holder(tmp_path)
     directory.write_record(replace(RECORD, pid=process.pid))
     assert directory.is_claimed()
-    with pytest.raises(UsageError, match=f"process {process.pid} is running the trial"):
+    with wording.raised(UsageError, pid=process.pid):
         directory.claim(timeout_s=0.1)
     process.communicate("")
 

@@ -131,9 +131,11 @@ def test_an_end_without_an_answer_is_told_of(
     answer.set()
 
 
-def test_a_missing_package_is_told_of_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_told_of_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, wording
+) -> None:
     monkeypatch.setattr(trial_loggers, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"^logger wandb needs the package wandb: pip install 'rlrun\[wandb\]'$"):
+    with wording.raised(UsageError, "rlrun[wandb]"):
         require_loggers(LoggersConfig.parse(["wandb"]))
     require_loggers(LoggersConfig())
 

@@ -144,7 +144,7 @@ def test_a_closed_trial_goes_on_exactly_where_it_was(
     with TrialLoop(trial, tmp_path / "parts", resume=True) as loop:
         assert loop.resumption is not None
         assert (loop.resumption.iteration, loop.resumption.rows_cut, loop.resumption.is_exact) == (2, 1, True)
-        assert loop.resumption.message == (wording(tmp_path / "parts" / "checkpoints" / "iteration_000002"))
+        assert loop.resumption.message == wording(tmp_path / "parts" / "checkpoints" / "iteration_000002")
         assert [row["iteration"] for row in read_results(tmp_path / "parts")] == [1, 2]
         run(loop)
     assert curve(tmp_path / "parts") == curve(tmp_path / "whole")

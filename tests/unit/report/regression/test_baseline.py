@@ -190,7 +190,7 @@ def test_machines_are_told_apart_by_what_speed_depends_on(wording) -> None:
     machine = this_machine()
     assert difference_of_machines(machine, machine) == ""
     other = machine.replace(processor="abacus", cpus=machine.cpus + 1)
-    assert difference_of_machines(other, machine) == (wording(machine.processor, machine.cpus + 1, machine.cpus))
+    assert difference_of_machines(other, machine) == wording(machine.processor, machine.cpus + 1, machine.cpus)
 
 
 def test_a_stored_number_that_json_lacks_is_refused(tmp_path: Path) -> None:

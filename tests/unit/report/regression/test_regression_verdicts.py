@@ -70,7 +70,7 @@ def test_a_control_passes_by_missing(wording) -> None:
 def test_a_gate_that_frozen_policies_pass_is_too_weak(wording) -> None:
     verdict = Verdict("pole", cases(11.0, 11.0, 2.0), 2, control=True)
     assert not verdict.passed
-    assert verdict.message == (wording())
+    assert verdict.message == wording()
 
 
 def test_a_gate_is_too_weak_if_it_is_so_for_one_configuration() -> None:
@@ -128,7 +128,7 @@ def test_seeds_below_the_published_interval_are_worth_a_warning_and_no_failure(
     assert bool(verdict.warning) == warned
     assert verdict_data(verdict)["warning"] == verdict.warning
     if warned:
-        assert verdict.warning == (wording("12.5", "10%"))
+        assert verdict.warning == wording("12.5", "10%")
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_a_trial_without_a_number_is_worse_than_any_with_one_but_not_than_its_li
     assert rule.on_result("c", 4, -1e9).verdict == "continue"
     assert rule.on_result("d", 4, 1).verdict == "continue"
     assert rule.on_result("e", 4, 2).verdict == "continue"
-    assert rule.on_result("f", 4, None).reason == (wording("episode_return_mean", "-1,000,000,000"))
+    assert rule.on_result("f", 4, None).reason == wording("episode_return_mean", "-1,000,000,000")
 
 
 def test_no_trial_is_ever_held():
@@ -89,7 +89,7 @@ def test_no_trial_is_ever_held():
 def test_reasons_are_in_the_units_of_the_metric(wording):
     rule = asha(max_t=100_000, grace_period=10_000)
     rule.on_result("a", 10_000, 30.14)
-    assert rule.on_result("b", 10_000, 12.4).reason == (wording("12.4", "10,000", "30.14"))
+    assert rule.on_result("b", 10_000, 12.4).reason == wording("12.4", "10,000", "30.14")
     rule = asha(
         max_t=50, grace_period=2.5, reduction_factor=2.5, measure=Measure("learner/loss", "min", "time_total_s")
     )

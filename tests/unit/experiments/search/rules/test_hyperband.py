@@ -170,7 +170,7 @@ def test_a_trial_without_a_number_is_worse_than_any_with_one(wording):
     rule = hyperband("ab", max_t=2, reduction_factor=2)
     rule.on_result("a", 1, None)
     rule.on_result("b", 1, None)
-    assert rule.released()["a"].reason == (wording("episode_return_mean"))
+    assert rule.released()["a"].reason == wording("episode_return_mean")
 
 
 def test_of_equal_trials_the_later_ones_go_on():

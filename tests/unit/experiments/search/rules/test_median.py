@@ -27,7 +27,7 @@ def test_the_best_so_far_is_compared_with_the_median_of_the_others_means_up_to_t
     assert rule.on_result("d", 2, 0).verdict == "continue"
     # At 3 only a and c are there; their means are 34.67 and 20.
     assert rule.on_result("d", 3, 27).verdict == "stop"
-    assert median_of({"a": [1, 3], "b": [4, 8], "c": [20, 40]}).on_result("d", 2, 5.9).reason == (wording("5.9"))
+    assert median_of({"a": [1, 3], "b": [4, 8], "c": [20, 40]}).on_result("d", 2, 5.9).reason == wording("5.9")
 
 
 def test_no_trial_is_stopped_in_the_grace_period_and_no_mean_begins_before_it():
@@ -58,7 +58,7 @@ def test_results_without_a_number_are_left_out_of_means():
 
 def test_a_trial_without_a_number_yet_is_below_every_median(wording):
     rule = median_of({"a": [-100]}, measure=Measure("learner/loss", "min", "iteration"))
-    assert rule.on_result("b", 1, None).reason == (wording("learner/loss", "100"))
+    assert rule.on_result("b", 1, None).reason == wording("learner/loss", "100")
 
 
 def test_a_row_that_comes_again_after_a_restart_is_not_counted_twice():

@@ -293,10 +293,10 @@ def test_doctor_finds_this_machine_able(tmp_path: Path, monkeypatch: pytest.Monk
     assert verdicts["torch"] == verdicts["extra mujoco"] == verdicts["disk"] == "ok"
 
 
-def test_doctor_times_a_spec_and_prints_yaml(monkeypatch: pytest.MonkeyPatch, wording) -> None:
+def test_doctor_times_a_spec_and_prints_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlrun.experiments.launch.timings.BUDGET_S", 0.0)
     monkeypatch.setattr("rlrun.experiments.launch.timings.WINDOW_S", 0.0)
     result = rlrun("doctor", "--tune", SPEC)
     assert result.exit_code == 0, result.stderr
-    assert result.stderr == wording("num_workers", "num_envs_per_worker")
+    assert "num_workers 0, num_envs_per_worker 8: " in result.stderr
     assert result.stdout.splitlines()[1:] == ["config:", "  num_workers: 0", "  num_envs_per_worker: 8"]

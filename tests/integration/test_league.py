@@ -258,7 +258,7 @@ def test_a_checkpoint_that_asks_for_code_is_no_opponent(old_runs: Path, tmp_path
         training.step()
 
 
-def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs: Path, wording) -> None:
+def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs: Path) -> None:
     with Training(GAME, against(str(old_runs / "one"))) as training:
         content = training.content(spec_of(training))
     (copied,) = content.state["league"]["state"]["checkpoints"].values()
@@ -266,7 +266,7 @@ def test_a_copied_opponent_with_numbers_that_are_not_finite_is_refused(old_runs:
     copied["tensors"][name] = np.full_like(copied["tensors"][name], np.nan)
     with (
         Training(GAME, against(str(old_runs / "one"))) as restored,
-        wording.raised(CheckpointError),
+        pytest.raises(CheckpointError, match=r"section of its league cannot be used: .* not finite"),
     ):
         restored.load(content)
 

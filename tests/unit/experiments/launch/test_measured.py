@@ -80,7 +80,7 @@ def test_settings_are_not_timed_for_ever_by_a_clock_that_stands_still(monkeypatc
         list(timings.time_settings(trial, [(0, 8)]))
 
 
-def test_trials_that_run_together_share_the_cpus(capsys: pytest.CaptureFixture[str], wording) -> None:
+def test_trials_that_run_together_share_the_cpus(capsys: pytest.CaptureFixture[str]) -> None:
     config = {**SPEC["config"], "num_workers": "auto"}
     (experiment,) = parse_experiments({"a": {**SPEC, "config": config, "seeds": 2000}})
     trial = experiment.first_trial()
@@ -91,8 +91,8 @@ def test_trials_that_run_together_share_the_cpus(capsys: pytest.CaptureFixture[s
     assert measured.config.num_workers == 0
     assert measured.config.num_envs_per_worker in (8, 16)
     said = capsys.readouterr().err
-    assert said == wording("num_workers", "num_envs_per_worker")
-    assert said == wording()
+    assert "a: measuring num_workers and num_envs_per_worker" in said
+    assert "settings timed): the numbers of this run's spec now depend on the machine" in said
 
 
 def test_a_failure_of_the_env_while_it_is_measured_shows_its_traceback(tmp_path: Path) -> None:

@@ -51,10 +51,10 @@ def test_the_record_has_the_counters_of_the_newest_row_and_the_best_of_all_rows(
 def test_a_note_is_announced_and_recorded_once_and_a_remark_is_only_recorded(
     journal: TrialJournal, announced: list[str]
 ) -> None:
-    journal.note("the disk is slow")
+    journal.note("a slow disk")
     journal.note(SilentMessage("updates run in torch"))
-    assert announced == ["the disk is slow"]
-    assert record_of(journal).notes == ["the disk is slow", "updates run in torch"]
+    assert announced == ["a slow disk"]
+    assert record_of(journal).notes == ["a slow disk", "updates run in torch"]
 
 
 @pytest.mark.parametrize(

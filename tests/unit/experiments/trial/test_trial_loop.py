@@ -46,11 +46,11 @@ def test_what_the_user_was_told_stands_in_the_record(
     trial = small_trial(stop={"env_steps": 300}, config={"compile": "auto"})
     with TrialLoop(trial, tmp_path / "t", announce=told.append) as loop:
         run(loop)
-        loop._journal.note("the disk is slow")
+        loop._journal.note("a slow disk")
         loop.save()
     (remark, note) = record(tmp_path / "t").notes
     assert remark == wording("aten.mm.default")  # which asks nothing of the user
-    assert told == [note] == ["the disk is slow"]
+    assert told == [note] == ["a slow disk"]
 
 
 def test_half_of_a_run_without_the_end_of_an_episode_is_told_of(

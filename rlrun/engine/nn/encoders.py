@@ -263,6 +263,14 @@ def impala_layers(channels: int) -> nn.Sequential:
     return nn.Sequential(*layers, nn.ReLU())
 
 
+def small_layers(channels: int) -> nn.Sequential:
+    """Creates the CNN of images with few pixels: two 3 x 3 convolutions, each of which halves the sides."""
+    return nn.Sequential(
+        nn.Conv2d(channels, 16, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
+    )  # fmt: skip
+
+
 def encoder(
     leaf: ObservationLeaf,
 ) -> DenseEncoder | EmbeddingEncoder | EntityEncoder | ImageEncoder | UsersEncoder:
@@ -273,7 +281,14 @@ def encoder(
     match leaf.kind:
         case "image":
             form = leaf.channels_height_width
-            return ImageEncoder(leaf, nature_layers(*form) if leaf.conv == "nature" else impala_layers(form[0]))
+            match leaf.conv:
+                case "nature":
+                    layers = nature_layers(*form)
+                case "impala":
+                    layers = impala_layers(form[0])
+                case "small":
+                    layers = small_layers(form[0])
+            return ImageEncoder(leaf, layers)
         case "entities":
             return EntityEncoder(leaf)
         case "embedding":

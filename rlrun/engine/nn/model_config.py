@@ -10,7 +10,7 @@ from rlrun.engine.settings.config import ConfigModel, NonEmptyText, NonNegativeI
 
 Activation = Literal["tanh", "relu", "elu", "silu"]
 
-Conv = Literal["nature", "impala"]
+Conv = Literal["nature", "impala", "small"]
 
 Normalization = Literal["layer"]
 
@@ -117,8 +117,9 @@ class ModelConfig(ConfigModel):
     encoder is an nn.Module, instantiated with the part's space, that maps observations [N, ...] to float32 features [N,
     D]."""
     conv: Conv | None = None
-    """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561).
-    null chooses `impala` for images of less than 36 pixels along a side, else `nature`."""
+    """Encoder of image observations: `nature` (Mnih et al. 2015), `impala` (the residual net of arXiv:1802.01561), or
+    `small` (two convolutions with stride 2). null chooses `small` for images with fewer than 36 pixels along a side,
+    else `nature`."""
     actor_sees: tuple[NonEmptyText, ...] | None = None
     """Keys of the parts of a Dict observation that the policy (actor) sees; null for all. Parts that only critics see
     are needed in training alone: saved policies act without them."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlrun.engine.nn.model_config import Conv, Pooling
 
-IMAGE_FEATURES: dict[Conv, int] = {"nature": 512, "impala": 256}
+IMAGE_FEATURES: dict[Conv, int] = {"nature": 512, "impala": 256, "small": 128}
 """Output features of each image encoder."""
 
 ENTITY_FEATURES = 64

@@ -229,7 +229,7 @@ def _default_encoding(shape: tuple[int, ...], dtype: np.dtype[Any], extent: floa
 def _fitting_conv(shape: tuple[int, ...]) -> Conv:
     """Default convolutions for an image shape: `nature` leaves too few pixels of small images."""
     _, height, width = ObservationLeaf("image", shape).channels_height_width
-    return "nature" if min(height, width) >= NATURE_MIN_PIXELS else "impala"
+    return "nature" if min(height, width) >= NATURE_MIN_PIXELS else "small"
 
 
 def entity_mask_places(tree: ObservationTree) -> list[int | None]:

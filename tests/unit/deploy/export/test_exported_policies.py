@@ -54,7 +54,8 @@ NETWORKS: dict[str, tuple[gymnasium.Space[Any], dict[str, Any]]] = {
     "lstm": (VECTOR, {**SMALL, "core": "lstm", "core_width": 6}),
     "gru": (VECTOR, {**SMALL, "core": "gru", "core_width": 6}),
     "gtrxl": (VECTOR, {**SMALL, "core": "gtrxl"}),
-    "impala": (IMAGE, {}),
+    "impala": (IMAGE, {"conv": "impala"}),
+    "small convolutions": (IMAGE, {}),
     "nature": (LARGE_IMAGE, {}),
     "attention over entities": (
         ENTITIES,
@@ -159,7 +160,7 @@ FAMILIES: dict[str, tuple[Algorithm[Any], gymnasium.Space[Any], gymnasium.Space[
 }
 
 
-IN_TORCH = ("gtrxl", "impala", "nature", "attention over entities", "embeddings")
+IN_TORCH = ("gtrxl", "impala", "small convolutions", "nature", "attention over entities", "embeddings")
 CELLS = [
     (network, action)
     for network in NETWORKS

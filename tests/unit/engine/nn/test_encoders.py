@@ -153,7 +153,7 @@ def test_every_part_of_a_dict_has_an_encoder_of_its_own(wording) -> None:
     }
     encode = ObservationEncoder(rich_leaves())
     widths = [part.width for part in encode.parts]
-    assert widths == [512, 64, 36, 32, 256, 64, 4, 2]
+    assert widths == [512, 64, 36, 32, 128, 64, 4, 2]
     observations = map_tree(torch.as_tensor, rich_observations(3))
     encoded = encode(observations)
     assert encoded.shape == (3, encode.width)
@@ -216,13 +216,13 @@ def test_a_traced_gradient_is_the_eager_one() -> None:
 SIZES = [(7, 7), (20, 20), (40, 30), (9, 50), (128, 160)]
 
 
-@pytest.mark.parametrize("conv", ["nature", "impala", None])
+@pytest.mark.parametrize("conv", ["nature", "impala", "small", None])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_no_dimension_of_an_image_vanishes_whatever_its_size(conv: Any, size: tuple[int, int]) -> None:
     tree = observation_leaves(
         Box(0, 255, (*size, 1), np.uint8), {"": ObservationConfig(encode_as="image")}, normalize=False, conv=conv
     )
-    assert tree.conv == (conv or ("nature" if min(size) >= 36 else "impala"))
+    assert tree.conv == (conv or ("nature" if min(size) >= 36 else "small"))
     with seeded(0):
         own = encoder(tree)
     images = torch.randint(0, 256, (2, *size, 1), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

@@ -57,7 +57,7 @@ def both_sides(tree, observations):
         (Box(0, 1, (36, 36)), {"encode_as": "image"}, "image 36x36 through nature, as it is"),
         (Box(0, 255, (4, 84, 84, 3), np.uint8), None, "image 4x84x84x3 through nature, scaled by 1/255"),
         (Box(0, 255, (84, 84, 4), np.uint8), {"encode_as": "vector"}, "vector of 84x84x4, scaled by 1/255"),
-        (Box(0, 255, (24, 40, 3), np.uint8), None, "image 24x40x3 through impala, scaled by 1/255"),
+        (Box(0, 255, (24, 40, 3), np.uint8), None, "image 24x40x3 through small, scaled by 1/255"),
         (
             Box(0, 24, (7,), np.uint8),
             {"encode_as": "embedding"},

@@ -291,6 +291,9 @@ if TYPE_CHECKING:
     from rlrun.engine.settings.config import fixed as fixed
     from rlrun.engine.settings.metric import Metric as Metric
     from rlrun.engine.training.assemble.policies import Policies as Policies
+    from rlrun.engine.worlds.array_worlds import ArrayGroup as ArrayGroup
+    from rlrun.engine.worlds.array_worlds import ArrayStep as ArrayStep
+    from rlrun.engine.worlds.array_worlds import ArrayWorld as ArrayWorld
     from rlrun.engine.worlds.games.array_game import ArrayGame as ArrayGame
     from rlrun.engine.worlds.games.game_tree import GameTree as GameTree
     from rlrun.engine.worlds.games.searchable import ObjectGame as ObjectGame
@@ -389,6 +392,7 @@ _NAMES = {
     "rlrun.engine.envs.vector_env": "VectorEnv",
     # Worlds of many agents, games for tree search, and leagues.
     "rlrun.engine.worlds.world": "World WorldStep",
+    "rlrun.engine.worlds.array_worlds": "ArrayWorld ArrayStep ArrayGroup",
     "rlrun.engine.worlds.world_view": "WorldView",
     "rlrun.engine.worlds.games.array_game": "ArrayGame",
     "rlrun.engine.worlds.games.searchable": "Searchable ObjectGame",

@@ -12,6 +12,8 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 import rlrun
 import rlrun.algorithms.ppo
 import rlrun.plugin
@@ -153,9 +155,22 @@ def test_specs_documents_and_messages_name_what_ships_by_its_public_name() -> No
 
 
 def test_every_object_that_the_package_or_a_spec_names_exists() -> None:
-    for name in names_in(("configs", "docs", "examples", "rlrun"), (".yaml", ".md", ".py", ".json")):
-        if name not in ("rlrun.toys:np",):  # an attack, in the docstring of its refusal
-            load_internal(name)
+    folders = ("configs", "docs", "examples", "rlrun", "benchmarks")
+    named = names_in(folders, (".yaml", ".md", ".py", ".pyi", ".json", ".ipynb", ".html"))
+    named |= {name for page in ROOT.glob("*.md") for name in NAMED.findall(page.read_text())}
+    for name in named - {"rlrun.toys:np"}:  # an attack, in the docstring of its refusal
+        load_internal(name)
+
+
+def test_every_object_of_the_examples_that_is_named_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    pages = ("extending.md", "hooks.md", "replay.md", "running.md")
+    texts = [path.read_text() for path in (ROOT / "examples").rglob("*") if path.suffix in (".py", ".yaml", ".md")]
+    texts += [(ROOT / "docs" / page).read_text() for page in pages]
+    named = {name for text in texts for name in re.findall(r"\bmy_lab\.\w+:\w+", text)}
+    assert len(named) > 15
+    for name in named - {"my_lab.gaussian:GaussianPolicy"}:  # a policy that the page leaves to the reader
+        load_internal(name)
 
 
 def test_a_private_path_has_at_most_one_public_name() -> None:

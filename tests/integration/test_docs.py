@@ -77,6 +77,20 @@ def test_python_of_the_page_about_ones_own_algorithms_is_that_of_the_examples() 
     assert [block for block in shown if "".join(block.split()) not in examples] == []  # methods are indented there
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("The algorithm", "A wrapper", "A world", "Off-policy", "A sampler of a replay buffer", "An exploration"),
+        *("A policy", "Critics of one's own", "A network", "An encoder", "A source with memory", "A logger"),
+        "Without gradients, with a worker of one's own",
+    ],
+)
+def test_the_page_about_ones_own_algorithms_shows_each_kind_of_plugin(kind: str) -> None:
+    sections = re.split(r"^##+ (.*)\n", (ROOT / "docs" / "extending.md").read_text(), flags=re.MULTILINE)
+    section = dict(zip(sections[1::2], sections[2::2], strict=True))[kind]
+    assert "```python\n" in section
+
+
 def test_the_spec_of_the_page_about_hooks_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = blocks(OF_HOOKS, "yaml")
     example = ROOT / "examples" / "cartpole_hooks.yaml"

@@ -290,8 +290,12 @@ def test_an_entry_point_gives_the_own_algorithm_a_plain_name(lab: Path, tmp_path
     spec.write_text("by-name: {algorithm: awr, env: CartPole-v1, stop: {env_steps: 256}, config: {temperature: 1}}\n")
     listed = fresh_rlrun("algorithms", cwd=tmp_path, python_path=(lab,))
     assert "awr" in listed.stdout
-    done = fresh_rlrun("validate", spec, cwd=tmp_path, python_path=(lab,))
+    done = fresh_rlrun("train", "-f", spec, cwd=tmp_path, python_path=(lab,))
     assert done.returncode == 0, done.stderr
+    (checkpoint,) = (tmp_path / "runs" / "by-name").glob("*/checkpoints/iteration_*")
+    received = shutil.copytree(checkpoint, tmp_path / "received")
+    evaluated = fresh_rlrun("evaluate", received, "--episodes", "1", cwd=tmp_path, python_path=(lab,))
+    assert evaluated.returncode == 0, evaluated.stderr  # an installed algorithm needs no --trust
 
 
 def test_an_error_in_the_own_env_shows_its_own_traceback_and_where_it_was(lab: Path, tmp_path: Path) -> None:

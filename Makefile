@@ -51,7 +51,7 @@ help:
 	@echo "make results   train every spec that says what it must reach on ten seeds, and write docs/results.md; days"
 	@echo "make wording   record in tests/wording.yaml what messages say now, for tests that compare them; minutes"
 	@echo "make chaos     kill and interrupt whole runs at random moments, resume them, compare; half an hour"
-	@echo "make release-check  build sdist and wheel, and try the wheel in an empty environment; minutes"
+	@echo "make release-check  build sdist and wheel, and try the wheel and each extra in empty environments; half an hour"
 	@echo "make format    format the code"
 	@echo "Variables are explained at the top of the Makefile."
 
@@ -125,7 +125,7 @@ chaos: $(VENV)/.installed-dev
 	DAMAGE_STRIDE=1 $(BIN)/python -m pytest tests/integration/test_hostile_checkpoints.py $(PYTEST_ARGS)
 
 release-check: $(VENV)/.installed-dev
-	$(BIN)/python -m scripts.release_check --dist dist
+	$(BIN)/python -m scripts.release_check --dist dist --extras
 
 # The stamps are empty files; a second call finds them newer than what they depend on and installs nothing.
 

@@ -1,14 +1,17 @@
 """Builds the distributions of a release, and tries the wheel in an empty environment and folder.
 
     python -m scripts.release_check --dist dist    with all dependencies, as a user gets it; minutes
+    python -m scripts.release_check --extras       and with each extra alone; half an hour
 
-The wheel is built from the sdist, so that what the sdist lacks is missed. The test of the wheel does the same with the
-dependencies of its own environment (`reuse`), in seconds.
+twine checks metadata and the rendering of the README. The wheel is built from the sdist, so that what the sdist lacks
+is missed. An environment with an extra takes all other packages from the environment of the plain wheel. The test of
+the wheel does the same with the dependencies of its own environment (`reuse`), in seconds.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -118,6 +121,53 @@ def run_commands(python: Path, folder: Path, commands: Iterable[str] = COMMANDS)
     return printed
 
 
+def check_metadata(place: Path, distributions: Sequence[Path]) -> None:
+    """Checks metadata and README of distributions as the package index would.
+
+    Args:
+        place: Folder of the environment in which twine is installed.
+        distributions: The sdist and the wheel.
+
+    Raises:
+        SystemExit: twine has found a mistake, which it prints.
+    """
+    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+    python = place / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "twine"], check=True)
+    if subprocess.run([python, "-m", "twine", "check", "--strict", *map(str, distributions)]).returncode:
+        raise SystemExit("twine refuses the distributions")
+
+
+def extras(root: Path = ROOT) -> list[str]:
+    """Names of the extras of pyproject.toml, without that of developers."""
+    declared = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    return [name for name in declared if name != "dev"]
+
+
+def check_extra(wheel: Path, extra: str, place: Path, plain: Path) -> None:
+    """Installs the wheel with one extra and asks `rlrun doctor` whether it is complete.
+
+    Args:
+        wheel: The wheel.
+        extra: Name of the extra.
+        place: Folder of the new environment.
+        plain: Folder of the environment with the plain wheel, whose packages are visible in the new one.
+
+    Raises:
+        SystemExit: Modules of the extra are missing.
+    """
+    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+    python = place / "bin" / "python"
+    packages, others = (Path(sysconfig.get_path("purelib", vars={"base": str(env)})) for env in (place, plain))
+    (packages / "plain.pth").write_text(f"{others}\n")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", f"{wheel.absolute()}[{extra}]"], check=True)
+    printed = run_commands(python, place, ["doctor --json"])["doctor --json"]
+    (found,) = (one for one in json.loads(printed)["findings"] if one["subject"] == f"extra {extra}")
+    if found["verdict"] != "ok":
+        raise SystemExit(f"the extra {extra}: {found['value']}")
+    print(f"extra {extra}: installed alone, complete", flush=True)
+
+
 def demand_tag(tag: str, root: Path = ROOT) -> None:
     """Checks that a tag names the version of pyproject.toml, the one place where it is written.
 
@@ -134,15 +184,20 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="folder of the distributions (dist)")
     parser.add_argument("--tag", help="the release's tag, which must name the version in pyproject.toml")
+    parser.add_argument("--extras", action="store_true", help="also install each extra alone; half an hour")
     given = parser.parse_args(words)
     folder: Path = given.dist
     if given.tag is not None:
         demand_tag(given.tag)
     sdist, wheel = build(folder)
     with tempfile.TemporaryDirectory() as name:
-        empty = Path(name, "empty")
+        empty, plain = Path(name, "empty"), Path(name, "venv")
         empty.mkdir()
-        printed = run_commands(install(wheel, Path(name, "venv"), reuse=False), empty)
+        check_metadata(Path(name, "twine"), (sdist, wheel))
+        printed = run_commands(install(wheel, plain, reuse=False), empty)
+        for extra in extras() if given.extras else ():
+            check_extra(wheel, extra, Path(name, "extra"), plain)
+            shutil.rmtree(Path(name, "extra"))
     print(f"{sdist}\n{wheel}\n{printed['--version']}{len(printed)} commands work in an empty environment")
 
 

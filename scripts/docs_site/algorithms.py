@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from rlrun.engine.flow.plan import plan_text
 from rlrun.engine.settings.registry import algorithm_class
 from rlrun.engine.training.assemble.description import ANY_ENV, Description
 from rlrun.engine.training.assemble.policies import Policies
@@ -23,16 +22,16 @@ def add_to_algorithms(pages: dict[str, Page]) -> None:
         by_page.setdefault(page, []).append(name)
     for name, algorithms in by_page.items():
         page = pages[name]
-        page.instead = dict(plan_figure(algorithm) for algorithm in algorithms)
+        page.extra["Dataflow"] = "\n".join(map(plan_figure, algorithms))
         page.extra["What it reached"] = curve_figures(page)
         page.markdown = page.markdown.rstrip("\n") + "\n" + "\n".join(map(reference, algorithms))
 
 
-def plan_figure(algorithm: str) -> tuple[str, str]:
-    """Dataflow of an algorithm: the text that its page has, and the picture in its place."""
+def plan_figure(algorithm: str) -> str:
+    """Dataflow of an algorithm as a picture."""
     plan = Description(ANY_ENV, Policies.alone(algorithm_class(algorithm)())).plan().describe()
     picture = Picture(plan).svg(f"Dataflow of {algorithm}")
-    return f"```text\n{plan_text(plan)}\n```\n", raw_html(f"<figure class='plan'>{picture}</figure>")
+    return raw_html(f"<figure class='plan'>{picture}<figcaption>{algorithm}</figcaption></figure>")
 
 
 def curve_figures(page: Page) -> str:

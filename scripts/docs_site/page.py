@@ -23,8 +23,8 @@ class Page:
         name: Its address, without a suffix: "algorithms/ppo".
         markdown: Its text, which is also published as it is.
         children: Names of the pages below it in the sidebar, in order.
-        extra: Markdown for the HTML by the heading at whose end it is added: curves.
-        instead: Markdown for the HTML in the place of parts of the text: pictures for drawings in text.
+        extra: Markdown for the HTML by the heading at whose end it is added: curves, dataflows.
+        instead: Markdown for the HTML in the place of parts of the text: pictures of notebooks, the table of results.
         searchable: Whether searches look into its text.
         keywords: Further words that lead searches here.
     """

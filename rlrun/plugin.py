@@ -22,17 +22,14 @@ if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.ddpg import DDPGConfig as DDPGConfig
     from rlrun.algorithms.actor_q.ddpg import TD3Config as TD3Config
     from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy as DeterministicPolicy
+    from rlrun.algorithms.actor_q.extended_sac import ExtendedSAC as ExtendedSAC
+    from rlrun.algorithms.actor_q.extended_sac import ExtendedSACConfig as ExtendedSACConfig
     from rlrun.algorithms.actor_q.networks import DeterministicNetworks as DeterministicNetworks
     from rlrun.algorithms.actor_q.presets import REDQ as REDQ
     from rlrun.algorithms.actor_q.presets import TQC as TQC
     from rlrun.algorithms.actor_q.presets import CrossQ as CrossQ
-    from rlrun.algorithms.actor_q.presets import CrossQConfig as CrossQConfig
     from rlrun.algorithms.actor_q.presets import DroQ as DroQ
-    from rlrun.algorithms.actor_q.presets import DroQConfig as DroQConfig
-    from rlrun.algorithms.actor_q.presets import REDQConfig as REDQConfig
     from rlrun.algorithms.actor_q.presets import SimBa as SimBa
-    from rlrun.algorithms.actor_q.presets import SimBaConfig as SimBaConfig
-    from rlrun.algorithms.actor_q.presets import TQCConfig as TQCConfig
     from rlrun.algorithms.actor_q.sac import SAC as SAC
     from rlrun.algorithms.actor_q.sac import SACConfig as SACConfig
     from rlrun.algorithms.actor_q.soft_networks import SoftNetworks as SoftNetworks
@@ -150,7 +147,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.recurrent_q.r2d3 import R2D3Config as R2D3Config
     from rlrun.algorithms.settings.off_policy import OffPolicyConfig as OffPolicyConfig
     from rlrun.algorithms.settings.offline import OfflineConfig as OfflineConfig
-    from rlrun.algorithms.settings.on_policy import EpochsConfig as EpochsConfig
+    from rlrun.algorithms.settings.on_policy import EpochsSettings as EpochsSettings
     from rlrun.algorithms.settings.on_policy import OnPolicyConfig as OnPolicyConfig
     from rlrun.algorithms.slateq.settings import SlateQConfig as SlateQConfig
     from rlrun.algorithms.slateq.slateq import SlateQ as SlateQ
@@ -317,7 +314,7 @@ _NAMES = {
     # An algorithm: its class, its settings, its losses and the metrics that it reports.
     "rlrun.engine.algorithm": "Algorithm",
     "rlrun.engine.algorithm_config": "AlgorithmConfig WorldSamplingSettings",
-    "rlrun.algorithms.settings.on_policy": "OnPolicyConfig EpochsConfig",
+    "rlrun.algorithms.settings.on_policy": "OnPolicyConfig EpochsSettings",
     "rlrun.algorithms.settings.off_policy": "OffPolicyConfig",
     "rlrun.algorithms.settings.offline": "OfflineConfig",
     "rlrun.engine.settings.config": (
@@ -431,9 +428,8 @@ _NAMES = {
     "rlrun.algorithms.a3c": "A3C A3CConfig",
     "rlrun.algorithms.actor_q.apex_ddpg": "ApexDDPG ApexDDPGConfig",
     "rlrun.algorithms.actor_q.ddpg": "DDPG DDPGConfig TD3 TD3Config",
-    "rlrun.algorithms.actor_q.presets": (
-        "CrossQ DroQ REDQ SimBa TQC CrossQConfig DroQConfig REDQConfig SimBaConfig TQCConfig"
-    ),
+    "rlrun.algorithms.actor_q.extended_sac": "ExtendedSAC ExtendedSACConfig",
+    "rlrun.algorithms.actor_q.presets": "CrossQ DroQ REDQ SimBa TQC",
     "rlrun.algorithms.actor_q.sac": "SAC SACConfig",
     "rlrun.algorithms.alphazero.alphazero": "AlphaZero AlphaZeroConfig",
     "rlrun.algorithms.archer.archer": "Archer",

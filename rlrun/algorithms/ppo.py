@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from typing_extensions import override
 
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, POLICY_GRADIENT_METRICS
-from rlrun.algorithms.settings.on_policy import EpochsConfig
+from rlrun.algorithms.settings.on_policy import EpochsSettings, OnPolicyConfig
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rlrun.engine.policy.actor_critic_outputs import ActorCriticOutputs
 
 
-class PPOConfig(EpochsConfig):
+class PPOConfig(EpochsSettings, OnPolicyConfig):
     """Settings of PPO; the defaults are close to the paper's for continuous control (arXiv:1707.06347, table 3)."""
 
     of_logged_actions = "mask"

@@ -12,6 +12,8 @@ from pydantic.fields import FieldInfo
 import rlrun
 from rlrun.engine.settings.config import ConfigModel
 
+MOST_LEVELS = 4
+
 
 def config_models() -> list[type[ConfigModel]]:
     for module in pkgutil.walk_packages(rlrun.__path__, "rlrun."):
@@ -35,6 +37,17 @@ MODELS = config_models()
 
 def test_the_settings_of_ppo_are_among_those_looked_at() -> None:
     assert {"AlgorithmConfig", "EnvConfig", "ModelConfig", "PPOConfig"} <= {model.__name__ for model in MODELS}
+
+
+def _levels(model: type[ConfigModel]) -> int:
+    """Returns the number of classes from a config down to `ConfigModel`, itself included; presets are data."""
+    is_written = "." not in model.__qualname__
+    return is_written + max((_levels(base) for base in model.__bases__ if issubclass(base, ConfigModel)), default=-1)
+
+
+def test_a_config_is_at_most_four_classes_above_the_base_of_all() -> None:
+    assert [model.__qualname__ for model in MODELS if _levels(model) > MOST_LEVELS] == []
+    assert max(map(_levels, MODELS)) == MOST_LEVELS
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__qualname__)

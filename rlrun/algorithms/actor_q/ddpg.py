@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 class DDPGConfig(ActionNoiseSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of DDPG (Lillicrap et al., arXiv:1509.02971)."""
 
-    draws_noise: ClassVar[bool] = False
-    """Whether minibatches include standard normal noise for the target policy's actions, `next_noise` [S, L, D]."""
     records_values: ClassVar[bool] = False
     """Whether fragments include the critic's Q values, for initial replay priorities."""
     model: ActorQModelConfig = ActorQModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
@@ -52,6 +50,11 @@ class DDPGConfig(ActionNoiseSettings, CriticEnsembleSettings, ActorCriticSetting
     """Transitions per minibatch from the replay buffer; sequences per minibatch if the network is recurrent."""
     replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000)
     """Settings of the replay buffer."""
+    target_noise: NonNegativeFloat = 0.0
+    """Standard deviation of the target policy smoothing noise (TD3, arXiv:1802.09477, eq. 14), in units of half the
+    distance between the action bounds; 0 for none."""
+    target_noise_clip: NonNegativeFloat = 0.5
+    """Clip bound of the target policy smoothing noise."""
 
 
 class DDPG(Algorithm[DDPGConfig]):
@@ -79,8 +82,13 @@ class DDPG(Algorithm[DDPGConfig]):
         return critics_and_actor(self.critics_loss, self.actor_loss, policy_delay=every, max_grad_norm=bound)
 
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Actions of the target actor in the next observations, [S, L, D]."""
-        return outputs.target_actions(outputs.following(batch))
+        """Actions of the target actor in the next observations, [S, L, D], with `target_noise` if there is any."""
+        actions = outputs.target_actions(outputs.following(batch))
+        if not self.config.target_noise:
+            return actions
+        bound = self.config.target_noise_clip
+        smoothed: Tensor = actions + (batch["next_noise"] * self.config.target_noise).clamp(-bound, bound)
+        return smoothed.clamp(-1.0, 1.0)
 
     def next_values(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
         """Values of the next actions by the target critics, [S, L]."""
@@ -123,28 +131,12 @@ class DDPG(Algorithm[DDPGConfig]):
         )
 
 
-@defaults(num_critics=2, policy_delay=2, target_update_interval=2)
+@defaults(num_critics=2, policy_delay=2, target_update_interval=2, target_noise=0.2)
 class TD3Config(DDPGConfig):
-    """Settings of TD3 (Fujimoto et al., arXiv:1802.09477)."""
-
-    draws_noise: ClassVar[bool] = True
-    target_noise: NonNegativeFloat = 0.2
-    """Standard deviation of the target policy smoothing noise, in units of half the distance between the action
-    bounds."""
-    target_noise_clip: NonNegativeFloat = 0.5
-    """Clip bound of the target policy smoothing noise."""
+    """Settings of TD3 (Fujimoto et al., arXiv:1802.09477), those of DDPG with other defaults."""
 
 
 class TD3(DDPG):
     """DDPG with clipped double Q-learning, delayed policy updates and target policy smoothing (arXiv:1802.09477)."""
 
-    Config: ClassVar[type[TD3Config]] = TD3Config
-    config: TD3Config
-
-    @override
-    def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Target policy smoothing: actions [S, L, D] with clipped noise (arXiv:1802.09477, eq. 14)."""
-        bound = self.config.target_noise_clip
-        noise = (batch["next_noise"] * self.config.target_noise).clamp(-bound, bound)
-        smoothed: Tensor = super().next_actions(outputs, batch) + noise
-        return smoothed.clamp(-1.0, 1.0)
+    Config: ClassVar[type[DDPGConfig]] = TD3Config

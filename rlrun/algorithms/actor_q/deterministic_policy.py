@@ -70,7 +70,7 @@ class DeterministicPolicy(ActorQPolicy):
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Samples noise of target policy smoothing, `next_noise` [S, L, D], and the choice of target critics."""
         noise = {}
-        if self.config.draws_noise:
+        if self.config.target_noise:
             noise["next_noise"] = generator.standard_normal((rows, length, self.action_space.size), np.float32)
         return noise | drawn_critics(generator, self.config, rows, length)
 

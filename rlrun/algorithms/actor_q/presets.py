@@ -1,127 +1,130 @@
-"""Presets of SAC: methods that change its critics and the number of updates."""
+"""Presets: SAC with the settings of methods that change its critics and how often they learn.
+
+A preset is a name, defaults and fixed settings. `preset` makes an algorithm and its config of them.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, cast
 
-from rlrun.algorithms.actor_q.extended_sac import ExtendedModelConfig, ExtendedSAC, ExtendedSACConfig
-from rlrun.algorithms.actor_q.sac import SACConfig
+from rlrun.algorithms.actor_q.extended_sac import ExtendedSAC, ExtendedSACConfig
+from rlrun.engine.data.space_kinds import ActionKind
 from rlrun.engine.nn.model_config import WHO_IS_RECURRENT
 from rlrun.engine.settings.config import defaults, fixed
 
-
-@defaults(critic_lr=3e-4, num_critics=5, num_quantiles=25, dropped_per_critic=2, actor_objective="mean")
-class TQCConfig(ExtendedSACConfig):
-    """Settings of TQC (Kuznetsov et al., arXiv:2005.04269); the defaults are from its table 3, and otherwise SAC's."""
-
-
-class TQC(ExtendedSAC):
-    """Truncated quantile critics: SAC whose targets omit the largest quantiles of all critics (arXiv:2005.04269)."""
-
-    Config: ClassVar[type[SACConfig]] = TQCConfig
-    acts_in = ("bounded Box",)
+FEED_FORWARD: Mapping[str, Mapping[str, Any]] = {
+    WHO_IS_RECURRENT: {"model": {"core": None, "core_width": 64, "gtrxl": {}}}
+}
+"""Fixed settings of presets without recurrent networks."""
 
 
-@defaults(
-    critic_lr=3e-4,
-    learning_starts=5000,
-    num_critics=10,
-    num_target_critics=2,
-    actor_objective="mean",
-    policy_delay=20,
-    training_intensity=20.0,
+def preset(
+    name: str,
+    summary: str,
+    settings_summary: str,
+    values: Mapping[str, Any],
+    *,
+    fixed_values: Mapping[str, Mapping[str, Any]] | None = None,
+    acts_in: tuple[ActionKind, ...] = ExtendedSAC.acts_in,
+) -> type[ExtendedSAC]:
+    """Makes an algorithm of a preset, whose config is its attribute `Config`.
+
+    Args:
+        name: Name of the algorithm, under which this module holds it: so pickle finds it and its config.
+        summary: Docstring of the algorithm.
+        settings_summary: Docstring of the config.
+        values: Defaults that differ from those of `ExtendedSACConfig`; for a section, those of its keys.
+        fixed_values: By reason, settings that cannot be set; see `fixed`.
+        acts_in: Kinds of action spaces.
+    """
+    place = {"__module__": __name__, "__qualname__": f"{name}.Config", "__doc__": settings_summary}
+    config = cast("type[ExtendedSACConfig]", type(f"{name}Config", (ExtendedSACConfig,), place))
+    for reason, chosen in (fixed_values or {}).items():
+        config = fixed(reason, **chosen)(config)
+    config = defaults(**values)(config)
+    members = {"Config": config, "acts_in": acts_in, "__module__": __name__, "__qualname__": name, "__doc__": summary}
+    return cast("type[ExtendedSAC]", type(name, (ExtendedSAC,), members))
+
+
+TQC = preset(
+    "TQC",
+    "Truncated quantile critics: targets leave out the largest quantiles of all critics (arXiv:2005.04269).",
+    "Settings of TQC (Kuznetsov et al., arXiv:2005.04269); the defaults are those of its table 3, next to SAC's.",
+    {"critic_lr": 3e-4, "num_critics": 5, "num_quantiles": 25, "dropped_per_critic": 2, "actor_objective": "mean"},
+    acts_in=("bounded Box",),
 )
-class REDQConfig(ExtendedSACConfig):
-    """Settings of REDQ (Chen et al., arXiv:2101.05982); the defaults are from its appendix, and otherwise SAC's."""
 
-
-class REDQ(ExtendedSAC):
-    """Randomized ensembled double Q-learning: SAC with many critics and updates per env step (arXiv:2101.05982)."""
-
-    Config: ClassVar[type[SACConfig]] = REDQConfig
-
-
-@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
-@defaults(critic_normalization="layer")
-class DroQModelConfig(ExtendedModelConfig):
-    """Settings of the networks of DroQ, whose critics are layer-normalised."""
-
-
-@defaults(
-    critic_lr=3e-4,
-    learning_starts=5000,
-    critic_dropout=0.01,
-    actor_objective="mean",
-    policy_delay=20,
-    training_intensity=20.0,
+REDQ = preset(
+    "REDQ",
+    "Randomized ensembled double Q-learning: many critics, and many updates per env step (arXiv:2101.05982).",
+    "Settings of REDQ (Chen et al., arXiv:2101.05982); the defaults are those of its appendix, next to SAC's.",
+    {
+        "critic_lr": 3e-4,
+        "learning_starts": 5000,
+        "num_critics": 10,
+        "num_target_critics": 2,
+        "actor_objective": "mean",
+        "policy_delay": 20,
+        "training_intensity": 20.0,
+    },
 )
-class DroQConfig(ExtendedSACConfig):
-    """Settings of DroQ (Hiraoka et al., arXiv:2110.02034); the defaults are from its appendix, and otherwise SAC's."""
 
-    model: DroQModelConfig = DroQModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
-    """Network architecture of the actor and of each critic."""
-
-
-class DroQ(ExtendedSAC):
-    """Dropout Q-functions: two critics with dropout and LayerNorm, and many updates per env step (arXiv:2110.02034)."""
-
-    Config: ClassVar[type[SACConfig]] = DroQConfig
-
-
-@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
-@defaults(critic_hiddens=(2048, 2048), batch_renorm=True)
-class CrossQModelConfig(ExtendedModelConfig):
-    """Settings of the networks of CrossQ, with batch renormalisation and wide critics."""
-
-
-@defaults(
-    lr=1e-3,
-    critic_lr=1e-3,
-    alpha_lr=1e-3,
-    learning_starts=5000,
-    policy_delay=3,
-    adam_beta_1=0.5,
+DroQ = preset(
+    "DroQ",
+    "Dropout Q-functions: two critics with dropout and LayerNorm, and many updates per env step (arXiv:2110.02034).",
+    "Settings of DroQ (Hiraoka et al., arXiv:2110.02034); the defaults are those of its appendix, next to SAC's.",
+    {
+        "critic_lr": 3e-4,
+        "learning_starts": 5000,
+        "critic_dropout": 0.01,
+        "actor_objective": "mean",
+        "policy_delay": 20,
+        "training_intensity": 20.0,
+        "model": {"critic_normalization": "layer"},
+    },
+    fixed_values=FEED_FORWARD,
 )
-@fixed("targets come from the critics themselves", joint_targets=True, tau=0.005, target_update_interval=1)
-class CrossQConfig(ExtendedSACConfig):
-    """Settings of CrossQ (Bhatt et al., arXiv:1902.05605); the defaults are from its table 2, and otherwise SAC's."""
 
-    model: CrossQModelConfig = CrossQModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
-    """Network architecture of the actor and of each critic."""
-
-
-class CrossQ(ExtendedSAC):
-    """SAC with batch renormalisation and no target networks: one pass gives values and targets (arXiv:1902.05605)."""
-
-    Config: ClassVar[type[SACConfig]] = CrossQConfig
-    acts_in = ("bounded Box",)
-
-
-@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
-@defaults(critic_hiddens=(512, 512), residual=True)
-class SimBaModelConfig(ExtendedModelConfig):
-    """Settings of the networks of SimBa: residual blocks, one in the actor and two in each critic."""
-
-
-@defaults(
-    lr=1e-4,
-    critic_lr=1e-4,
-    alpha_lr=1e-4,
-    learning_starts=5000,
-    initial_alpha=0.01,
-    normalize_observations=True,
-    target_entropy_per_action=-0.5,
-    training_intensity=2.0,
-    weight_decay=0.01,
+CrossQ = preset(
+    "CrossQ",
+    "SAC with batch renormalisation and no target networks: one pass gives values and targets (arXiv:1902.05605).",
+    "Settings of CrossQ (Bhatt et al., arXiv:1902.05605); the defaults are those of its table 2, next to SAC's.",
+    {
+        "lr": 1e-3,
+        "critic_lr": 1e-3,
+        "alpha_lr": 1e-3,
+        "learning_starts": 5000,
+        "policy_delay": 3,
+        "adam_beta_1": 0.5,
+        "model": {"critic_hiddens": (2048, 2048), "batch_renorm": True},
+    },
+    fixed_values={
+        **FEED_FORWARD,
+        "targets come from the critics themselves": {
+            "joint_targets": True,
+            "tau": 0.005,
+            "target_update_interval": 1,
+        },
+    },
+    acts_in=("bounded Box",),
 )
-class SimBaConfig(ExtendedSACConfig):
-    """Settings of SimBa (Lee et al., arXiv:2410.09754); the defaults are from its table 7, and otherwise SAC's."""
 
-    model: SimBaModelConfig = SimBaModelConfig(hiddens=(128,), activation="relu", orthogonal_init=True)
-    """Network architecture of the actor and of each critic."""
-
-
-class SimBa(ExtendedSAC):
-    """SAC with normalised observations, residual blocks with LayerNorm, and weight decay (arXiv:2410.09754)."""
-
-    Config: ClassVar[type[SACConfig]] = SimBaConfig
+SimBa = preset(
+    "SimBa",
+    "SAC with normalised observations, residual blocks of LayerNorm, and weight decay (arXiv:2410.09754).",
+    "Settings of SimBa (Lee et al., arXiv:2410.09754); the defaults are those of its table 7, next to SAC's.",
+    {
+        "lr": 1e-4,
+        "critic_lr": 1e-4,
+        "alpha_lr": 1e-4,
+        "learning_starts": 5000,
+        "initial_alpha": 0.01,
+        "normalize_observations": True,
+        "target_entropy_per_action": -0.5,
+        "training_intensity": 2.0,
+        "weight_decay": 0.01,
+        "model": {"hiddens": (128,), "orthogonal_init": True, "critic_hiddens": (512, 512), "residual": True},
+    },
+    fixed_values=FEED_FORWARD,
+)

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.dagger.settings import EXPERT_OUTPUTS
 from rlrun.algorithms.loss_metrics import GRAD_NORM
-from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, EpochsConfig
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, EpochsSettings, OnPolicyConfig
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow
@@ -40,7 +40,7 @@ class DistillModelConfig(ModelConfig):
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @fixed("the teacher counts, whatever is rewarded", gamma=0.0, clip_rewards=None, normalize_rewards=False)
 @defaults(lr=1e-3, num_envs_per_worker=8, num_epochs=4, minibatch_size=256)
-class DistillConfig(EpochsConfig):
+class DistillConfig(EpochsSettings, OnPolicyConfig):
     """Settings of policy distillation."""
 
     needed: ClassVar[Mapping[str, str]] = {"expert": "must name a checkpoint: distill learns what its policy does"}

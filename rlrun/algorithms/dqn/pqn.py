@@ -10,7 +10,12 @@ from typing_extensions import override
 
 from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.loss_metrics import td_statistics
-from rlrun.algorithms.settings.on_policy import WHO_HAS_CURIOSITY, EpochsConfig, advantages_in_the_loss
+from rlrun.algorithms.settings.on_policy import (
+    WHO_HAS_CURIOSITY,
+    EpochsSettings,
+    OnPolicyConfig,
+    advantages_in_the_loss,
+)
 from rlrun.algorithms.td_loss import HUBER_METRICS, HuberSettings, huber, huber_excess
 from rlrun.engine.algorithm import Algorithm
 from rlrun.engine.data.action_masks import FORBIDDEN
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
 @defaults(lr=5e-4, num_envs_per_worker=32, num_epochs=4, minibatch_size=128, max_grad_norm=10.0)
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_IS_RECURRENT, seq_len=16)
-class PQNConfig(HuberSettings, EpochsConfig):
+class PQNConfig(HuberSettings, EpochsSettings, OnPolicyConfig):
     """Settings of PQN (Gallici et al., arXiv:2407.04811)."""
 
     model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False, normalization="layer")

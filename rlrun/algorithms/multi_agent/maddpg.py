@@ -38,11 +38,7 @@ if TYPE_CHECKING:
     from rlrun.engine.worlds.world_view import WorldView
 
 
-@fixed(NO_VIEWS, views={})
-class TeamActorQModelConfig(ActionValueModelConfig):
-    """Settings of the actor and critic networks of a team, without a recurrent core."""
-
-
+@fixed(NO_VIEWS, model={"views": {}})
 @fixed("a replay of teams keeps observations as they are", normalize_observations=False)
 @fixed("members are given rewards of their own, step by step", n_step=1)
 @defaults(lr=1e-3, tau=0.01, gamma=0.95, max_grad_norm=0.5, training_intensity=0.25)
@@ -53,7 +49,7 @@ class MADDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     Box actions are explored with additive noise; Discrete actions are sampled.
     """
 
-    model: TeamActorQModelConfig = TeamActorQModelConfig(activation="relu", orthogonal_init=False)
+    model: ActionValueModelConfig = ActionValueModelConfig(activation="relu", orthogonal_init=False)
     """Network architecture of each actor and of each critic."""
     share_actor: bool = False
     """Parameter sharing: whether all members have one actor. Their observations must then identify them, if they are to

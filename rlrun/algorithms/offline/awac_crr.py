@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.offline.weighted_regression import WeightedRegression, WeightedRegressionConfig
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.settings.config import PositiveInt, defaults
+from rlrun.engine.settings.config import ConfigModel, PositiveInt, defaults
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from rlrun.algorithms.offline.regressed_networks import RegressedNetworks
 
 
-class AWACConfig(WeightedRegressionConfig):
-    """Settings of AWAC (Nair et al., arXiv:2006.09359)."""
+class SampledValueSettings(ConfigModel):
+    """Mixin for configs of `WeightedRegressionConfig`: state values are estimated by actions of the actor."""
 
     num_sampled_actions: PositiveInt = 1
     """Number of the actor's actions whose values estimate the state value; Discrete actions need none."""
 
     @property
-    @override
     def num_noises(self) -> int:
+        """Number of actions that the losses sample in each observation."""
         return self.num_sampled_actions
+
+
+class AWACConfig(SampledValueSettings, WeightedRegressionConfig):
+    """Settings of AWAC (Nair et al., arXiv:2006.09359)."""
 
 
 class AWAC(WeightedRegression):
@@ -49,7 +53,7 @@ class AWAC(WeightedRegression):
 
 
 @defaults(max_weight=20.0, num_sampled_actions=4, tau=1.0, target_update_interval=100)
-class CRRConfig(AWACConfig):
+class CRRConfig(SampledValueSettings, WeightedRegressionConfig):
     """Settings of CRR (Wang et al., arXiv:2006.15134). `beta` multiplies advantages, while the paper's divides them."""
 
     weighting: Literal["exp", "binary"] = "exp"
@@ -60,7 +64,7 @@ class CRRConfig(AWACConfig):
     exact ones."""
 
 
-class CRR(AWAC):
+class CRR(WeightedRegression):
     """Critic-regularised regression: imitates the recorded actions that the critics rate higher than the actor's own.
 
     Actions may be a bounded Box, or Discrete, with exact sums over the actions (arXiv:2006.15134).

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from rlrun.algorithms.actor_q.ddpg import TD3, TD3Config
+from rlrun.algorithms.actor_q.ddpg import TD3, DDPGConfig
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.support import ACTOR_SUPPORT, support_statistics
 from rlrun.engine.data.sample_batch import SampleBatch
@@ -24,8 +24,16 @@ if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.networks import DeterministicNetworks
 
 
-@defaults(lr=3e-4, critic_lr=3e-4, learning_starts=0)
-class TD3BCConfig(DataSettings, TD3Config):
+@defaults(
+    lr=3e-4,
+    critic_lr=3e-4,
+    learning_starts=0,
+    num_critics=2,
+    policy_delay=2,
+    target_update_interval=2,
+    target_noise=0.2,
+)
+class TD3BCConfig(DataSettings, DDPGConfig):
     """Settings of TD3+BC (Fujimoto and Gu, arXiv:2106.06860).
 
     For ReBRAC (Tarasov et al., arXiv:2305.09836), set `critic_penalty` above 0, `model.critic_normalization: layer`,

@@ -11,7 +11,7 @@ from typing_extensions import override
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
 from rlrun.algorithms.pg.complete_episodes import JoinEpisodes
 from rlrun.algorithms.pg.pg import PG, PGConfig
-from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, EpochsConfig
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, EpochsSettings
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.flow.flow import Flow, Operator
 from rlrun.engine.flow.operators.batches import ConcatBatches
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @fixed("the best episodes count alike", standardize_advantages=False)
 @defaults(gamma=1.0, lr=1e-3, num_epochs=3)
-class FilteredBCConfig(PGConfig, EpochsConfig):
+class FilteredBCConfig(EpochsSettings, PGConfig):
     """Settings of filtered behavioral cloning."""
 
     best_share: Fraction = 0.1

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.ppo import PPOConfig
 from rlrun.algorithms.settings.offline import OfflineConfig
-from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, EpochsConfig
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY, EpochsSettings, OnPolicyConfig
 from rlrun.engine.algorithm_config import AlgorithmConfig
 from rlrun.engine.nn.model_config import NO_VIEWS, ModelConfig
 from rlrun.engine.settings.config import (
@@ -100,7 +100,7 @@ class RLHFConfig(RewardModelSettings, PPOConfig):
 @fixed("observations of a reference are used as they are", normalize_observations=False)
 @fixed(WHOLE_EPISODES, microbatch_size=None, num_learners=0, num_parameter_servers=0)
 @defaults(lr=1e-3, num_envs_per_worker=16, num_epochs=2, minibatch_size=1024)
-class DPOConfig(EpochsConfig):
+class DPOConfig(EpochsSettings, OnPolicyConfig):
     """Settings of online iterative DPO (Rafailov et al., arXiv:2305.18290)."""
 
     model: DPOModelConfig = DPOModelConfig()

@@ -11,7 +11,7 @@ from rlrun.engine.algorithm_config import AlgorithmConfig
 from rlrun.engine.envs.env_config import LoggedActions
 from rlrun.engine.reward_streams.settings import ConstraintConfig, CuriosityConfig
 from rlrun.engine.reward_streams.streams import RewardStreams
-from rlrun.engine.settings.config import PositiveInt, fixed
+from rlrun.engine.settings.config import ConfigModel, PositiveInt, fixed
 
 WHO_HAS_CURIOSITY = "ppo, a2c, impala and appo have values of intrinsic rewards; take one of them"
 """Error message on `curiosity` in algorithms without intrinsic value heads."""
@@ -44,6 +44,18 @@ class OnPolicyConfig(AlgorithmConfig):
     """Intrinsic rewards for novelty, in addition to the env's rewards; null for none."""
     constraint: ConstraintConfig | None = None
     """Constraint on the mean cost of an episode; null for none."""
+
+    @model_validator(mode="after")
+    def _whole_sequences_of_a_batch(self) -> OnPolicyConfig:
+        size = self.steps_at_once
+        if size is not None and size > self.train_batch_size:
+            raise ValueError(f"minibatch_size ({size}) must not exceed train_batch_size ({self.train_batch_size})")
+        if size is not None and self.model.core is not None and size % self.seq_len:
+            raise ValueError(
+                f"minibatch_size ({size}) must be a multiple of seq_len ({self.seq_len}): minibatches of a recurrent "
+                "network are whole sequences"
+            )
+        return self
 
     @model_validator(mode="after")
     def _curiosity_of_workers(self) -> OnPolicyConfig:
@@ -79,6 +91,11 @@ class OnPolicyConfig(AlgorithmConfig):
         return path in SHAPING or super().shapes_parameters(path)
 
     @property
+    def steps_at_once(self) -> int | None:
+        """Steps of the minibatches into which a batch is divided; None where it is learned from as a whole."""
+        return None
+
+    @property
     def steps_in_row(self) -> int | None:
         """Length of training sequences for a recurrent network; None for a feed-forward network."""
         return None if self.model.core is None else self.seq_len
@@ -94,28 +111,23 @@ class OnPolicyConfig(AlgorithmConfig):
         return self.train_batch_size
 
 
-class EpochsConfig(OnPolicyConfig):
-    """Settings of an on-policy algorithm that learns from each batch in epochs of minibatch SGD."""
+class EpochsSettings(ConfigModel):
+    """Mixin for configs of `OnPolicyConfig`: epochs of minibatch SGD over each batch.
+
+    List it before `OnPolicyConfig` among the base classes.
+    """
 
     num_epochs: PositiveInt = 10
     """Epochs (passes over each batch)."""
     minibatch_size: PositiveInt = 64
     """Steps per minibatch; the last minibatch of an epoch is padded with steps of weight 0."""
 
-    @model_validator(mode="after")
-    def _whole_sequences_of_a_batch(self) -> EpochsConfig:
-        if self.minibatch_size > self.train_batch_size:
-            raise ValueError(
-                f"minibatch_size ({self.minibatch_size}) must not exceed train_batch_size ({self.train_batch_size})"
-            )
-        if self.model.core is not None and self.minibatch_size % self.seq_len:
-            raise ValueError(
-                f"minibatch_size ({self.minibatch_size}) must be a multiple of seq_len ({self.seq_len}): minibatches "
-                "of a recurrent network are whole sequences"
-            )
-        return self
+    @property
+    def steps_at_once(self) -> int:
+        """Steps that a part of a batch has."""
+        return self.minibatch_size
 
     @property
-    @override
     def sgd_steps_per_env_step(self) -> float:
+        """Minibatches per env step."""
         return self.num_epochs / self.minibatch_size

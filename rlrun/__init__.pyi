@@ -12,22 +12,8 @@ from rlrun.algorithms.actor_q.apex_ddpg import ApexDDPGConfig
 from rlrun.algorithms.actor_q.ddpg import DDPG as _DDPG
 from rlrun.algorithms.actor_q.ddpg import TD3 as _TD3
 from rlrun.algorithms.actor_q.ddpg import DDPGConfig, TD3Config
-from rlrun.algorithms.actor_q.extended_sac import ExtendedModelConfig
-from rlrun.algorithms.actor_q.presets import REDQ as _REDQ
-from rlrun.algorithms.actor_q.presets import TQC as _TQC
-from rlrun.algorithms.actor_q.presets import CrossQ as _CrossQ
-from rlrun.algorithms.actor_q.presets import (
-    CrossQConfig,
-    CrossQModelConfig,
-    DroQConfig,
-    DroQModelConfig,
-    REDQConfig,
-    SimBaConfig,
-    SimBaModelConfig,
-    TQCConfig,
-)
-from rlrun.algorithms.actor_q.presets import DroQ as _DroQ
-from rlrun.algorithms.actor_q.presets import SimBa as _SimBa
+from rlrun.algorithms.actor_q.extended_sac import ExtendedModelConfig, ExtendedSACConfig
+from rlrun.algorithms.actor_q.extended_sac import ExtendedSAC as _ExtendedSAC
 from rlrun.algorithms.actor_q.sac import SAC as _SAC
 from rlrun.algorithms.actor_q.sac import SACConfig
 from rlrun.algorithms.alphazero.alphazero import AlphaZero as _AlphaZero
@@ -84,7 +70,7 @@ from rlrun.algorithms.model_based.settings import DynamicsConfig, TransitionRepl
 from rlrun.algorithms.multi_agent.ippo import IPPO as _IPPO
 from rlrun.algorithms.multi_agent.ippo import IPPOConfig
 from rlrun.algorithms.multi_agent.maddpg import MADDPG as _MADDPG
-from rlrun.algorithms.multi_agent.maddpg import MADDPGConfig, TeamActorQModelConfig
+from rlrun.algorithms.multi_agent.maddpg import MADDPGConfig
 from rlrun.algorithms.multi_agent.mappo import MAPPO as _MAPPO
 from rlrun.algorithms.multi_agent.mappo import MAPPOConfig
 from rlrun.algorithms.multi_agent.qmix import QMIX as _QMIX
@@ -796,6 +782,8 @@ class ApexDDPG(_ApexDDPG):
         exploration: Literal["gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
         exploration_noise: float | Sequence[Sequence[float]] = 0.3,
         ou_theta: float = 0.15,
+        target_noise: float = 0.0,
+        target_noise_clip: float = 0.5,
         asynchrony: AsynchronyConfig | Mapping[str, Any] = ...,
     ) -> None:
         """DDPG's policy and losses with distributed prioritized experience replay (arXiv:1803.00933).
@@ -842,6 +830,9 @@ class ApexDDPG(_ApexDDPG):
                 increments, in units of half the distance between the action bounds.
             ou_theta: Mean reversion rate theta of the Ornstein-Uhlenbeck process: the fraction of the noise that decays
                 per step.
+            target_noise: Standard deviation of the target policy smoothing noise (TD3, arXiv:1802.09477, eq. 14), in
+                units of half the distance between the action bounds.
+            target_noise_clip: Clip bound of the target policy smoothing noise.
             asynchrony: Concurrency of workers, replay buffer and learner.
         """
 
@@ -1421,11 +1412,11 @@ class CRR(_CRR):
             baseline: State value in an advantage: the mean of the sampled actions' values, or their maximum.
         """
 
-class CrossQ(_CrossQ):
+class CrossQ(_ExtendedSAC):
     """SAC with batch renormalisation and no target networks: one pass gives values and targets (arXiv:1902.05605)."""
     def __init__(
         self,
-        config: CrossQConfig | None = None,
+        config: ExtendedSACConfig | None = None,
         /,
         *,
         lr: float | Sequence[Sequence[float]] = 0.001,
@@ -1433,7 +1424,7 @@ class CrossQ(_CrossQ):
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
         clip_rewards: float | None = None,
-        model: CrossQModelConfig | Mapping[str, Any] = ...,
+        model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         num_gpus: float = 0.0,
         torch_threads: int = 1,
@@ -1629,6 +1620,8 @@ class DDPG(_DDPG):
         exploration: Literal["gaussian", "ornstein_uhlenbeck"] | str = "gaussian",
         exploration_noise: float | Sequence[Sequence[float]] = 0.1,
         ou_theta: float = 0.15,
+        target_noise: float = 0.0,
+        target_noise_clip: float = 0.5,
     ) -> None:
         """Deep deterministic policy gradient: an off-policy actor-critic for continuous actions (arXiv:1509.02971).
 
@@ -1674,6 +1667,9 @@ class DDPG(_DDPG):
                 increments, in units of half the distance between the action bounds.
             ou_theta: Mean reversion rate theta of the Ornstein-Uhlenbeck process: the fraction of the noise that decays
                 per step.
+            target_noise: Standard deviation of the target policy smoothing noise (TD3, arXiv:1802.09477, eq. 14), in
+                units of half the distance between the action bounds.
+            target_noise_clip: Clip bound of the target policy smoothing noise.
         """
 
 class DDPPO(_DDPPO):
@@ -2125,11 +2121,11 @@ class Dreamer(_Dreamer):
             num_bins: Number of bins of the two-hot encoding of rewards and returns, odd.
         """
 
-class DroQ(_DroQ):
+class DroQ(_ExtendedSAC):
     """Dropout Q-functions: two critics with dropout and LayerNorm, and many updates per env step (arXiv:2110.02034)."""
     def __init__(
         self,
-        config: DroQConfig | None = None,
+        config: ExtendedSACConfig | None = None,
         /,
         *,
         lr: float | Sequence[Sequence[float]] = 0.0003,
@@ -2137,7 +2133,7 @@ class DroQ(_DroQ):
         max_grad_norm: float | None = None,
         normalize_observations: bool = False,
         clip_rewards: float | None = None,
-        model: DroQModelConfig | Mapping[str, Any] = ...,
+        model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         num_gpus: float = 0.0,
         torch_threads: int = 1,
@@ -2317,9 +2313,9 @@ class FilteredBC(_FilteredBC):
         min_share_of_fragments: float = 1.0,
         train_batch_size: int = 1000,
         seq_len: int = 16,
+        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
         num_epochs: int = 3,
         minibatch_size: int = 64,
-        entropy_coeff: float | Sequence[Sequence[float]] = 0.0,
         best_share: float = 0.1,
     ) -> None:
         """Filtered behavioral cloning: maximum likelihood of the actions of the best episodes of each batch.
@@ -2356,9 +2352,9 @@ class FilteredBC(_FilteredBC):
             train_batch_size: Steps of completed episodes per batch, over all workers and envs.
             seq_len: Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through
                 time, at most a fragment.
+            entropy_coeff: Weight of the entropy bonus.
             num_epochs: Epochs (passes over each batch).
             minibatch_size: Steps per minibatch.
-            entropy_coeff: Weight of the entropy bonus.
             best_share: Share of each batch's episodes, those with the highest discounted returns, that are cloned.
         """
 
@@ -3022,7 +3018,7 @@ class MADDPG(_MADDPG):
         gamma: float = 0.95,
         max_grad_norm: float | None = 0.5,
         clip_rewards: float | None = None,
-        model: TeamActorQModelConfig | Mapping[str, Any] = ...,
+        model: ActionValueModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         num_gpus: float = 0.0,
         torch_threads: int = 1,
@@ -4267,11 +4263,11 @@ class R2D3(_R2D3):
             demonstration_ratio: Probability that a sequence of a minibatch is sampled from the demonstrations.
         """
 
-class REDQ(_REDQ):
-    """Randomized ensembled double Q-learning: SAC with many critics and updates per env step (arXiv:2101.05982)."""
+class REDQ(_ExtendedSAC):
+    """Randomized ensembled double Q-learning: many critics, and many updates per env step (arXiv:2101.05982)."""
     def __init__(
         self,
-        config: REDQConfig | None = None,
+        config: ExtendedSACConfig | None = None,
         /,
         *,
         lr: float | Sequence[Sequence[float]] = 0.0003,
@@ -4319,7 +4315,7 @@ class REDQ(_REDQ):
         weight_decay: float = 0.0,
         reset_interval: int | None = None,
     ) -> None:
-        """Randomized ensembled double Q-learning: SAC with many critics and updates per env step (arXiv:2101.05982).
+        """Randomized ensembled double Q-learning: many critics, and many updates per env step (arXiv:2101.05982).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -4736,11 +4732,11 @@ class SAC(_SAC):
             target_entropy: Target entropy in nats, for actions in units of half the distance between their bounds.
         """
 
-class SimBa(_SimBa):
-    """SAC with normalised observations, residual blocks with LayerNorm, and weight decay (arXiv:2410.09754)."""
+class SimBa(_ExtendedSAC):
+    """SAC with normalised observations, residual blocks of LayerNorm, and weight decay (arXiv:2410.09754)."""
     def __init__(
         self,
-        config: SimBaConfig | None = None,
+        config: ExtendedSACConfig | None = None,
         /,
         *,
         lr: float | Sequence[Sequence[float]] = 0.0001,
@@ -4748,7 +4744,7 @@ class SimBa(_SimBa):
         max_grad_norm: float | None = None,
         normalize_observations: bool = True,
         clip_rewards: float | None = None,
-        model: SimBaModelConfig | Mapping[str, Any] = ...,
+        model: ExtendedModelConfig | Mapping[str, Any] = ...,
         before_learning: Sequence[str | Mapping[str, Mapping[str, Any]]] = (),
         num_gpus: float = 0.0,
         torch_threads: int = 1,
@@ -4788,7 +4784,7 @@ class SimBa(_SimBa):
         weight_decay: float = 0.01,
         reset_interval: int | None = None,
     ) -> None:
-        """SAC with normalised observations, residual blocks with LayerNorm, and weight decay (arXiv:2410.09754).
+        """SAC with normalised observations, residual blocks of LayerNorm, and weight decay (arXiv:2410.09754).
 
         Args:
             config: Parsed settings, instead of settings by name.
@@ -5006,8 +5002,8 @@ class TD3(_TD3):
                 increments, in units of half the distance between the action bounds.
             ou_theta: Mean reversion rate theta of the Ornstein-Uhlenbeck process: the fraction of the noise that decays
                 per step.
-            target_noise: Standard deviation of the target policy smoothing noise, in units of half the distance between
-                the action bounds.
+            target_noise: Standard deviation of the target policy smoothing noise (TD3, arXiv:1802.09477, eq. 14), in
+                units of half the distance between the action bounds.
             target_noise_clip: Clip bound of the target policy smoothing noise.
         """
 
@@ -5103,8 +5099,8 @@ class TD3BC(_TD3BC):
                 increments, in units of half the distance between the action bounds.
             ou_theta: Mean reversion rate theta of the Ornstein-Uhlenbeck process: the fraction of the noise that decays
                 per step.
-            target_noise: Standard deviation of the target policy smoothing noise, in units of half the distance between
-                the action bounds.
+            target_noise: Standard deviation of the target policy smoothing noise (TD3, arXiv:1802.09477, eq. 14), in
+                units of half the distance between the action bounds.
             target_noise_clip: Clip bound of the target policy smoothing noise.
             input: Data sets to learn from, each with its `share` of a minibatch.
             sgd_steps_per_iteration: SGD steps per iteration in training from data alone, whose clock counts SGD steps.
@@ -5113,11 +5109,11 @@ class TD3BC(_TD3BC):
                 subtracted from the next value (ReBRAC's beta_2).
         """
 
-class TQC(_TQC):
-    """Truncated quantile critics: SAC whose targets omit the largest quantiles of all critics (arXiv:2005.04269)."""
+class TQC(_ExtendedSAC):
+    """Truncated quantile critics: targets leave out the largest quantiles of all critics (arXiv:2005.04269)."""
     def __init__(
         self,
-        config: TQCConfig | None = None,
+        config: ExtendedSACConfig | None = None,
         /,
         *,
         lr: float | Sequence[Sequence[float]] = 0.0003,
@@ -5165,7 +5161,7 @@ class TQC(_TQC):
         weight_decay: float = 0.0,
         reset_interval: int | None = None,
     ) -> None:
-        """Truncated quantile critics: SAC whose targets omit the largest quantiles of all critics (arXiv:2005.04269).
+        """Truncated quantile critics: targets leave out the largest quantiles of all critics (arXiv:2005.04269).
 
         Args:
             config: Parsed settings, instead of settings by name.

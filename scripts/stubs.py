@@ -46,8 +46,9 @@ def stub() -> str:
     imports = {(module, f"{name} as {name}") for name, module in places.items()}
     classes = []
     for algorithm in sorted(algorithms, key=lambda each: each.__name__):
-        imports.add((algorithm.__module__, f"{algorithm.__name__} as _{algorithm.__name__}"))
-        imports |= {(config.__module__, config.__name__) for config in _configs_of(algorithm)}
+        base = _base(algorithm)
+        imports.add((base.__module__, f"{base.__name__} as _{base.__name__}"))
+        imports |= {(config.__module__, config.__name__) for config in map(_written, _configs_of(algorithm))}
         classes.append(_class(algorithm))
     lines = [
         '"""Names of `rlrun` for type checkers; written by `python -m scripts.stubs`."""',
@@ -57,6 +58,16 @@ def stub() -> str:
         *classes,
     ]
     return _formatted("\n".join(lines) + "\n")
+
+
+def _base(algorithm: type[Algorithm[Any]]) -> type[Any]:
+    """Class that an algorithm of the stub derives from: itself, or for a preset, which is data, its base."""
+    return algorithm if _written(algorithm.Config) is algorithm.Config else algorithm.__bases__[0]
+
+
+def _written(config: type[Any]) -> type[Any]:
+    """Config class that a module defines: the config itself, or the base of one that a decorator or a preset made."""
+    return next(base for base in config.__mro__ if "." not in base.__qualname__)
 
 
 def _configs_of(algorithm: type[Algorithm[Any]]) -> Iterator[type[Any]]:
@@ -77,9 +88,9 @@ def _class(algorithm: type[Algorithm[Any]]) -> str:
     notes = [f"{each.name}: {_summary(config.model_fields[each.name].description or '')}" for each in parameters]
     return "\n".join(
         [
-            f"class {name}(_{name}):",
+            f"class {name}(_{_base(algorithm).__name__}):",
             f'    """{summary}"""',
-            f"    def __init__(self, config: {config.__name__} | None = None, /, *,",
+            f"    def __init__(self, config: {_written(config).__name__} | None = None, /, *,",
             *(f"        {argument}," for argument in arguments),
             "    ) -> None:",
             f'        """{summary}',
@@ -110,8 +121,7 @@ def _type(annotation: Any) -> str:
         return f"Mapping[str, {_type(arguments[1])}]"
     if annotation in (Any, types.NoneType):
         return "Any" if annotation is Any else "None"
-    name = str(annotation.__name__)
-    return f"{name} | Mapping[str, Any]" if is_config(annotation) else name
+    return f"{_written(annotation).__name__} | Mapping[str, Any]" if is_config(annotation) else str(annotation.__name__)
 
 
 def _default(parameter: Parameter) -> str:

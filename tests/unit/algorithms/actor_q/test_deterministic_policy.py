@@ -105,7 +105,7 @@ def act_all(behavior, noise, starts):
 
 def test_gaussian_noise_has_the_scheduled_deviation_and_stays_within_the_bounds():
     policy = policy_for()
-    noise = policy.behavior().noise(np.random.default_rng(0), 400, 50)
+    noise = policy.behavior().noise_source.noise(np.random.default_rng(0), 400, 50)
     starts = np.zeros((400, 50), bool)
     quiet = act_all(loaded(policy), noise, starts)
     narrow = act_all(loaded(policy, deviation=((0, 0.0), (100, 0.2)), env_steps=50), noise, starts)
@@ -116,7 +116,7 @@ def test_gaussian_noise_has_the_scheduled_deviation_and_stays_within_the_bounds(
 
 def test_before_the_first_steps_are_over_actions_are_uniform_between_the_bounds():
     policy = policy_for(uniform_steps=100)
-    noise = policy.behavior().noise(np.random.default_rng(0), 1000, 10)
+    noise = policy.behavior().noise_source.noise(np.random.default_rng(0), 1000, 10)
     starts = np.zeros((1000, 10), bool)
     before = act_all(loaded(policy, env_steps=99), noise, starts)
     np.testing.assert_allclose(np.quantile(before, [0.0, 0.25, 0.5, 0.75, 1.0]), [-1, -0.5, 0, 0.5, 1], atol=0.03)
@@ -135,7 +135,7 @@ def correlated(behavior, noise, starts):
 
 def test_correlated_noise_has_its_stationary_variance_and_correlation():
     policy = policy_for(noise="ornstein_uhlenbeck")
-    noise = policy.behavior().noise(np.random.default_rng(1), 400, 200)
+    noise = policy.behavior().noise_source.noise(np.random.default_rng(1), 400, 200)
     x = correlated(loaded(policy, deviation=0.2), noise, np.zeros((400, 200), bool))[60:]
     assert x.var() == pytest.approx(0.2**2 / (0.15 * (2 - 0.15)), rel=0.03)
     assert np.mean(x[1:] * x[:-1]) / x.var() == pytest.approx(0.85, abs=0.01)
@@ -143,7 +143,7 @@ def test_correlated_noise_has_its_stationary_variance_and_correlation():
 
 def test_correlated_noise_begins_at_zero_in_the_columns_whose_episodes_begin():
     policy = policy_for(noise="ornstein_uhlenbeck")
-    noise = policy.behavior().noise(np.random.default_rng(1), 5, 2)
+    noise = policy.behavior().noise_source.noise(np.random.default_rng(1), 5, 2)
     starts = np.zeros((5, 2), bool)
     starts[3, 1] = True
     x = correlated(loaded(policy, deviation=0.2), noise, starts)
@@ -153,7 +153,7 @@ def test_correlated_noise_begins_at_zero_in_the_columns_whose_episodes_begin():
 
 def test_correlated_noise_goes_on_from_a_state():
     policy = policy_for(noise="ornstein_uhlenbeck")
-    noise = policy.behavior().noise(np.random.default_rng(1), 10, 3)
+    noise = policy.behavior().noise_source.noise(np.random.default_rng(1), 10, 3)
     starts = np.zeros((10, 3), bool)
     first, second = loaded(policy, deviation=0.3), loaded(policy, deviation=0.3)
     correlated(first, noise[:5], starts[:5])

@@ -1,4 +1,4 @@
-"""Spec files of other libraries: read as specs of rlrun, with the places of their values."""
+"""Spec files of other libraries, read as specs of rlrun with the source positions of their values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def with_rlrun_keys(document: Document, tell: Callable[[str], None]) -> Document:
-    """Translates a file of RLlib's experiments; other documents are returned unchanged.
+    """Translates a file of RLlib experiments; other documents are returned unchanged.
 
     Args:
         document: The document, whose entries have a key `run`.
-        tell: Called with a line on the translation.
+        tell: Function called with a line about the translation.
 
     Raises:
         SpecError: An experiment cannot be translated, or has keys without a counterpart that change what is learned.
@@ -41,17 +41,17 @@ def with_rlrun_keys(document: Document, tell: Callable[[str], None]) -> Document
 def translated_text(
     path: Path, *, env: str | None = None, lenient: bool = False, version: tuple[int, ...] | None = None
 ) -> str:
-    """Translates a file of RLlib or rl-zoo3 to the text of a spec, with remarks as comments.
+    """Translates an RLlib or rl-zoo3 file to the text of a spec, with remarks as comments.
 
     Args:
-        path: The file.
-        env: Env whose settings to take from a file of rl-zoo3; for one of RLlib, the env of its experiments in place of
-            those that the file names.
-        lenient: Whether keys without a counterpart are left out although they change what is learned.
+        path: Path of the file.
+        env: For an rl-zoo3 file, the env whose settings to translate; for an RLlib file, the env that replaces those in
+            the file.
+        lenient: Whether to omit keys without a counterpart even if they affect learning.
         version: Version of RLlib; None to recognise it by the keys.
 
     Raises:
-        SpecError: The file cannot be read or translated, or without `lenient` has such keys.
+        SpecError: The file cannot be read or translated, or, unless `lenient` is set, has such keys.
     """
     from rlrun.bridges.translation.rllib import is_rllibs
     from rlrun.bridges.translation.translate import text_of, translate_rllib, translate_zoo
@@ -73,7 +73,7 @@ def translated_text(
 
 
 def document_of(document: Document, translation: Translation) -> Document:
-    """Document of a translation, with the places of the document that was translated."""
+    """Document of a translation, with the source positions of the original document."""
     result = Document(translation.data(), document.file)
     for location, origin in translation.origins().items():
         place = document.place(origin.location, at_key=True)
@@ -85,7 +85,7 @@ def document_of(document: Document, translation: Translation) -> Document:
 
 
 def translated(document: Document, translate: Callable[[Any], Translation]) -> Translation:
-    """Translates a document's data; a refusal becomes a problem with its place.
+    """Translates a document's data; a refusal becomes an error with its source position.
 
     Raises:
         SpecError: The data cannot be translated.
@@ -100,10 +100,10 @@ def translated(document: Document, translate: Callable[[Any], Translation]) -> T
 
 
 def refuse_changes(document: Document, translation: Translation) -> None:
-    """Refuses a translation without keys that change what is learned.
+    """Raises an error if a translation omits keys that affect learning.
 
     Raises:
-        SpecError: There are such keys; the error lists them.
+        SpecError: Such keys are omitted; the error lists them.
     """
     problems = []
     for remark in translation.changing_remarks():

@@ -1,7 +1,7 @@
-"""Env of an OpenEnv server, played over a WebSocket session (the extra `openenv`).
+"""Env on an OpenEnv server, used over a WebSocket session (extra `openenv`).
 
 The protocol is that of openenv-core 0.3: `reset`, `step` and `close` messages in JSON; observations and actions are
-objects with named fields. `done` ends an episode as terminated; the protocol knows no truncation.
+objects with named fields. `done` ends an episode as terminated, since the protocol has no truncation.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
 class OpenEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Env of an OpenEnv server.
+    """Env on an OpenEnv server.
 
-    Each env has a session of its own, which a lost connection ends; a reset then opens another.
+    Each env has a separate session. A lost connection ends the session, and the next reset opens a new one.
 
     Args:
         url: Address of the server, such as ws://localhost:8000.
-        spaces: Spaces of `observation` and `action` in JSON form, each a Dict with the fields that are used. Further
-            fields of observations are ignored.
-        timeout_s: Longest time in seconds for an answer of the server.
-        reset: Further arguments of each reset, besides the seed.
+        spaces: Spaces of `observation` and `action` in JSON form, each a Dict with the fields to use. Other fields of
+            observations are ignored.
+        timeout_s: Timeout in seconds of an answer from the server.
+        reset: Additional arguments of each reset, besides the seed.
 
     Raises:
-        UsageError: The address or a space is none.
+        UsageError: The address or a space is invalid.
         EnvironmentUnusable: The package `websockets` is missing.
     """
 
@@ -134,7 +134,7 @@ class OpenEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
 
 
 class OpenEnvError(Exception):
-    """Error: an OpenEnv server that fails, or answers what it may not."""
+    """Error: an OpenEnv server failed or sent an invalid answer."""
 
 
 def _space(spaces: Mapping[str, Any], part: str) -> Dict:

@@ -1,4 +1,4 @@
-"""Import of a policy of Stable-Baselines3: a run with one checkpoint, as if it had been trained here."""
+"""Import of a Stable-Baselines3 policy as a run with one checkpoint, as if it had been trained by rlrun."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ np.savez({target!r}, mean=rms.mean, var=rms.var, count=rms.count, clip_obs=norm.
 
 @dataclass(frozen=True)
 class Imported:
-    """An imported policy.
+    """Result of importing a Stable-Baselines3 policy.
 
     Attributes:
         directory: Directory of the run.
         algorithm: Name of the algorithm.
         env: Id of the env.
         spaces: Observation and action space of the policy.
-        remarks: Differences between training there and here, one sentence each.
+        remarks: Differences between training in Stable-Baselines3 and in rlrun, one sentence each.
     """
 
     directory: Path
@@ -85,19 +85,19 @@ def import_sb3(
     overrides: Sequence[str] = (),
     name: str | None = None,
 ) -> Imported:
-    """Imports a policy that Stable-Baselines3 saved; nothing in its file is run.
+    """Imports a policy saved by Stable-Baselines3; nothing in the file is executed.
 
     Args:
         path: The zip file that `model.save` wrote.
-        env: Id of the env that it acts in.
+        env: Id of the policy's env.
         runs_dir: The folder that holds the runs.
         algorithm: Name of the algorithm; None to recognise it by the names of the parameters.
-        normalization: File with the numbers of `VecNormalize`; None without one.
+        normalization: File with the statistics of `VecNormalize`; None if the policy has none.
         overrides: Texts ``path=value`` that override the run's spec, such as ``env.kwargs.size=8``.
-        name: Name of the run; None for one of env and algorithm.
+        name: Name of the run; None to derive it from env and algorithm.
 
     Raises:
-        UsageError: The file cannot be read, or its policy does not fit the env or has no counterpart here.
+        UsageError: The file cannot be read, or the policy does not fit the env or has no counterpart in rlrun.
     """
     file = read_sb3_zip(path)
     policy = sb3_policy(file, algorithm)
@@ -267,10 +267,10 @@ MOST_OF_OTHERS = 10**7
 
 
 def written_settings(file: Sb3Zip, algorithm: str) -> dict[str, Any]:
-    """Plain numbers and words among the attributes in a zip file that are settings of its algorithm.
+    """Settings of the algorithm among the attributes in a zip file, as far as they are plain numbers and words.
 
     Args:
-        file: The file.
+        file: Content of the zip file.
         algorithm: Name of the algorithm.
     """
     known = set(defaults_of(SettingOrigin("sb3", VERSION, algorithm))) - {"policy_kwargs", "use_rms_prop"}

@@ -1,4 +1,4 @@
-"""``rlrun card RUN -o DIR``: a folder that shares a policy with the evidence for it."""
+"""``rlrun card RUN -o DIR``: a folder for sharing a policy with the evidence for its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rlrun dataset``: looks at data sets of recorded experience, checks, converts and divides them."""
+"""``rlrun dataset``: inspects, checks, converts, merges and splits data sets of recorded experience."""
 
 from __future__ import annotations
 

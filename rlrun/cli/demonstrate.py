@@ -1,4 +1,4 @@
-"""``rlrun demonstrate``: records demonstrations of a saved policy, or of the user's own function."""
+"""``rlrun demonstrate``: records demonstrations of a saved policy or of a user's function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rlrun doctor``: checks whether this machine can train, and times a spec with other numbers of workers and envs."""
+"""``rlrun doctor``: checks whether this machine can train, and benchmarks a spec with other worker counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output of ``rlrun train --dry-run``: the trials that would run, with their scheduler and searcher."""
+"""Output of ``rlrun train --dry-run``: the planned trials, with scheduler and searcher."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def print_plan(experiments: list[Experiment]) -> None:
 
 
 def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str]:
-    """Yields the lines of a plan: the trials that would run.
+    """Yields the lines of a plan of the trials that an experiment would run.
 
     Args:
         experiment: A validated experiment.
-        width: Characters in a line of the table, None for as many as it takes.
+        width: Maximum line width of the table in characters; None for no limit.
     """
     from rlrun.experiments.spec.titles import env_title
 

@@ -48,7 +48,7 @@ LACKS = {
 
 @contextmanager
 def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
-    """Context manager that converts any exception of a command to a message on stderr and an exit code.
+    """Context manager that turns any exception of a command into a message on stderr and an exit code.
 
     Args:
         document: The command's document under ``--json``, which then holds the error as well.
@@ -119,7 +119,7 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
 
 
 def report_silent_end(exit_code: int) -> NoReturn:
-    """Reports the silent end of a command's process, and exits; called in the waiting parent process.
+    """Prints a message if the command's process ended silently, and exits; called in the waiting parent process.
 
     Args:
         exit_code: Exit code of the process.

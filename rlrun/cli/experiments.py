@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def algorithm_named(name: str) -> type[Algorithm[Any]]:
-    """Resolves a name or import path to an algorithm class; modules of the current folder are importable, as in a spec.
+    """Resolves a name or import path to an algorithm class; modules in the current folder are importable.
 
     Raises:
         UsageError: If there is no such algorithm.
@@ -50,11 +50,11 @@ def described_trainings(
 
     Args:
         algorithm: The algorithm.
-        files: The spec files, whose experiments are described by their first trials.
+        files: The spec files; the first trial of each experiment is described.
         overrides: Texts ``path=value`` that override the values in the files.
 
     Raises:
-        click.UsageError: If neither or both are given.
+        click.UsageError: If neither or both of `algorithm` and `files` are given.
     """
     if bool(algorithm) == bool(files):
         raise click.UsageError("name an algorithm, or spec files with -f")
@@ -79,13 +79,13 @@ def named_experiments(
 
     Args:
         files: The spec files.
-        algorithm: Without files, the algorithm.
-        env: Without files, the env.
+        algorithm: Name of the algorithm, if there are no files.
+        env: Name of the env, if there are no files.
         overrides: Texts ``path=value`` that override the values in the files.
         max_trials: Maximum number of trials of an experiment, None for the default.
 
     Raises:
-        click.UsageError: If neither or both are given.
+        click.UsageError: If neither or both of files and algorithm are given.
     """
     if bool(files) == bool(algorithm or env):
         raise click.UsageError("name spec files with -f, or an algorithm and an env with --algorithm and --env")

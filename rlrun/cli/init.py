@@ -1,4 +1,4 @@
-"""``rlrun init ENV [ALGORITHM]``: a spec to begin with."""
+"""``rlrun init ENV [ALGORITHM]``: writes a spec to start from."""
 
 from __future__ import annotations
 

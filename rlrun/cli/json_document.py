@@ -1,4 +1,4 @@
-"""The JSON that a command prints under ``--json`` or ``--progress json``, separate from all other output to stdout."""
+"""JSON that a command prints under ``--json`` or ``--progress json``, separate from all other output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JsonForm = Literal["document", "lines"]
 
 
 def json_form(words: Sequence[str]) -> JsonForm | None:
-    """Form of JSON that a command line asks for, None for text.
+    """Form of JSON that a command line requests; None for text output.
 
     Examples:
         >>> json_form(["train", "a.yaml", "--progress", "json"]), json_form(["runs", "--json"]), json_form(["runs"])
@@ -41,13 +41,13 @@ def json_form(words: Sequence[str]) -> JsonForm | None:
 
 
 class JsonDocument:
-    """Context manager that keeps stdout for one JSON document and sends other output of envs and libraries to stderr.
+    """Context manager that reserves stdout for one JSON document, and sends other output to stderr.
 
-    The file descriptor is redirected as well, since C code does not print through Python. A stream in memory, which has
-    no descriptor, is replaced in Python alone.
+    The file descriptor is redirected as well, since C code does not print through Python. An in-memory stream, which
+    has no descriptor, is only replaced in Python.
 
     Args:
-        form: "lines" for one line of JSON, after lines about what happens, "document" for an indented document alone.
+        form: "lines" for event lines followed by one line of JSON; "document" for a single indented document.
     """
 
     def __init__(self, form: JsonForm = "document") -> None:
@@ -83,18 +83,18 @@ class JsonDocument:
             self._stream.close()
 
     def write(self, data: Mapping[str, Any]) -> None:
-        """Prints data as this JSON document, with the format version; as a line it is the last event."""
+        """Prints data as this JSON document, with the format version; in the form "lines", as the last event."""
         self._is_printed = True
         kind = {"event": "error" if "error" in data else "result"} if self._form == "lines" else {}
         click.echo(_text({"schema": SCHEMA, **kind, **data}, self._form), file=self._stream)
 
     def write_event(self, data: Mapping[str, Any]) -> None:
-        """Prints a line about what happens before this document."""
+        """Prints an event as a line of JSON before this document."""
         with suppress(BrokenPipeError):  # which is no reason to end a training run
             click.echo(_text({"schema": SCHEMA, **data}, "lines"), file=self._stream)
 
     def fail(self, message: str, exit_code: int, problems: list[dict[str, Any]]) -> None:
-        """Prints an error as this JSON document, unless the document was printed already.
+        """Prints an error as this JSON document, unless the document was already printed.
 
         Args:
             message: The message on stderr.
@@ -115,14 +115,14 @@ def error_document(message: str, exit_code: int, problems: list[dict[str, Any]])
 
 
 def redirect_later_stdout() -> None:
-    """Redirects all later output on stdout to stderr, after the document is printed."""
+    """Redirects later output on stdout to stderr, once the document is printed."""
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 
 def print_json(data: Mapping[str, Any]) -> None:
     """Prints data as one indented JSON document on stdout; NaN and infinities, which JSON lacks, become null.
 
-    Under ``--json`` its first key is `schema`. Commands whose only output is JSON print the data alone.
+    Under ``--json``, the first key is `schema`. Commands that print nothing but JSON print the data only.
     """
     if (document := _document()) is None:
         click.echo(_text(data))
@@ -131,7 +131,7 @@ def print_json(data: Mapping[str, Any]) -> None:
 
 
 def print_event(data: Mapping[str, Any]) -> None:
-    """Prints a line about what happens, under ``--progress json``."""
+    """Prints an event as a line of JSON, under ``--progress json``."""
     if (document := _document()) is not None:
         document.write_event(data)
 
@@ -141,7 +141,7 @@ def print_result(data: Mapping[str, Any], text: str) -> None:
 
     Args:
         data: The document under ``--json``.
-        text: The text that is printed without ``--json``.
+        text: Text to print without ``--json``.
     """
     if wants_json():
         print_json(data)

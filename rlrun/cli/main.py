@@ -1,4 +1,4 @@
-"""The ``rlrun`` command: its subcommands by name, each imported when it is used."""
+"""The ``rlrun`` command: its subcommands by name, each imported on use."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class LazyGroup(click.Group):
 
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the commands of the first week into the help, each with a line, and the names of all others."""
+        """Writes the commands that beginners need into the help, one per line, and then the names of all others."""
         first, *others = SECTIONS.items()
         names, commands = first[1], [self.get_command(ctx, name) for name in first[1]]
         width = formatter.width - 6 - max(map(len, names))
@@ -88,13 +88,13 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Parses the command line; an interrupt meanwhile ends with rlrun's exit code instead of click's."""
+        """Parses the command line; an interrupt during parsing ends with rlrun's exit code instead of click's."""
         with explained_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Stores before parsing which form of JSON is asked for, so that errors in arguments are reported in it."""
+        """Records the requested form of JSON before parsing, so that errors in arguments are reported in it."""
         ctx.obj = json_form(args)
         return super().parse_args(ctx, args)
 

@@ -123,7 +123,7 @@ def evaluation_text(evaluation: PolicyEvaluation, data_set: DataSet) -> str:
 
 
 def ranking_text(titles: list[str], found: list[PolicyEvaluation], ranking: Ranking, data_set: DataSet) -> str:
-    """Formats a ranking as a table of checkpoints, with the pairs whose difference may be chance."""
+    """Formats a ranking as a table of checkpoints, with the pairs that cannot be told apart."""
     rows = []
     for place, index in enumerate(ranking.order, 1):
         judgement = found[index].judged_by(ranking.estimator)

@@ -154,10 +154,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class OutputFile(click.Path):
-    """Type of an option that names a file to write, whose folder must exist before any work is done.
+    """Type of an option that names an output file, whose folder must exist before any work is done.
 
     Args:
-        or_folder: Whether it may name a folder to write, too.
+        or_folder: Whether the option may also name a folder.
     """
 
     def __init__(self, *, or_folder: bool = False) -> None:
@@ -208,7 +208,7 @@ axis_option = click.option(
 
 
 def progress_options(command: Command) -> Command:
-    """Command decorator: options ``--progress`` and ``--quiet``, how `watching` displays a run."""
+    """Command decorator: options ``--progress`` and ``--quiet``, which control how `watching` displays a run."""
     progress = click.option(
         "--progress",
         type=click.Choice(["lines", "json"]),

@@ -1,4 +1,4 @@
-"""``rlrun oracle RUN|CHECKPOINT|SPEC``: exact values of small envs and games, and how far learned policies are."""
+"""``rlrun oracle RUN|CHECKPOINT|SPEC``: exact values of small envs and games, and the gap of learned policies."""
 
 from __future__ import annotations
 

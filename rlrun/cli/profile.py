@@ -99,11 +99,11 @@ MANY_ENVS = 64
 
 
 def remedy(profile: Profile, config: AlgorithmConfig, cpus: int) -> str:
-    """Advice on the part of a training that takes the most time; the batch of an update is left alone.
+    """Advice on the part of a training that takes the most time, without changes of the batch size.
 
     Args:
         profile: Profile of the training.
-        config: Its settings of sampling.
+        config: Sampling settings of the training.
         cpus: CPUs of this machine.
     """
     received = sum(operator.seconds for operator in profile.operators if operator.kind == "source")

@@ -40,7 +40,7 @@ class WorkerTime:
         wait_s: Seconds between fragments, in which the worker was idle, loaded new weights, or serialized a fragment.
         transfer_s: Seconds in which the driver waited for finished fragments or deserialized them; None in this
             process, and for clocks that cannot be compared.
-        queued_s: Seconds for which finished fragments were queued while the driver was busy; None as `transfer_s`.
+        queued_s: Seconds for which finished fragments were queued while the driver was busy; None if `transfer_s` is.
     """
 
     worker: int
@@ -57,18 +57,19 @@ class Profile:
     """Time profile of a training: operators, idle time, fragments and workers.
 
     Attributes:
-        began: Beginning of the measurement, on the clock of `time.perf_counter`.
+        began: Start of the measurement, on the clock of `time.perf_counter`.
         ended: End of the measurement.
         iterations: Number of iterations.
-        env_steps: Number of env steps that arrived.
+        env_steps: Number of env steps received.
         sgd_steps: Number of minibatches learned from.
         hooks_s: Seconds of the trial's hooks; None without hooks.
         operators: Operators of the dataflow with time spans.
         waits: Idle spans, in which no operator of the dataflow was ready.
         fragments: The measured fragments, in the order of their arrival.
         workers: Times of each worker, in the order of their indices.
-        policy_lag_mean: Mean over the iterations of the weights' age in batches; None without an iteration.
-        policy_lag_max: Maximum age of the weights.
+        policy_lag_mean: Mean policy lag (age of the behavior weights, in batches) over the iterations; None if there
+            are none.
+        policy_lag_max: Maximum policy lag.
         was_interrupted: Whether the user ended the measurement early.
     """
 
@@ -122,8 +123,8 @@ def profiled(training: Training, seconds: float) -> Profile:
     An interrupt (Ctrl-C) ends profiling early, with a partial profile as result.
 
     Args:
-        training: The training, warmed up, so that nothing starts or compiles now.
-        seconds: Seconds after which no further iteration begins.
+        training: The training, already warmed up, so that nothing has to start or compile.
+        seconds: Seconds after which no new iteration begins.
     """
     from rlrun.engine.rollout.phases import machine_clock
     from rlrun.experiments.trial.altered_process import require_elapsed

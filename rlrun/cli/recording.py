@@ -46,9 +46,9 @@ def record(
         output: The video, ending with .mp4 or .gif.
         runs_dir: The folder that holds the user's own runs.
         episodes: Number of episodes.
-        seed: Seed of the episodes, which are those of an evaluation with the same seed.
+        seed: Seed of the episodes; an evaluation with the same seed runs the same episodes.
         actions: Whether actions are greedy or sampled; None for the kind that the checkpoint records.
-        trust: Whether to import what the checkpoint names.
+        trust: Whether to import the code that the checkpoint names.
 
     Returns:
         The return of each episode, and the number of frames.
@@ -137,7 +137,7 @@ def _write(output: Path, frames: Iterator[np.ndarray[Any, Any]], fps: float) -> 
 @click.command()
 @click.argument("request")
 def main(request: str) -> None:
-    """Serve the one request of the parent process, given as JSON."""
+    """Serves the single request of the parent process, given as JSON."""
     with explained_errors():
         wanted = json.loads(request)
         checkpoint, output, runs_dir = (Path(wanted.pop(name)) for name in ("checkpoint", "output", "runs_dir"))

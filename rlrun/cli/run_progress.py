@@ -1,4 +1,4 @@
-"""Progress of a run: its trials, its best configuration so far, and the time left."""
+"""Progress of a run: its trials, the best configuration so far, and the remaining time."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class RunProgress:
     Attributes:
         experiment: Name of the experiment.
         trials: Progress of the run's trials, by name.
-        expected: Number of trials at the end; more than `trials` while a searcher has not suggested all of them.
+        expected: Total number of trials at the end, including those that a searcher has not suggested yet.
         resources: CPUs and GPUs in use, None if unknown.
-        uses_ray: Whether Ray is started or joined first.
-        metrics: Metrics of the trial in a run of one trial; empty in others, to save memory.
+        uses_ray: Whether the run first starts or joins Ray.
+        metrics: Metrics of the trial, in a run with a single trial; otherwise empty, to save memory.
     """
 
     experiment: str
@@ -76,7 +76,7 @@ class RunProgress:
 
     @property
     def starts_ray(self) -> bool:
-        """Whether the run waits for Ray, which has neither reported its resources nor started a trial."""
+        """Whether the run is waiting for Ray, which has neither reported its resources nor started a trial."""
         is_ready = not self.uses_ray or self.resources is not None
         return not is_ready and all(trial.status == "PENDING" for trial in list(self.trials.values()))
 
@@ -121,7 +121,10 @@ class RunProgress:
         return max(lefts)
 
     def leader(self) -> BestConfiguration | None:
-        """Best configuration: the one with the highest mean over seeds of each trial's best value; None before any."""
+        """Best configuration so far: highest mean over seeds of each trial's best value.
+
+        None if no trial has a value.
+        """
         groups: dict[Hashable, list[TrialProgress]] = {}
         for trial in list(self.trials.values()):
             groups.setdefault(trial.name if trial.group is None else (trial.group,), []).append(trial)
@@ -157,7 +160,7 @@ class RunProgress:
         return f"{used.cpus_used:g}/{used.cpus_total:g} CPUs{gpus} in use"
 
     def stopping_text(self) -> str:
-        """Message on what an interrupted run waits for, with the duration of previous iterations."""
+        """Message that tells what an interrupted run is waiting for, with the duration of previous iterations."""
         after = ", then Ray ends" if self.uses_ray else ""
         running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
         if not running:

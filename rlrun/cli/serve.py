@@ -149,11 +149,11 @@ def load_in_subprocess(
     simulations: int | None,
     actions: ActionKind | None,
 ) -> ServedPolicy:
-    """Loads a policy in a process of its own, which ends: neither torch nor the training stays in this one.
+    """Loads a policy in a separate process, which then ends, so that this process holds neither torch nor the training.
 
-    Where the run has removed the checkpoint before that process can read it, the policy is that of the next one.
+    If the run removes the checkpoint before the process has read it, the next checkpoint is loaded.
 
-    So decisions of the former policy are not delayed by a reload, but for the CPU that it shares.
+    Decisions of the current policy are thus not delayed by a reload, except for the shared CPU.
 
     Raises:
         RlrunError: The checkpoint cannot be used, or there is no such policy.
@@ -166,7 +166,7 @@ def load_in_subprocess(
 
 
 def load_next(checkpoint: Path, find: Callable[[], Path], *policy: Any) -> ServedPolicy:
-    """Takes a policy out of a checkpoint, or out of the one found next if its run has removed it meanwhile.
+    """Loads a policy from a checkpoint, or from the next one if the run has removed it meanwhile.
 
     Raises:
         RlrunError: See `load_policy`.
@@ -184,7 +184,7 @@ def load_policy(
     simulations: int | None,
     actions: ActionKind | None = None,
 ) -> ServedPolicy:
-    """Restores a checkpoint, and takes a policy out of it.
+    """Restores a checkpoint, and extracts a policy from it.
 
     Raises:
         RlrunError: The checkpoint cannot be used, or there is no such policy.

@@ -1,4 +1,4 @@
-"""``rlrun show RUN``: a run's spec in short, the results of its configurations and trials, and its best checkpoint."""
+"""``rlrun show RUN``: summary of a run's spec, results of its configurations and trials, and its best checkpoint."""
 
 from __future__ import annotations
 

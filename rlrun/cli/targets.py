@@ -33,7 +33,7 @@ def run_named(target: str, runs_dir: Path) -> Path:
         runs_dir: The folder that holds the runs.
 
     Raises:
-        UsageError: If there is no such run; it names the nearest one.
+        UsageError: If there is no such run; the message suggests the nearest name.
     """
     found = existing(target, runs_dir)
     if found is not None and ((found / RUN_FILE).exists() or trial_directories(found)):  # opening it finds damages
@@ -54,7 +54,7 @@ def run_or_trial_named(target: str, runs_dir: Path) -> tuple[Path, str | None]:
         runs_dir: The folder that holds the runs.
 
     Raises:
-        UsageError: If there is no such run; it names the nearest one.
+        UsageError: If there is no such run; the message suggests the nearest name.
     """
     found = existing(target, runs_dir)
     is_trial = found is not None and (found / TRIAL_FILE).is_file() and not (found / RUN_FILE).is_file()
@@ -70,8 +70,8 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
     Args:
         target: A checkpoint, a card's folder, a trial or a run: a path, or a name in the runs folder.
         runs_dir: The folder that holds the runs.
-        best: Whether a run or trial resolves to its best checkpoint instead of its newest; of a run with several
-            trials, to that of its best trial.
+        best: Whether a run or trial resolves to its best checkpoint instead of its newest; for a run with several
+            trials, to that of the best trial.
 
     Raises:
         CheckpointError: If the target has no usable checkpoint.
@@ -92,16 +92,16 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
 
 
 def read_next(checkpoint: Path, find: Callable[[], Path], read: Callable[[Path], T]) -> T:
-    """Reads a checkpoint, or the one found next if its run, which trains, has removed it meanwhile.
+    """Reads a checkpoint, or the next one if its running trial has removed it meanwhile.
 
     Args:
         checkpoint: Directory of the checkpoint.
-        find: Finds the checkpoint that a target means now.
-        read: Reads a checkpoint; called again after it failed because the directory is gone.
+        find: Function that returns the checkpoint to which a target currently resolves.
+        read: Function that reads a checkpoint; called again if it fails because the directory is gone.
 
     Raises:
-        CheckpointError: The checkpoint is there, but cannot be used.
-        UsageError: `find` has no other one, such as for the path of a checkpoint.
+        CheckpointError: The checkpoint exists, but cannot be used.
+        UsageError: `find` returns no other checkpoint, for example since the target is a checkpoint's path.
     """
     while True:
         try:
@@ -115,12 +115,12 @@ def read_next(checkpoint: Path, find: Callable[[], Path], read: Callable[[Path],
 def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
     """Restores a training from a checkpoint for inference with its policies; updates are not compiled.
 
-    Import paths in a checkpoint of the user's own runs folder are imported; in others only with `trust`.
+    Code named in a checkpoint is imported if the checkpoint is in the user's own runs folder, or with `trust`.
 
     Args:
         checkpoint: Directory of the checkpoint.
         runs_dir: The folder that holds the user's own runs.
-        trust: Whether to import the checkpoint's import paths although the run is not the user's own.
+        trust: Whether to import code named in a checkpoint that is not the user's own.
     """
     from rlrun.engine.training.training import Training
     from rlrun.experiments.runs.run_directory import RunDirectory, follow_import_paths
@@ -143,7 +143,7 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
 
 @contextmanager
 def naming_runs_dir(run: Path | None) -> Iterator[None]:
-    """Context manager that adds a hint at ``--runs-dir``, which makes a run the user's own, to `CheckpointRefused`.
+    """Context manager that adds a hint about ``--runs-dir``, which makes a run trusted, to `CheckpointRefused`.
 
     Args:
         run: The run's directory, None if a checkpoint belongs to no run.
@@ -178,7 +178,7 @@ def warn_of_other_owner(run: Path, runs_dir: Path) -> None:
 
 
 def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
-    """Evaluation env of a checkpoint: that of `evaluation` in the spec, else the training env.
+    """Evaluation env of a checkpoint: the env under `evaluation` in the spec, or else the training env.
 
     The `evaluation_kwargs` apply to the training env.
 
@@ -204,7 +204,7 @@ def env_written(text: str) -> Any:
     """Parses an env on the command line: an id, or a mapping in YAML such as a multi-agent world's.
 
     Raises:
-        SpecError: If the text begins with { and is no mapping.
+        SpecError: If the text begins with { but is not a mapping.
     """
     from rlrun.experiments.spec.yaml_source import parse_value
 
@@ -231,7 +231,7 @@ def env_named(target: str) -> str:
 def existing(target: str, runs_dir: Path) -> Path | None:
     """Finds a target in the current directory, or else in the runs folder; None if not found.
 
-    A folder in the current directory with a run's name that is no run does not shadow the run.
+    A folder in the current directory that is not a run does not hide a run of the same name.
     """
     found = [path for path in (Path(target), runs_dir / target) if path.exists()]
     return next(
@@ -245,7 +245,7 @@ def run_names(runs_dir: Path) -> list[str]:
 
 
 def trial_directories(run: Path) -> list[Path]:
-    """Lists the directories of a run's trials, sorted by name (with the trial's number as prefix)."""
+    """Lists the directories of a run's trials, sorted by name, which begins with the trial's number."""
     return sorted(path.parent for path in run.glob(f"*/{TRIAL_FILE}"))
 
 

@@ -1,4 +1,4 @@
-"""``rlrun doctor --tune SPEC``: times short trainings with other numbers of workers and envs."""
+"""``rlrun doctor --tune SPEC``: benchmarks short trainings with different numbers of workers and envs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from rlrun.engine.messages.errors import UsageError
 
 
 def tune(spec: Path) -> None:
-    """Benchmarks the first trial of a spec over numbers of workers and envs; prints the best settings as YAML.
+    """Benchmarks the first trial of a spec with different numbers of workers and envs.
+
+    Prints the best settings as YAML.
 
     Args:
         spec: The spec file.
 
     Raises:
-        UsageError: If the spec's algorithm has no batches, so that other numbers would change its learning.
+        UsageError: If the spec's algorithm has no batches, so that different numbers would change learning.
     """
     from rlrun.experiments.cluster.resources import machine_cpus
     from rlrun.experiments.launch.timings import chosen, time_settings

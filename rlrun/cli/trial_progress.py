@@ -1,4 +1,4 @@
-"""Progress of a trial: its newest result, its best value, and the time left, for views of a run."""
+"""Progress of a trial: newest result, best value and remaining time, for views of a run."""
 
 from __future__ import annotations
 
@@ -44,10 +44,9 @@ class TrialProgress:
         stop: Metric -> the value at which the trial stops.
         params: Current values of the parameters that vary between trials.
         seed: Root seed of the trial; in populations, seed of the population.
-        group: Equal for trials that differ only by their seed; None for a member of a population.
-        status: Status of the trial in the run; also KILLED and DAMAGED by its files, and STOPPED if a scheduler has
-            ended it.
-        place: Process of the trial, as host:pid; "" if unknown.
+        group: Key that is equal for trials that differ only by seed; None for a member of a population.
+        status: Status of the trial; KILLED and DAMAGED are detected from its files, STOPPED means ended by a scheduler.
+        place: Host and process id of the trial, as host:pid; "" if unknown.
         result: The newest result (`SHOWN_METRICS`), or None.
         best: Best value so far of the metric `judged_by`, or None.
         judged_by: Metric for the comparison with other trials.
@@ -73,7 +72,7 @@ class TrialProgress:
 
     @classmethod
     def of(cls, trial: TrialSpec) -> Self:
-        """Creates the progress of a trial that has not started."""
+        """Creates the progress of a trial that has not started yet."""
         seed = trial.seed if trial.population is None else trial.population
         group = trial.configuration if trial.population is None else None
         return cls(trial.name, trial.stop.bounds, trial.params, seed, group, judged_by=trial.judged_by)
@@ -116,7 +115,7 @@ class TrialProgress:
 
     @property
     def ended(self) -> bool:
-        """Whether the trial has ended, without further results."""
+        """Whether the trial has ended, so that no results will follow."""
         return self.status not in ACTIVE
 
     @property
@@ -139,7 +138,7 @@ class TrialProgress:
         return max(0.0, (1 - self.share) * pace - (now - self._last_time))
 
     def seconds_in_all(self) -> float | None:
-        """Total duration of the trial in seconds, before its end extrapolated at the current pace; None if unknown."""
+        """Total duration of the trial in seconds, extrapolated at the current pace while it runs; None if unknown."""
         if not self.ended:
             return self._estimated_duration()
         here = 0.0 if self._began is None or self.ended_at is None else self.ended_at - self._began
@@ -169,14 +168,14 @@ class TrialProgress:
 
     @property
     def metric(self) -> str:
-        """Metric that counts the trial's steps (see `counted_metric`)."""
+        """Metric that counts the steps of the trial; see `counted_metric`."""
         return counted_metric([self.result or {}])
 
     def steps_text(self, *, with_unit: bool = True) -> str:
         """Text with the number of steps, and the stop criterion if there is one.
 
         Args:
-            with_unit: Whether the text ends with what is counted, such as env steps.
+            with_unit: Whether the text ends with the unit, such as env steps.
         """
         steps, words = cell_text(self.result.get(self.metric) if self.result else 0), STEP_NAMES[self.metric]
         limit = self.stop.get(self.metric)
@@ -189,7 +188,7 @@ class TrialProgress:
         return "-" if mean is None else f"{mean:,.1f}" if abs(mean) >= 1 else f"{mean:.3f}"
 
     def rate_text(self) -> str:
-        """Text with env steps per second, or in offline training mean SGD steps per second; "" if unknown."""
+        """Text with env steps per second (or, in offline training, SGD steps per second); "" if unknown."""
         result = self.result or {}
         rate = result.get("env_steps_per_s")
         if self.metric == SGD_STEPS:
@@ -197,7 +196,7 @@ class TrialProgress:
         return "" if rate is None else f"{rate:,.0f} steps/s"
 
     def remaining_text(self, now: float) -> str:
-        """Text with the remaining time, "" while unknown. A return as stop criterion may end the trial earlier.
+        """Text with the remaining time, "" while unknown; a return as stop criterion may end the trial earlier.
 
         Args:
             now: The time.

@@ -52,7 +52,7 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
         run: The run.
         trials: The trials that get a line.
         now: The time.
-        bar: The character of bars, "" for no bars.
+        bar: Character for drawing bars, "" for no bars.
     """
     everyone = list(run.trials.values())
     settings = list(dict.fromkeys(name for trial in everyone for name in trial.params))
@@ -123,7 +123,7 @@ def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
 
 
 def drawn_run(run: RunProgress, title: str, directory: str, now: float, console: Console) -> RenderableType:
-    """Renders the view of a run: heading, trials up to the terminal's height, counts, and the best value.
+    """Renders the view of a run: heading, as many trials as fit the terminal's height, counts, and the best value.
 
     Args:
         run: The run.

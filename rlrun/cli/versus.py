@@ -21,7 +21,7 @@ class Versus:
 
     Attributes:
         checkpoint: Checkpoint of the policy.
-        against: The opponent: a checkpoint or a script.
+        against: Name of the opponent: a checkpoint or a script.
         sides: Wins, draws and losses of the policy, by the side it played.
     """
 
@@ -74,7 +74,8 @@ def opponent_named(against: str, runs_dir: Path, *, best: bool) -> str | Path:
     """Resolves a name to an opponent: a scripted one, or the directory of a checkpoint.
 
     Args:
-        against: A checkpoint, a run or a scripted opponent. A run with the name of a script is written as a path.
+        against: A checkpoint, a run or a scripted opponent. A run that has the same name as a script must be given as a
+            path.
         runs_dir: The folder that holds the runs.
         best: Whether a run resolves to its best checkpoint instead of its newest.
     """

@@ -57,15 +57,15 @@ class View(Protocol):
 def watching(
     progress: Progress | None, *, quiet: bool, names_experiment: bool = False
 ) -> AbstractContextManager[Watcher]:
-    """Creates the watcher of a run that the options ``--progress`` and ``--quiet`` ask for, as a context manager.
+    """Creates the watcher of a run that the options ``--progress`` and ``--quiet`` select, as a context manager.
 
     Args:
         progress: Value of ``--progress``.
-        quiet: Whether nothing is displayed.
+        quiet: Whether to display nothing.
         names_experiment: See `RunWatcher`.
 
     Raises:
-        UsageError: Both are given.
+        UsageError: Both options are given.
     """
     if quiet and progress is not None:
         raise UsageError(f"--quiet shows no progress, and --progress {progress} does; leave one of them out")
@@ -188,7 +188,7 @@ def copy_of_stderr() -> TextIO:
 
 
 def print_event_line(event: RunEvent) -> None:
-    """Prints an event of a run as a line of JSON; a watcher of a run."""
+    """Prints an event of a run as a line of JSON; usable as the watcher of a run."""
     print_event({**event_data(event), "time": time.time()})
 
 

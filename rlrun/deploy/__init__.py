@@ -1,1 +1,1 @@
-"""Deployment: saved policies as servers, as files of other runtimes, and as folders to share."""
+"""Deployment: saved policies as HTTP servers, as files for other runtimes, and as folders to share."""

@@ -1,4 +1,4 @@
-"""Comparison of greedy and sampled actions of the same policy, from what its evaluation reports."""
+"""Comparison of greedy and sampled actions of the same policy, based on its evaluation results."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class DifferingKinds:
     """Mean returns of greedy and sampled actions of a policy, whose 95 % intervals do not overlap.
 
     Attributes:
-        judged: Kind of actions that the evaluation is judged by.
-        mean: Mean return of that kind.
+        judged: Kind of actions that counts in the evaluation.
+        mean: Mean return of the judged kind.
         other_mean: Mean return of the other kind.
     """
 
@@ -34,24 +34,24 @@ class DifferingKinds:
 
     @property
     def text(self) -> str:
-        """Mean returns of both kinds, in words."""
+        """Mean returns of both kinds of actions, as text."""
         return (
             f"{other_kind(self.judged)} actions return {number_text(self.other_mean)} on average, {self.judged} ones "
             f"{number_text(self.mean)}"
         )
 
     def line(self, where: str = "") -> str:
-        """Sentences for the end of a command.
+        """Sentences on the difference, for the end of a command's output.
 
         Args:
-            where: The trials with this difference; "" where there is only one.
+            where: Names of the trials with this difference; "" if there is only one trial.
         """
         text = f"{self.text[0].upper()}{self.text[1:]}{where}: their 95 % intervals do not overlap."
         return f"{text} {self.judged.capitalize()} actions count (evaluation.actions)."
 
 
 def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:
-    """Returns the mean returns of both kinds of actions where their intervals do not overlap, else None.
+    """Mean returns of both kinds of actions if their intervals do not overlap, else None.
 
     Args:
         value_of: Function from the name of a metric to its value; None without a value.
@@ -60,7 +60,7 @@ def differing_kinds(value_of: Callable[[str], Any]) -> DifferingKinds | None:
         >>> row = {"evaluation/episode_return_mean": -2.0, "evaluation/sampled/episode_return_mean": 1.5}
         >>> print(differing_kinds({**row, "evaluation/sampled/episode_return_gap": 3.1}.get).line())
         Sampled actions return 1.5 on average, greedy ones -2: their 95 % intervals do not overlap. Greedy actions \
-count (evaluation.actions).
+    count (evaluation.actions).
         >>> differing_kinds({**row, "evaluation/sampled/episode_return_gap": 0.0}.get) is None
         True
     """
@@ -71,10 +71,10 @@ count (evaluation.actions).
 
 
 def differing_line(trials: Mapping[str, Callable[[str], Any]]) -> str:
-    """Sentences about trials in which both kinds of actions differ, with the numbers of the first; "" if none does.
+    """Sentences about trials in which both kinds of actions differ, with the numbers of the first one; "" if none does.
 
     Args:
-        trials: For each trial, by name, a function as `differing_kinds` takes it.
+        trials: For each trial, by name, a function from metric names to values, as in `differing_kinds`.
     """
     found = {name: kinds for name, value_of in trials.items() if (kinds := differing_kinds(value_of)) is not None}
     if not found:

@@ -1,7 +1,7 @@
 """Comparison of groups of trials: final values and areas under the curve, with intervals and significance tests.
 
-All curves are compared over one range of x: from where every group has a value to the farthest point that every group
-has reached. A trial that ended earlier keeps its last value. Measures and their sources are in
+All curves are compared over a common range of x: from the first point at which every group has a value to the last
+point that every group has reached. A trial that ended earlier keeps its last value. Measures and their sources are in
 `rlrun.report.statistics`.
 """
 
@@ -104,9 +104,9 @@ class Comparison:
         metric: Name of the compared metric.
         axis: Column of the horizontal axis.
         mode: Whether higher or lower values of the metric are better.
-        start: Beginning of the common range of the axis.
-        stop: End of that range.
-        sides: The groups, best interquartile mean at the end first.
+        start: Start of the common range of the axis.
+        stop: End of the common range of the axis.
+        sides: The groups, ordered by interquartile mean at the end, best first.
         pairs: The pairs of groups that were compared.
         worst: Groups, of three or more, that are significantly worse than all others pooled.
         notes: Remarks on the numbers, a sentence each.
@@ -135,7 +135,7 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
         mode: Whether higher or lower values of the metric are better.
 
     Raises:
-        UsageError: If fewer than two have values, or their curves have no range of the axis in common.
+        UsageError: If fewer than two groups have values, or their curves have no common range.
     """
     courses = {group.label: _sample_curves(group, metric, axis, mode) for group in groups}
     valueless = [label for label, found in courses.items() if not found]
@@ -220,7 +220,7 @@ def _side(label: str, courses: list[list[Points]], start: float, stop: float) ->
 def mean_height(course: Points, start: float, stop: float) -> float:
     """Mean height of a piecewise linear curve: the area from start to stop divided by the width.
 
-    For a width of 0 it is the height there.
+    For a width of 0, the result is the curve's height at that point.
 
     Examples:
         >>> mean_height((np.array([0.0, 10.0]), np.array([0.0, 1.0])), 0.0, 20.0)  # the curve keeps its last value

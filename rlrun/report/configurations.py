@@ -62,8 +62,8 @@ def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
     """Groups trials by the number of their configuration, in the given order.
 
     Args:
-        trials: Pairs of trial and configuration number. With None, as in runs of older versions, trials with equal
-            parameters form a group.
+        trials: Pairs of trial and configuration number. If the number is None, as in runs of older versions, trials
+            with equal parameters form a group.
     """
     groups: dict[Any, list[T]] = {}
     for trial, number in trials:
@@ -73,9 +73,9 @@ def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
 
 
 def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -> list[Group]:
-    """Groups of a run: its configurations, or its populations.
+    """Groups of a run's trials: its configurations, or its populations.
 
-    A population is one sample, that of its best member, since members are not independent and change their settings.
+    A population counts as one sample (its best member), since members are not independent and change their settings.
 
     Args:
         run: The run.
@@ -128,5 +128,5 @@ def value_text(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a parameter's value is a number; true and false are none."""
+    """Whether a parameter's value is a number; booleans are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)

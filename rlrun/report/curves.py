@@ -29,7 +29,7 @@ class Curve:
     Attributes:
         label: Name of the curve in the legend.
         xs: Positions of the grid, [G].
-        ys: Values of each sample on the grid, [samples, G]; NaN before the sample's first value. After its last value a
+        ys: Values of each sample on the grid, [samples, G]; NaN before a sample's first value. After the last value, a
             finished sample keeps it, and an unfinished one has NaN.
         whole_until: Position up to which no sample has ended.
         final: Mean of the samples' last values.
@@ -43,7 +43,7 @@ class Curve:
 
     @property
     def mean(self) -> Floats:
-        """Mean over the samples with a value, at each grid point, [G]."""
+        """Mean at each grid point over the samples that have a value, [G]."""
         return self._over_samples(np.nanmean)
 
     @property
@@ -63,7 +63,7 @@ class Curve:
 
 
 def sample_points(sample: Sample, metric: str, axis: str, mode: Mode = "max") -> Points:
-    """Learning curve of a sample: of a trial, or of a population's best member at each point.
+    """Learning curve of a sample: of a trial, or of the best member of a population at each point.
 
     Args:
         sample: A trial, or the members of a population.

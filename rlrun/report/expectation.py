@@ -1,6 +1,6 @@
 """Progress towards the targets of a run's spec (`expect`), from the training results so far.
 
-By contrast, `rlrun regress` judges by evaluating checkpoints.
+By contrast, `rlrun regress` evaluates checkpoints.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from rlrun.report.step_axis import ENV_STEPS, STEP_NAMES
 
 @dataclass(frozen=True)
 class Reached:
-    """Seeds of a configuration that have reached the targets of the spec.
+    """Number of seeds of a configuration that have reached the targets of the spec.
 
     Attributes:
         label: Name of the configuration.
         reached: Number of seeds that have reached the targets.
         seeds: Number of seeds.
         needed: Number of seeds that must reach the targets.
-        when: Steps at which each of these seeds reached the targets, ascending.
-        under_way: Steps of each seed that has not reached the targets but has budget left, ascending.
+        when: Steps at which the seeds reached the targets, ascending.
+        under_way: Steps so far of seeds that have not reached the targets but have budget left, ascending.
         budget: Steps within which a seed must reach the targets; None if unknown.
         counter: Metric that counts these steps: `env_steps`, or `sgd_steps` in training from data alone.
     """
@@ -51,12 +51,12 @@ class Reached:
 
     @property
     def missed(self) -> bool:
-        """Whether too few seeds have reached the targets or still can."""
+        """Whether so few seeds have reached the targets, or still can, that the targets are missed."""
         return self.reached + len(self.under_way) < self.needed
 
 
 def expectation_of(spec: dict[str, Any]) -> ExpectConfig | None:
-    """Targets of a spec (`expect`), None without valid ones."""
+    """Targets of a spec (`expect`); None if there are no valid ones."""
     expect = spec.get("expect")
     try:
         return ExpectConfig.parse(expect) if isinstance(expect, dict) else None

@@ -1,8 +1,8 @@
-"""Lineage of a population for drawings: the members' training between generations, and who copied whose weights.
+"""Lineage of a population, for drawings: the members' training between generations, and the copying of weights.
 
-A stretch is the training of one member from one generation to the next, with its settings then. The ancestors of the
-finally best member are the stretches from which its weights descend. The sequence of their settings is the schedule
-that the population has found.
+A stretch (segment) is the training of one member from one generation to the next, with constant settings. The ancestors
+of the best final member are the stretches from which its weights descend. The sequence of their settings is the
+schedule that the population has found.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class TrainingSegment:
 
     Attributes:
         member: Index of the member.
-        generation: Number of the generation at its beginning.
-        start: Steps at the beginning: env steps, or SGD steps in training from data alone.
+        generation: Index of the generation at the start of the segment.
+        start: Steps at the start of the segment: env steps, or SGD steps in training from data alone.
         stop: Steps at the next generation, or at the end of training.
         score: Value of the metric at `stop`, None without one.
-        how: Change of the settings at the beginning: initial, kept, perturbed, resampled, mixed, modelled.
+        how: Change of the settings at the start: initial, kept, perturbed, resampled, mixed, modelled.
         parent: Index of the member whose weights were copied, None if none were.
-        params: Settings of the member during the stretch.
-        is_ancestor: Whether the final weights of the best member descend from this stretch.
+        params: Settings of the member during the segment.
+        is_ancestor: Whether the final weights of the best member descend from this segment.
     """
 
     member: int
@@ -54,7 +54,7 @@ class Family:
         members: Names of the population's trials.
         best: Index of the member that is best at the end, None if none has a score.
         copies: Number of decisions in which a member copied another one.
-        stretches: Stretches of all members, sorted by generation and member.
+        stretches: Training segments of all members, sorted by generation and member.
     """
 
     population: int
@@ -65,7 +65,7 @@ class Family:
 
 
 def families(run: RunView, metric: str, mode: Mode) -> list[Family]:
-    """Lineage of each population of a run, [] without populations."""
+    """Lineage of each population of a run; [] if there are none."""
     seeds = dict.fromkeys(line.population for line in run.generations)
     return [_family(run, [line for line in run.generations if line.population == seed], metric, mode) for seed in seeds]
 

@@ -1,9 +1,10 @@
 """Parameter importance: the share of the variance between configurations that each parameter explains alone.
 
 For each parameter the configurations are put into bins (its values, or quantiles of a number). The share is epsilon
-squared (Kelley 1935): the correlation ratio between bins and score, corrected for the number of bins. It measures a
-parameter's own effect of any shape, and no interactions: two parameters that matter only together both have a share of
-0. It assumes no model and uses only the order of numbers, so that a logarithmic range needs no special treatment.
+squared (Kelley 1935): the correlation ratio between bins and score, corrected for the number of bins. The share
+measures a parameter's own effect, of any shape, but no interactions: two parameters that matter only in combination
+both have a share of 0. The method assumes no model and uses only the order of numbers, so that a logarithmic range
+needs no special treatment.
 
 Two numbers show its uncertainty: a 95 % bootstrap interval over the configurations, and the share that shuffled scores
 reach for any of the parameters in one of 20 sweeps (Bonferroni).
@@ -49,11 +50,11 @@ class ParameterEffect:
 
     Attributes:
         name: Name of the parameter.
-        share: Share of the variance that it explains alone; noise can bring it a little below 0.
-        low: Lower end of its 95 % interval, at least 0.
+        share: Share of the variance that the parameter explains alone; may be slightly negative due to noise.
+        low: Lower end of the share's 95 % interval, at least 0.
         high: Upper end of the interval.
-        chance: The share that shuffled scores reach for any of the parameters in 1 of 20 sweeps.
-        bins: Each bin's values as text, its number of configurations and their mean score.
+        chance: Share that is reached with shuffled scores for any of the parameters in 1 of 20 sweeps.
+        bins: For each bin: its values as text, the number of configurations, and their mean score.
     """
 
     name: str

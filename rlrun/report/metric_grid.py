@@ -1,4 +1,4 @@
-"""Choice of the metrics that a report page draws as a grid of small charts: returns, learner, time, others."""
+"""Selection of the metrics that a report page draws as a grid of small charts: returns, learner, time, others."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _FIRST = ("policy_loss", "value_loss", "loss", "entropy", "kl", "explained_varia
 
 @dataclass(frozen=True)
 class MetricGrid:
-    """Metrics of a grid of small charts, by section.
+    """Metrics in a grid of small charts, by section.
 
     Attributes:
         sections: Names of the metrics by title of the section.
-        constants: Metrics that have one value in all results, which are not drawn.
+        constants: Metrics that are constant in all results, and so are not drawn.
         left_out: Number of varying metrics that are not drawn, since their section is full.
     """
 
@@ -56,7 +56,7 @@ class MetricGrid:
 
 
 def grid_metrics(trials: Sequence[TrialResult]) -> list[str]:
-    """Names of the numeric metrics in the newest results of trials; [] if there are too many to read all metrics."""
+    """Names of the numeric metrics in trials' newest results; [] if there are too many trials to read all metrics."""
     if len(trials) > MOST_TRIALS:
         return []
     names = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Report page of runs: a single HTML file without external resources, and its data, small enough to open at once."""
+"""Report page of runs: a single HTML file without external resources, with its data embedded."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def page_data(
 
     Args:
         runs: The runs, with the columns of all metrics.
-        metric: The metric by which trials are judged.
+        metric: Metric that ranks the trials.
         mode: Whether higher or lower values of this metric are better.
         metrics: Metrics whose curves are drawn; metrics that no run reports are left out.
         small: Metrics whose curves are drawn in a grid of small charts.
@@ -195,12 +195,12 @@ MOST_SHOWN = 5
 
 @dataclass(frozen=True)
 class Ranked:
-    """One of the best configurations.
+    """One of the best configurations on a report page.
 
     Attributes:
         label: Name of the configuration.
-        seeds: Number of its trials or populations.
-        iqm: Interquartile mean of its scores.
+        seeds: Number of trials or populations of the configuration.
+        iqm: Interquartile mean of the configuration's scores.
     """
 
     label: str
@@ -210,7 +210,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Leader:
-    """The leading configuration and its lead over the next one.
+    """Leading configuration of a run, and its lead over the next one.
 
     Attributes:
         first: The best configurations, best first; at least two.
@@ -229,10 +229,10 @@ class Leader:
 
 
 def leader_of(comparison: Comparison | None, summaries: Sequence[GroupSummary], mode: Mode) -> Leader | None:
-    """Leader among groups, with the numbers of their comparison; None with fewer than two groups with values.
+    """Leader among groups; None with fewer than two groups with values.
 
     Args:
-        comparison: The comparison of the groups; None if there are too many, which leaves the lead without interval.
+        comparison: Comparison of the groups; None if there are too many, so that the lead has no interval.
         summaries: Summaries of the groups, best first.
         mode: Whether higher or lower values of the metric are better.
     """
@@ -255,7 +255,7 @@ def leader_of(comparison: Comparison | None, summaries: Sequence[GroupSummary], 
 
 
 def rank_order(comparison: Comparison | None, summaries: Sequence[GroupSummary]) -> list[str]:
-    """Labels of all groups, best first: in the order of the comparison, then in that of the summaries."""
+    """Labels of all groups, best first: by the order of the comparison, then by that of the summaries."""
     compared = [side.label for side in comparison.sides] if comparison is not None else []
     return list(dict.fromkeys([*compared, *(summary.label for summary in summaries)]))
 
@@ -268,12 +268,12 @@ def write_report(
     Args:
         paths: Directories of the runs.
         output: File to write, overwritten if it exists; missing parent folders are created.
-        metrics: Metrics whose curves are shown; trials are judged by the first one. () for the goal of the runs.
+        metrics: Metrics whose curves are shown; the first one ranks the trials. () for the goal of the runs.
         mode: Whether higher or lower values of the first metric are better; None for the mode of the run's scheduler,
             else "max".
 
     Returns:
-        The parts that could not be read, and the runs in which greedy and sampled actions differ, a sentence each.
+        Sentences on parts that could not be read, and on runs in which greedy and sampled actions differ.
 
     Raises:
         UsageError: If a directory is not a run, or a metric is reported by none of the runs.

@@ -1,4 +1,4 @@
-"""Curves of a report page on regular grids: first x, last x, and values with four digits."""
+"""Curves of a report page on regular grids: first x, last x, and values rounded to four digits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_SMALL = 40
 def curves_data(
     groups: Sequence[Group], members: Sequence[Group], metrics: Sequence[str], grid: MetricGrid, steps: str, mode: Mode
 ) -> list[dict[str, Any]]:
-    """Curves of all groups, the best group first, and then of single population members.
+    """Curves of all groups, best group first, followed by curves of single population members.
 
     Args:
         groups: The groups, the best first.
@@ -60,7 +60,7 @@ def curves_data(
 
 
 def lines_of(runs: Sequence[RunView]) -> list[dict[str, Any]]:
-    """Values of metrics that the specs expect (`expect`) or stop at (`stop`), for lines in charts."""
+    """Values of metrics that specs expect (`expect`) or stop at (`stop`), drawn as lines in charts."""
     lines = []
     for run in runs:
         expect = expectation_of(run.spec)
@@ -81,7 +81,7 @@ def member_groups(run: RunView) -> list[Group]:
 
 
 def rounded(values: Iterable[float | None] | NDArray[Any], digits: int = 4) -> list[float | None]:
-    """Rounds numbers to some digits; numbers that are not finite become None.
+    """Rounds numbers to a few significant digits; numbers that are not finite become None.
 
     Examples:
         >>> rounded([1.23456, math.nan, 12345.6])

@@ -1,4 +1,4 @@
-"""Data of one run on a report page: what it is, its machine, its best trial, its sweep, what it recorded."""
+"""Data of one run for a report page: spec, machine, best trial, sweep, and recordings."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ LARGEST_VIDEO_BYTES = 1_500_000
 
 
 def run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
-    """Data of one run.
+    """Data of one run for a report page.
 
     Args:
         run: The run, with the columns of the metric and of its timings.
-        metric: The metric by which trials are judged.
+        metric: Metric that ranks the trials.
         mode: Whether higher or lower values of this metric are better.
     """
     groups = groups_of(run)
@@ -100,7 +100,7 @@ def pictures_of(run: RunView, best: str | None) -> list[dict[str, str]]:
 
 
 def videos_of(run: RunView) -> list[dict[str, str | None]]:
-    """Videos in the directories of a run and of its trials; a large one has no address, as it is not embedded."""
+    """Videos in the directories of a run and its trials; large ones have no data URL, since they are not embedded."""
     places = [run.path, *(trial.directory for trial in run.trials)]
     found = sorted(path for place in places for path in place.glob("*") if path.suffix in VIDEOS)
     return [
@@ -114,7 +114,7 @@ def videos_of(run: RunView) -> list[dict[str, str | None]]:
 
 
 def episodes_of(run: RunView, best: str | None) -> dict[str, str] | None:
-    """Episodes kept as text of the best trial, or else of the first trial with some; None without any."""
+    """Text episodes of the best trial, or else of the first trial that has some; None if there are none."""
     for trial in sorted(run.trials, key=lambda trial: trial.name != best):
         path = trial.directory / EPISODES_FILE
         if path.exists():
@@ -142,7 +142,7 @@ UNDERSCORES_FROM = 10_000
 
 
 def readable_spec(name: str, spec: Mapping[str, Any]) -> str:
-    """Formats the spec of an experiment as YAML: lists and short mappings in one line, no settings that are null.
+    """Formats an experiment's spec as YAML: lists and short mappings on one line, without null settings.
 
     Examples:
         >>> print(readable_spec("pole", {"lr": [[0, 1e-05], [4000, 0.0]], "stop": {"env_steps": 40000.0}, "env": None}))
@@ -186,7 +186,7 @@ def sweep_data(
 
     Args:
         groups: The configurations, in the order of the run.
-        metric: The metric by which trials are judged.
+        metric: Metric that ranks the trials.
         mode: Whether higher or lower values of this metric are better.
         logarithmic: Whether the axis of a parameter is logarithmic, by name.
     """
@@ -237,7 +237,7 @@ def logarithmic_parameters(spec: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def family_data(family: Family, logarithmic: Mapping[str, bool]) -> dict[str, Any]:
-    """Data of a population's lineage, and of the settings that its members went through."""
+    """Data of a population's lineage, and of its members' settings over time."""
     names = list(dict.fromkeys(name for stretch in family.stretches for name in stretch.params))
     axes = [axis_data(name, [s.params.get(name) for s in family.stretches], logarithmic) for name in names]
     stretches = [

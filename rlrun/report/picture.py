@@ -31,7 +31,7 @@ def check_picture_name(output: Path) -> None:
 def draw_picture(curves: Sequence[Curve], metric: str, axis: str, output: Path, *, mode: Mode = "max") -> None:
     """Draws learning curves with a band from the worst to the best seed; equal curves give identical files.
 
-    A line is dashed where some of its seeds have ended. If there are more curves than colours, the best are coloured
+    A line is dashed after some of its seeds have ended. If there are more curves than colours, the best are coloured
     and the others grey.
 
     Args:
@@ -43,7 +43,7 @@ def draw_picture(curves: Sequence[Curve], metric: str, axis: str, output: Path, 
 
     Raises:
         EnvironmentUnusable: If matplotlib is missing.
-        UsageError: If the file has another suffix.
+        UsageError: If the file has an unsupported suffix.
     """
     check_picture_name(output)
     try:

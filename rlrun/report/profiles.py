@@ -1,7 +1,7 @@
 """Methods over several envs: performance profiles and aggregate scores (Agarwal et al. 2021, arXiv:2108.13264).
 
-A method is an algorithm with its settings; its tasks are the envs. Returns of different envs are comparable after each
-env's are scaled from 0, the lowest final value of all methods there, to 1, the highest.
+A method is an algorithm with its settings; its tasks are the envs. To make envs comparable, the returns of each env are
+scaled so that the lowest final value of all methods is 0 and the highest is 1.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Method:
         iqm: Interquartile mean over all tasks' scores.
         mean: Mean over tasks.
         median: Median over tasks of the task's mean.
-        optimality_gap: Mean amount by which scores miss 1.
-        profile: Share of scores of at least each threshold, mean over tasks.
+        optimality_gap: Mean amount by which scores fall short of 1.
+        profile: For each threshold, the share of scores at or above it, averaged over tasks.
         probability: Probability that the best method improves on this one; None for the best one.
     """
 
@@ -65,11 +65,11 @@ class Profiles:
     """Performance profiles of methods over tasks.
 
     Attributes:
-        tasks: Each env with the final values that became 0 and 1.
-        thresholds: Normalised scores at which profiles have a value.
+        tasks: Envs, each with the final values that were scaled to 0 and 1.
+        thresholds: Normalised scores at which profiles are evaluated.
         methods: The methods, best interquartile mean first.
         left_out: Methods without values in all envs.
-        equal: Envs in which all final values are equal, which are left out.
+        equal: Envs that are left out since all final values are equal.
     """
 
     tasks: dict[str, tuple[float, float]]
@@ -82,12 +82,12 @@ class Profiles:
 def profiles(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode: Mode) -> Profiles | None:
     """Performance profiles of all methods that were trained in every env; None with one method, or one env.
 
-    An env in which all final values are equal counts as none.
+    Envs in which all final values are equal are left out.
 
     Args:
         runs: The runs.
         groups: The configurations of all runs.
-        metric: The metric by which trials are judged.
+        metric: Metric that ranks the trials.
         mode: Whether higher or lower values of this metric are better.
     """
     scores = _scores(runs, groups, metric, mode)
@@ -110,7 +110,7 @@ def profiles(runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode
 
 
 def env_of(run: RunView, group: Group) -> str:
-    """Env of a configuration: that of the run, or the value if it varies."""
+    """Env of a configuration: that of the run, or the configuration's value if it varies."""
     return str(group.params.get("env", run.env))
 
 

@@ -1,7 +1,7 @@
 """Loading of runs for reports, in any state: running, killed, partly written, or with damaged trials.
 
-Each part that cannot be read becomes a problem in a sentence, and the others are read. The user's code is not imported:
-a report needs neither the env nor the algorithm.
+Each part that cannot be read is described in a sentence, and the others are read. No user code is imported, since a
+report needs neither the env nor the algorithm.
 """
 
 from __future__ import annotations
@@ -180,9 +180,9 @@ def read_judged_runs(paths: Sequence[Path], metric: str | None, mode: Mode | Non
 
 
 def chosen_goal(runs: Sequence[RunView], metric: str | None, mode: Mode | None) -> tuple[str, Mode]:
-    """Metric that ranks the trials of runs, and its mode: the user's, else the first goal that all runs report.
+    """Metric that ranks the trials of runs, and its mode: the user's choice, else the first goal that all runs report.
 
-    If all runs report no common goal, as when only some of them evaluate, it is the return in training.
+    If the runs report no common goal, for example since only some of them evaluate, the return in training is used.
     """
     goals = dict(run.goal for run in reversed(runs))
     chosen = metric or _common_goal(runs)
@@ -198,9 +198,9 @@ def _common_goal(runs: Sequence[RunView]) -> str:
 
 
 def metric_of_all(runs: Sequence[RunView], metric: str) -> tuple[str, str]:
-    """Metric by which all finished trials can be compared, and a note if it is another one than `metric`.
+    """Metric by which all finished trials can be compared, and a note if it differs from `metric`.
 
-    A scheduler may stop a trial before the trial's first evaluation. Returns in training then stand for evaluations.
+    A scheduler may stop a trial before its first evaluation; returns in training are then used instead of evaluations.
 
     Args:
         runs: The runs, read with the metric and its counterpart.
@@ -226,7 +226,10 @@ def axis_of(runs: Iterable[RunView], name: str | None) -> str:
 
 
 def missing_returns(runs: Iterable[RunView], metric: str) -> str:
-    """Remark that runs lack returns because they learn from data alone, and what has values instead; else ""."""
+    """Note that runs have no returns since they learn from data alone, with the metrics that they have.
+
+    "" if they have returns.
+    """
     for run in runs:
         if metric.endswith(RETURN) and counted_metric(trial.last_result for trial in run.trials) == SGD_STEPS:
             last = next(trial.last_result for trial in run.trials if trial.last_result)

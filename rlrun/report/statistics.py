@@ -38,8 +38,8 @@ class Estimate:
 
     Attributes:
         value: The estimate, from the scores themselves.
-        low: Lower end of its 95 % interval.
-        high: Upper end.
+        low: Lower end of the 95 % interval.
+        high: Upper end of the 95 % interval.
     """
 
     value: float
@@ -50,7 +50,7 @@ class Estimate:
 def interquartile_mean(scores: ArrayLike) -> Floats:
     """Interquartile mean over the last axis: mean of the middle half, without a quarter at either end (rounded down).
 
-    For fewer than 4 scores it is their mean. (arXiv:2108.13264, section 4.2)
+    For fewer than 4 scores, this is the mean. (arXiv:2108.13264, section 4.2)
 
     Examples:
         >>> float(interquartile_mean([1.0, 2.0, 3.0, 100.0]))
@@ -84,7 +84,7 @@ def bootstrapped(measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike
 
     Args:
         measure: Function of strata that reduces their last axis, which holds scores: `iqm`, `mean`, `median`.
-        strata: One array of scores per stratum, none of them empty; as many are drawn from each, with replacement.
+        strata: One non-empty array of scores per stratum; each is resampled with replacement.
     """
     scores = [np.asarray(stratum, np.float64) for stratum in strata]
     drawn = _in_parts(measure, scores, RESAMPLES, np.random.Generator(np.random.Philox(_SEED)))
@@ -93,12 +93,12 @@ def bootstrapped(measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike
 
 
 def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> Estimate:
-    """Probability that a score of `ours` is larger than one of `theirs`, averaged over strata (ties count half).
+    """Probability that a score of `ours` is larger than one of `theirs`, averaged over strata.
 
     Ties count half.
 
-    It is the Mann-Whitney statistic over the number of pairs (arXiv:2108.13264, section 4.3); both sides are resampled
-    independently for the interval.
+    This is the Mann-Whitney statistic divided by the number of pairs (arXiv:2108.13264, section 4.3); for the interval,
+    both sides are resampled independently.
 
     Args:
         ours: One array of scores per stratum.
@@ -124,8 +124,8 @@ def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> E
     """Difference of means, `ours` minus `theirs`, averaged over strata, with Welch's t interval.
 
     The two sides may differ in variance; the degrees of freedom are Satterthwaite's. With three scores against three a
-    bootstrap interval covers the difference in at most 89 of 100 cases, as it never leaves the scores' range. This one
-    covers it in 94 to 99 if both sides have equally many scores, and in 90 to 94 with 3 against 10
+    bootstrap interval covers the difference in at most 89 of 100 cases, as it never leaves the scores' range. Welch's
+    interval covers it in 94 to 99 cases if both sides have equally many scores, and in 90 to 94 with 3 against 10
     (`scripts/check_statistics.py --coverage`). (Welch 1947, doi:10.1093/biomet/34.1-2.28)
 
     Args:
@@ -150,8 +150,8 @@ def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> E
 def rank_test(ours: ArrayLike, theirs: ArrayLike) -> float:
     """Two-sided p value of the Mann-Whitney rank test.
 
-    It is exact, over all ways to split the values into two groups of these sizes, ties included. For hundreds of values
-    it is the normal approximation. Unlike a bootstrap it is not too confident with three seeds.
+    The p value is exact, over all ways to split the values into two groups of these sizes, including ties. For hundreds
+    of values, the normal approximation is used. Unlike a bootstrap, the test is not overconfident with three seeds.
 
     Examples:
         >>> rank_test([7, 8, 9], [1, 2, 3])  # 2 of the 20 ways are as extreme
@@ -180,7 +180,7 @@ def holm(p_values: Sequence[float], tests: int | None = None) -> list[float]:
 
     Args:
         p_values: The p values.
-        tests: Number of tests, where these p values were selected from more by the same data.
+        tests: Total number of tests, if these p values were selected from more tests on the same data.
 
     Examples:
         >>> holm([0.01, 0.04, 0.5])
@@ -196,7 +196,7 @@ def holm(p_values: Sequence[float], tests: int | None = None) -> list[float]:
 
 
 def smallest_p(ours: int, theirs: int) -> float:
-    """Smallest p value that `rank_test` can have for groups of these sizes: that of disjoint groups."""
+    """Smallest possible p value of `rank_test` for groups of these sizes, reached by disjoint groups."""
     return min(1.0, 2 / math.comb(ours + theirs, ours))
 
 

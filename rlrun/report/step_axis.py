@@ -26,7 +26,7 @@ def counted_metric(results: Iterable[Mapping[str, Any]]) -> str:
 
 
 def common_axis(results: Iterable[Mapping[str, Any]]) -> str:
-    """Metric along which several trainings are compared: SGD steps if one of them steps no env.
+    """Metric along which several trainings are compared: SGD steps if one of them steps no env, else env steps.
 
     Examples:
         >>> common_axis([{"env_steps": 64, "sgd_steps": 30}, {"env_steps": 0, "sgd_steps": 30}, {}])

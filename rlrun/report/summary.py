@@ -38,7 +38,7 @@ class GroupSummary:
         mean: Mean of the metric's last values with its interval, None without values.
         iqm: Interquartile mean of the last values with its interval, None without values.
         best: Best value of the metric over all trials and iterations.
-        counterpart: Mean over trials of the last values of the metric's `counterpart`, None without values.
+        counterpart: Mean over trials of the last values of the metric's counterpart, None without values.
     """
 
     label: str
@@ -117,7 +117,7 @@ def status_text(trials: Sequence[TrialResult]) -> str:
 
 
 def varied_text(run: RunView) -> dict[str, str]:
-    """Parameters that vary between a run's trials, each with its values, or with their range if there are many."""
+    """Text with the parameters that vary between a run's trials, and their values (or range, if there are many)."""
     values: dict[str, dict[str, Any]] = {}
     for trial in run.trials:
         for name, value in trial.params.items():

@@ -1,4 +1,4 @@
-"""Drop at a switch of stages: evaluations before and after the point at which a stage begins."""
+"""Drop in return at a stage switch: evaluations before and after the start of a stage."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ FIRST = 3
 
 @dataclass(frozen=True)
 class Switch:
-    """Evaluations of one seed before and after a switch of stages.
+    """Evaluations of one seed before and after a switch to a new stage.
 
     Attributes:
         trial: Name of the trial after the switch.
-        before: Mean return of the last evaluation in the stage before.
-        lowest: Lowest of the first `FIRST` evaluations after it.
-        regained_at: Steps of the stage at its first evaluation that is as good as `before`; None if there is none yet.
+        before: Mean return of the last evaluation in the previous stage.
+        lowest: Lowest mean return among the first `FIRST` evaluations after the switch.
+        regained_at: Steps of the new stage at its first evaluation that is as good as `before`; None if there is none
+            yet.
     """
 
     trial: str
@@ -34,7 +35,7 @@ class Switch:
 
 
 def switches(run: RunView) -> list[Switch]:
-    """Switch of each seed of a run that begins after another one; [] without evaluations on both sides."""
+    """Stage switches of a run that continues another one, for each seed; [] without evaluations on both sides."""
     if run.table.after is None:
         return []
     try:

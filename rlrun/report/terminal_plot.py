@@ -40,7 +40,8 @@ def draw(
 ) -> str:
     """Draws curves as text.
 
-    The end of each curve has its letter in the legend, so that curves can be distinguished without colour.
+    The end of each curve is marked by the letter of its legend entry, so that curves can be distinguished without
+    colour.
 
     Args:
         lines: The curves; earlier ones are drawn on top.
@@ -74,7 +75,7 @@ def draw(
 
 
 def nice_ticks(low: float, high: float, about: int) -> list[float]:
-    """About `about` round tick values from low to high: multiples of 1, 2 or 5 times a power of ten.
+    """Round tick values (about `about` of them) from low to high: multiples of 1, 2 or 5 times a power of ten.
 
     Examples:
         >>> nice_ticks(0, 43, 4)

@@ -1,4 +1,4 @@
-"""Timeline of a run: when each trial was trained, and how many were at once; and the best score over trials."""
+"""Timeline of a run: training times and concurrency of trials; and the best score over trials."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SLACK_S = 0.5
 
 @dataclass(frozen=True)
 class Span:
-    """Time in which a trial was trained.
+    """Time span in which a trial was trained.
 
     Attributes:
         trial: Name of the trial.
         start: Seconds from the start of the run, estimated from the end and the seconds of training.
         stop: Seconds from the start of the run to the trial's last write.
-        lane: Number of the lane; trials in one lane do not overlap.
+        lane: Row of the drawing; trials in one lane do not overlap.
     """
 
     trial: str
@@ -45,9 +45,9 @@ class Step:
 
     Attributes:
         label: Name of the configuration.
-        score: Mean of its seeds' last values.
-        best: Best score of this configuration and all before.
-        seconds: Seconds of training of this configuration and all before.
+        score: Mean of the last values of its seeds.
+        best: Best score of this and all earlier configurations.
+        seconds: Seconds of training of this and all earlier configurations.
     """
 
     label: str

@@ -1,6 +1,6 @@
 """Toy envs, multi-agent worlds, games and scripted players, for tests, examples and specs.
 
-Specs name them as `rlrun.toys:DeepSea`. A name is imported when it is first used.
+Specs refer to them by names such as `rlrun.toys:DeepSea`. Names are imported at first use.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def two_arms(seed: int) -> dict[str, Any]:
 class ContextualBandit(gymnasium.Env[NDArray[np.float32], int], ABC):  # type: ignore[misc]  # gymnasium is not type-checked
     """Base class of contextual bandits: episodes of a fixed number of pulls, each with a new random context.
 
-    The info of the last step holds `minus_regret`, minus the sum of expected regrets. It also holds
-    `early_regret_share`, the fraction of the regret in the first half of the episode.
+    The info of the last step holds `minus_regret` (minus the sum of expected regrets) and `early_regret_share` (the
+    fraction of the regret in the first half of the episode).
 
     Args:
         pulls: Number of pulls (steps) per episode.
@@ -170,7 +170,7 @@ class WheelBandit(ContextualBandit):
     """Wheel bandit: five arms with contexts in the unit disc; near the rim, the quadrant's arm is optimal.
 
     Rewards are normal with standard deviation 0.01. The mean reward is 1.2 for the first arm, and 1 for the others. If
-    the context's norm exceeds `delta`, it is 50 for the arm of the context's quadrant.
+    the context's norm exceeds `delta`, the mean reward is 50 for the arm of the context's quadrant.
 
     Args:
         delta: Radius of the disc in which the first arm is optimal.

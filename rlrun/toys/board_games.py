@@ -30,7 +30,7 @@ class BoardGame(World):
 
     Args:
         rules: Rules of the game.
-        players: Ids of both players; the first one begins.
+        players: Ids of both players; the first one moves first.
         colors: Colors (red, green, blue) of both players' pieces.
 
     Attributes:
@@ -141,7 +141,7 @@ class TicTacToe(BoardGame):
 
 
 class ConnectFour(BoardGame):
-    """Connect Four: four in a row on a 6 x 7 board, whose pieces fall to the lowest empty cell of a column.
+    """Connect Four: four in a row on a 6 x 7 board, on which pieces fall to the lowest empty cell of a column.
 
     Observation: {observation: the own and the other player's pieces, [6, 7, 2]; action_mask: [7]}, shown to the player
     whose turn it is. Actions: Discrete(7), the column. Rewards: 1 to the winner and -1 to the loser at the end, 0 to
@@ -160,20 +160,20 @@ class ConnectFour(BoardGame):
 class Hex(BoardGame):
     """Hex (Hein, 1942): two players connect opposite sides of a board of n x n hexagons.
 
-    `x` begins and connects the top with the bottom, `o` the left with the right. Each player is shown the board with
-    its own sides at the top and the bottom: `o` sees it transposed. A cell has six neighbours: the adjacent cells in
-    its row and column, and the cells above right and below left.
+    `x` begins and connects the top with the bottom, `o` the left with the right. Each player sees the board with its
+    own sides at the top and the bottom, so `o` sees the transposed board. A cell has six neighbours: the adjacent cells
+    in its row and column, and the cells above right and below left.
 
     Observation: {observation: the own and the other player's pieces, [n, n, 2]; action_mask: [n * n]}, shown to the
-    player whose turn it is. Actions: Discrete(n * n), the cell, row by row of what the player is shown. Rewards: 1 to
-    the winner and -1 to the loser at the end. Ends: for both, with a connection; there are no draws. The first player
-    wins if both play perfectly.
+    player whose turn it is. Actions: Discrete(n * n), the cell, row by row, in the player's view. Rewards: 1 to the
+    winner and -1 to the loser at the end. Ends: for both, with a connection; there are no draws. The first player wins
+    if both play perfectly.
 
     Args:
-        size: n, from 4 to 26. Games are known by the shapes of observations, and 3 x 3 is tic-tac-toe.
+        size: n, from 4 to 26. Scripted players recognise games by the shape of observations, and 3 x 3 is tic-tac-toe.
 
     Raises:
-        ValueError: The board is smaller or larger.
+        ValueError: The size is out of range.
     """
 
     def __init__(self, size: int = 5) -> None:
@@ -188,7 +188,7 @@ class Hex(BoardGame):
 
     @override
     def render(self) -> NDArray[np.uint8]:
-        """Renders the slanted board as an RGB image, with the players' sides."""
+        """Renders the slanted board as an RGB image, including the players' sides."""
         framed = np.pad(self.board(), 1)
         framed[[0, -1], 1:-1] = 1
         framed[1:-1, [0, -1]] = 2

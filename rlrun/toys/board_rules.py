@@ -1,7 +1,7 @@
 """Rules of two-player board games on bitboards (integers with one bit per cell).
 
-Cell (row, column) is bit row * (columns + 1) + column. The bit after each row is never set, so that no shift along a
-row reaches the next one.
+Cell (row, column) is bit row * (columns + 1) + column. The bit after each row is never set, so that shifts along a row
+cannot reach the next row.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing_extensions import override
 class BoardRules(ABC):
     """Base class of placement games: two players place pieces in turn, without moves or captures.
 
-    Players are 0 and 1; player 0 begins. A player whose pieces reach the goal wins; a full board without a winner is a
-    draw.
+    Players are 0 and 1; player 0 moves first. A player whose pieces reach the goal wins; a full board without a winner
+    is a draw.
 
     Args:
-        actions: For each player, the action that puts a piece on a cell, [rows, columns].
+        actions: For each player, the action that places a piece on each cell, [rows, columns].
 
     Attributes:
         rows: Rows of the board.
@@ -58,7 +58,7 @@ class BoardRules(ABC):
 
     @abstractmethod
     def advantage(self, own: int, other: int, player: int) -> int:
-        """Returns a heuristic value of a position for a player, from -999 to 999.
+        """Heuristic value of a position for a player, from -999 to 999.
 
         Args:
             own: Bitboard of the player's pieces.
@@ -69,13 +69,13 @@ class BoardRules(ABC):
     def pieces(self, taken: int) -> list[int]:
         """Returns the legal moves as single-bit pieces, ordered from the center outwards.
 
-        Alpha-beta search prunes most where good moves come first.
+        Alpha-beta search prunes most if good moves come first.
         """
         playable = self.playable(taken)
         return [piece for piece in self._pieces if piece & playable]
 
     def action_of_piece(self, piece: int, player: int) -> int:
-        """Returns the action by which a player puts a piece."""
+        """Returns the action by which a player places a given piece."""
         return self._actions[player][piece]
 
     def piece_of(self, action: int, player: int, taken: int) -> int:
@@ -83,7 +83,7 @@ class BoardRules(ABC):
         return self.playable(taken) & self._cells[player][action]
 
     def action_at(self, row: int, column: int, player: int) -> int:
-        """Returns the action by which a player puts a piece on a cell."""
+        """Returns the action by which a player places a piece on a given cell."""
         return self._actions[player][1 << row * self._stride + column]
 
     def cell_of(self, piece: int) -> tuple[int, int]:
@@ -91,7 +91,7 @@ class BoardRules(ABC):
         return self._pieces[piece]
 
     def legal(self, player: int, taken: int) -> NDArray[np.int8]:
-        """Returns the mask [A] of a player's legal actions, if the game has not ended."""
+        """Returns the mask [A] of a player's legal actions in a running game."""
         playable = self.playable(taken)
         return np.array([playable & cells != 0 for cells in self._cells[player]], np.int8)
 
@@ -123,8 +123,8 @@ class LineRules(BoardRules):
         rows: Rows of the board.
         columns: Columns of the board.
         length: Number of pieces in a row that wins.
-        falls: Whether a piece falls to the lowest empty cell of its column, which is the action then; else the action
-            is the cell, row by row.
+        falls: Whether pieces fall to the lowest empty cell of a column, so that the action is a column; else the action
+            is a cell, row by row.
     """
 
     def __init__(self, rows: int, columns: int, length: int, *, falls: bool) -> None:
@@ -154,13 +154,13 @@ class LineRules(BoardRules):
 
     @override
     def playable(self, taken: int) -> int:
-        """Returns the empty cells; where pieces fall, those at the bottom and above other pieces."""
+        """Returns the playable cells: all empty cells or, if pieces fall, the lowest empty cell of each column."""
         empty = self.full & ~taken
         return empty & (taken >> self._stride | self._lowest) if self._falls else empty
 
     @override
     def advantage(self, own: int, other: int, player: int) -> int:
-        """Returns the difference of both players' sums of squared piece counts over lines that they can win."""
+        """Difference between the players' sums, over the lines that each can still win, of squared piece counts."""
         found = 0
         for line in self._lines:
             mine, theirs = line & own, line & other
@@ -210,7 +210,7 @@ class HexRules(BoardRules):
 
     @override
     def advantage(self, own: int, other: int, player: int) -> int:
-        """Returns the difference of missing pieces to the shortest connections: the other's minus the player's."""
+        """Difference between the pieces missing to a shortest connection: the opponent's number minus the player's."""
         return self._lacks(other, own, 1 - player) - self._lacks(own, other, player)
 
     def _lacks(self, own: int, other: int, player: int) -> int:

@@ -56,7 +56,10 @@ class CartPoleArrays:
         self._rows = {GROUP: rows}
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
-        """Resets selected worlds; poles start as in successive resets of one CartPole with the world's seed."""
+        """Resets selected worlds.
+
+        Initial states are those of successive resets of one CartPole with the world's seed.
+        """
         num_agents = self._acts.shape[1]
         for world, seed in zip(worlds, seeds, strict=True):
             # The generator that Gymnasium makes of the seed.
@@ -95,7 +98,7 @@ class CartPoleArrays:
         return ArrayStep(self._rows, over)
 
     def state(self) -> NDArray[Any]:
-        """Raises NotImplementedError: the worlds have no `state_space`, and so no global state."""
+        """Raises NotImplementedError, since the worlds have no global state."""
         raise NotImplementedError("CartPoles have no state")
 
     def close(self) -> None:
@@ -113,7 +116,7 @@ class CartPoles(World):
     episode is terminated when its pole falls. The world's episode ends when all poles have fallen, or is truncated
     after `max_steps` steps. The best return is `max_steps`.
 
-    With `reborn`, a fallen pole is replaced in the next step by a new pole with the same id; then only `max_steps` ends
+    With `reborn`, a fallen pole is replaced in the next step by a new pole with the same id, and only `max_steps` ends
     the world's episode. The new pole's initial state is that of the next reset of the world's CartPole.
 
     Args:

@@ -44,7 +44,7 @@ class LineGameArrays:
 
     @abstractmethod
     def cells_of(self, taken: Indices, actions: Indices) -> Indices:
-        """Returns the target cells of actions as bitboards, given the occupied cells `taken` [n]."""
+        """Target cells of actions as bitboards, given the occupied cells `taken` [n]."""
 
     @abstractmethod
     def legal(self, states: States) -> Flags:
@@ -67,7 +67,7 @@ class LineGameArrays:
         return played
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns (mask of ended games, outcomes for the mover): -1 for a loss, else 0."""
+        """Returns the mask of ended games, and the outcomes for the movers: -1 for a loss, else 0."""
         other = states[:, _OTHER]
         lost = ((other[:, None] & self._lines) == self._lines).any(1)
         full = (states[:, _OWN] | other) == self._full
@@ -86,7 +86,7 @@ class LineGameArrays:
     def positions(self, observations: dict[str, NDArray[np.float32 | np.int8]]) -> States:
         """Reconstructs positions from the movers' observations.
 
-        The first player is the mover where both players have the same number of pieces.
+        The first player is to move if both players have the same number of pieces.
         """
         board = observations[OBSERVATION]
         bits = board.reshape(len(board), -1, 2).astype(np.int64)
@@ -156,10 +156,9 @@ class HexArrays:
     """Vectorized Hex on a k x k board, from the mover's perspective: the mover's sides are top and bottom.
 
     Positions are an array [n, k * k + 2]. A row holds a number for each cell, row by row as the mover sees the board;
-    then the mover, 1 or -1; then 1 if the other player has won, else 0. An empty cell is 0. A piece's cell holds the
-    number of its group of connected pieces: positive for the mover's pieces, negative for the opponent's. Groups that
-    touch a side have the side's number. So a piece wins if it touches groups of both sides, without a search for a
-    path.
+    then the mover, 1 or -1; then 1 if the other player has won, else 0. An empty cell is 0. Other cells hold the number
+    of the piece's group of connected pieces: positive for the mover, negative for the opponent. Groups that touch a
+    side have the side's number, so a piece wins if it touches groups of both sides, without a search for a path.
 
     A cell has six neighbours: the adjacent cells in its row and column, and the cells above right and below left.
 
@@ -211,7 +210,7 @@ class HexArrays:
         return played
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns (mask of ended games, outcomes for the mover); a finished game is a loss, never a draw."""
+        """Returns the mask of ended games, and the outcomes for the movers; an ended game is a loss, never a draw."""
         lost = states[:, self._lost].astype(np.float32)
         return lost != 0, -lost
 
@@ -228,8 +227,7 @@ class HexArrays:
     def positions(self, observations: dict[str, NDArray[Any]]) -> States:
         """Reconstructs positions from the movers' observations.
 
-        The first player is the mover where both players have the same number of pieces. A player with a connection has
-        won.
+        The first player is to move if both players have the same number of pieces. A player with a connection has won.
         """
         pieces = observations[OBSERVATION].reshape(-1, self.num_actions, 2) > 0
         states = self.first(len(pieces))

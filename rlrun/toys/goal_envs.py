@@ -1,4 +1,4 @@
-"""Envs with goals: bit flipping, a reach task for hindsight experience replay, and unobserved goals of tasks."""
+"""Goal-conditioned envs: bit flipping and a reach task for hindsight experience replay, and unobserved goals."""
 
 from __future__ import annotations
 
@@ -102,13 +102,13 @@ class _GoalEnv(gymnasium.Env[GoalObservation, Any]):  # type: ignore[misc]  # gy
 
 
 class BitFlip(_GoalEnv):
-    """Bits, of which an action flips one, until they equal the desired bits.
+    """Bit flipping task: each action flips one of n bits, until they equal the desired bits.
 
-    By chance the goal is found in about one of 2^n states, so rewards say nothing for n above 15 or so. An optimal
-    policy flips each wrong bit once.
+    Random actions find the goal with a probability of about 1 / 2^n, so rewards give no learning signal for n above
+    about 15. An optimal policy flips each wrong bit once.
 
     Args:
-        num_bits: Number of bits n; an episode has at most as many steps.
+        num_bits: Number of bits n, and maximum number of steps of an episode.
 
     Source:
         Andrychowicz et al., arXiv:1707.01495, section 3.1.
@@ -141,14 +141,14 @@ class BitFlip(_GoalEnv):
 
 
 class Reach(_GoalEnv):
-    """Point mass in a square with momentum, which is to reach a position.
+    """Reach task: a point mass with momentum must reach a position in a square.
 
-    Actions are accelerations. The goal is achieved within `radius` of the desired position; at a radius of 0.05 a
-    random policy does so in few episodes.
+    Actions are accelerations. The goal is achieved within `radius` of the desired position; with a radius of 0.05, a
+    random policy rarely succeeds.
 
     Args:
-        radius: Largest distance to the desired position that counts.
-        episode_len: Largest number of steps of an episode.
+        radius: Maximum distance to the desired position that counts as success.
+        episode_len: Maximum number of steps of an episode.
     """
 
     def __init__(self, radius: float = 0.05, episode_len: int = 50) -> None:
@@ -188,9 +188,9 @@ class Reach(_GoalEnv):
 class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Point navigation from (0, 0) to an unobserved goal; observation: position, reward: minus the squared distance.
 
-    The goal is uniform in a square, and determined by the episode's seed: episodes with equal seeds are one task. The
-    reset option `goal` sets another one.
-    Without knowledge of the goal, the optimal policy stays at the start, with a mean cost of 1/6 per step.
+    The goal is uniform in a square, and determined by the episode's seed, so that episodes with equal seeds are the
+    same task. The reset option `goal` overrides it. Without knowledge of the goal, the optimal policy stays at the
+    start, with a mean cost of 1/6 per step.
 
     Args:
         episode_len: Steps after which an episode is truncated.
@@ -226,7 +226,7 @@ class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnas
 
 
 def goal(seed: int) -> dict[str, Any]:
-    """Samples a task, the goal of the env's own episode with this seed, as a reset option."""
+    """Samples a task as a reset option: the goal that the env itself would sample with this seed."""
     return {"reset_options": {GOAL: _drawn(seed).tolist()}}
 
 

@@ -1,4 +1,4 @@
-"""Interest evolution: a recommendation env with slates of documents, and policies that know its choice model."""
+"""Interest evolution: a recommendation env with slates of documents, and baseline policies for it."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ Doubles = NDArray[np.float64]
 
 
 class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Interest evolution: a user with a budget of time clicks documents of a slate, which changes her interests.
+    """Interest evolution: a user with a time budget clicks documents in a slate, and her interests change.
 
-    At each step `num_candidates` documents are drawn, each with one of `num_topics` topics. The action shows
-    `slate_size` of them; a document that is shown twice counts once. The user clicks by a conditional logit model: the
-    logit of a document is her interest in its topic, that of no click is 0. A clicked document, for a reward of 1, is
-    watched for 4 minutes. These leave her budget, and a topic of high quality gives some of them back.
-    Her interest in the topic moves up with the probability (interest + 1) / 2, else down. An episode ends when the
-    budget is used up.
+    At each step `num_candidates` documents are sampled, each with one of `num_topics` topics. The action selects a
+    slate of `slate_size` documents; a duplicate counts once. The user clicks by a conditional logit model: the logit of
+    a document is her interest in its topic, and the logit of no click is 0. A click gives a reward of 1, and watching
+    the document takes 4 minutes of her budget, of which a topic of high quality returns some. Her interest in the topic
+    increases with probability (interest + 1) / 2, else it decreases. An episode ends when the budget is used up.
 
-    Interesting topics are clicked, and those of high quality keep the user: the most-clicked slate is not the best one.
+    Interesting topics get clicks, but topics of high quality keep the user, so the slate with the most clicks is not
+    the best one.
 
     Observations hold the `candidates` [num_candidates, num_topics] with one-hot topics and the `user`: interests and
-    the part of the budget that is left. `clicked` is the position of the last click in the slate; `slate_size` for
+    the remaining fraction of the budget. `clicked` is the position of the last click in the slate; `slate_size` for
     none.
 
     Args:
@@ -49,8 +49,8 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
         budget_minutes: Time budget of an episode.
 
     Source:
-        Ie et al., "SlateQ", arXiv:1905.12767, section 6.1, with a choice model of logits, topics as all that is known
-        of documents, and equal qualities within a topic.
+        Ie et al., "SlateQ", arXiv:1905.12767, section 6.1, with a logit choice model, topics as the only features of
+        documents, and equal qualities within a topic.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draws a user with uniform interests, and the first candidates."""
+        """Samples a user with uniform interests, and the first candidates."""
         super().reset(seed=seed)
         self._interests = self.np_random.uniform(-1.0, 1.0, self._shape[1])
         self._left = self._budget_minutes
@@ -112,20 +112,22 @@ class InterestEvolution(gymnasium.Env[Observation, NDArray[np.int64]]):  # type:
 
 
 def topic_qualities(num_topics: int) -> Doubles:
-    """Qualities [num_topics]: evenly from -3 to 0 for the first 70 % of the topics, from 0 to 3 for the others."""
+    """Qualities [num_topics] of topics: evenly from -3 to 0 for the first 70 % of topics, then from 0 to 3."""
     num_low = round(0.7 * num_topics)
     return np.append(np.linspace(-3.0, 0.0, num_low), np.linspace(0.0, 3.0, num_topics - num_low + 1)[1:])
 
 
 def clicked_slate(observation: Mapping[str, Any]) -> NDArray[np.int64]:
-    """Greedy slate of two documents by the exact choice model: the one most likely to be clicked."""
+    """Greedy baseline: the slate of two documents that is most likely to be clicked, by the exact choice model."""
     return _best_slate(observation, np.ones(observation["candidates"].shape[1]), 0.0)
 
 
 def exact_slate(observation: Mapping[str, Any]) -> NDArray[np.int64]:
-    """Slate of two documents by the exact choice model that earns most, where a minute costs `WORTH_OF_A_MINUTE`.
+    """Baseline: the slate of two documents with the highest value, by the exact choice model.
 
-    It knows everything but how interests will change.
+    Minutes cost `WORTH_OF_A_MINUTE`.
+
+    This policy knows everything except the future changes of interests.
     """
     qualities = topic_qualities(observation["candidates"].shape[1])
     minutes = WATCH_MINUTES - BONUS_PER_QUALITY * qualities

@@ -1,6 +1,6 @@
 """Test envs with analytically known optimal values: ``env: rlrun.toys:DictCartPole``.
 
-Two further envs serve tests of failures: one raises and one hangs.
+Two additional envs are for tests of failures: one raises an error and one hangs.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class DictCartPole(CartPoleEnv):  # type: ignore[misc]
 
 
 class TwoStepCredit(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
-    """Delayed credit assignment over two steps: the first action is rewarded at the second step.
+    """Delayed credit assignment over two steps: the first action is rewarded in the second step.
 
     The observation is 0 in the first step and 1 in the second. Action 1 in the first step earns a reward of 1 in the
     second step, action 0 earns nothing. The optimal return is 1. Under the optimal policy, the value is gamma at
@@ -100,7 +100,7 @@ class TwoStepCredit(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[mi
         return np.zeros(1, np.float32), {}
 
     def step(self, action: int) -> Step:
-        """Stores the first action; rewards it at the second step."""
+        """Stores the first action, and rewards it in the second step."""
         if self._first_action is None:
             self._first_action = int(action)
             return np.ones(1, np.float32), 0.0, False, False, {}
@@ -158,8 +158,8 @@ class ActionReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[mis
 class CueRecall(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
     """Memory task: recall an initial cue, -1 or 1, by the last action (0 for -1, 1 for 1) for a reward of 1.
 
-    All other observations are 0. With memory the best return is 1. Without it every policy gets 1/2 on average, as the
-    observation at the last action has no information.
+    All other observations are 0. With memory, the best return is 1. Without memory, every policy gets 1/2 on average,
+    since the last observation contains no information.
     """
 
     def __init__(self, delay: int = 3) -> None:
@@ -298,7 +298,7 @@ class NestedTuple(gymnasium.Env[tuple[Any, ...], int]):  # type: ignore[misc]
 
 
 class Crashing(ConstantReward):
-    """`ConstantReward` with an exception in one step, for tests of error messages."""
+    """`ConstantReward` that raises an exception in one step, for tests of error messages."""
 
     def __init__(self, crash_at: int, crash_worker: int | None = None, worker_index: int = 0) -> None:
         """Creates the env; step `crash_at` (from 1) of each episode raises, in one worker or in all."""
@@ -314,7 +314,7 @@ class Crashing(ConstantReward):
 
 
 class Hanging(ConstantReward):
-    """`ConstantReward` with a sleep in one step, for tests of timeouts."""
+    """`ConstantReward` that sleeps in one step, for tests of timeouts."""
 
     def __init__(self, hang_at: int, seconds: float, hang_worker: int | None = None, worker_index: int = 0) -> None:
         """Creates the env; step `hang_at` (from 1) of each episode sleeps, in one worker or in all."""
@@ -378,7 +378,7 @@ class DoubleIntegrator(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # 
 
 
 class RepeatAfterMe(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Memory task: repeat the random bit observed `delay` steps ago, for reward 1, else -1.
+    """Memory task: repeat the random bit observed `delay` steps ago, for a reward of 1 if correct, else -1.
 
     The first `delay` steps have reward 0. The optimal return is `episode_len` - `delay`. A policy without memory gets 0
     on average, if the delay is not 0.

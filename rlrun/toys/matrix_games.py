@@ -50,20 +50,21 @@ def payoffs(game: str, k: float) -> Table:
 class MatrixGame(World):
     """One-shot matrix game: two agents act simultaneously, with rewards from a payoff table.
 
-    Observation: one number, always 0. Actions: Discrete(A), those of the table. Rewards: the table's entry for both
-    actions. Ends: after the only step, for both. The state is the observation.
+    Observation: one number, always 0. Actions: Discrete(A), as many as in the table. Rewards: the table's entry for
+    both actions. Ends: after the only step, for both. The state is the observation.
 
     - `penalty`: 10/0/k, 0/2/0, k/0/10 for both (Claus and Boutilier, 1998). The best is 10, at (0, 0) and (2, 2).
     - `climbing`: 11/-30/0, -30/7/6, 0/0/5 for both (same paper). The best is 11, at (0, 0).
     - `additive_fit`: 0/1, 1/8 for both. No sum of one value per agent fits this table: the least-squares fit has -1.5
       where both choose 0, and 6.5 where both choose 1.
-    - `prisoners_dilemma`: -1 each if both are silent (0), -2 each if both confess (1), else 0 for who confesses and -3.
+    - `prisoners_dilemma`: -1 each if both are silent (0), -2 each if both confess (1), else 0 for the one who confesses
+      and -3 for the other.
     - `rock_paper_scissors`: 1 for the winner and -1 for the loser.
     - `matching_pennies`: 1 for agent_0 and -1 for agent_1 if both show the same side, else the other way round.
 
     Args:
         game: Name of the table.
-        k: The penalty of `penalty`, 0 or less; other games have none.
+        k: The penalty k of the game `penalty`, at most 0; unused in other games.
 
     Raises:
         UsageError: No game has the name.
@@ -102,7 +103,7 @@ class MatrixGame(World):
 
 @dataclass(frozen=True)
 class MatrixPosition:
-    """Position in a matrix game whose players decide one after the other, without seeing each other's action.
+    """Position in a matrix game as a game tree: players decide in sequence, without seeing each other's action.
 
     Attributes:
         payoffs: Payoffs, [2, A, A]: agent, action of agent_0, action of agent_1.
@@ -124,11 +125,11 @@ class MatrixPosition:
         return first, second
 
     def chances(self) -> list[tuple[float, Self]]:
-        """Returns no outcomes: chance never moves."""
+        """Returns no outcomes, since there are no random moves."""
         return []
 
     def legal(self) -> Flags:
-        """Returns the mask of legal actions, [A]: all are."""
+        """Returns the mask of legal actions, [A]: all actions are legal."""
         return np.ones(self.payoffs.shape[1], np.bool_)
 
     def play(self, action: int) -> Self:
@@ -136,7 +137,7 @@ class MatrixPosition:
         return replace(self, actions=(*self.actions, action))
 
     def observe(self) -> NDArray[np.float32]:
-        """Returns zeros [1]: nothing is known."""
+        """Returns zeros [1], since a player observes nothing."""
         return np.zeros(1, np.float32)
 
 
@@ -152,7 +153,7 @@ class TwoStepGame(World):
     the same for both agents. Ends: after the second step, for both. The state is the observation.
 
     Args:
-        split: Whether each agent is paid half of the common reward.
+        split: Whether each agent receives half of the common reward.
     """
 
     _TABLES = np.array([[[7.0, 7.0], [7.0, 7.0]], [[0.0, 1.0], [1.0, 8.0]]])

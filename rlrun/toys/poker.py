@@ -1,4 +1,4 @@
-"""Poker with few cards as worlds and as trees: Kuhn's game and Leduc hold'em."""
+"""Poker with few cards, as multi-agent worlds and as game trees: Kuhn poker and Leduc hold'em."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _MOST_RAISES, _MOST_MOVES = 2, 4
 
 
 class Kuhn(TreeWorld):
-    """Kuhn poker (Kuhn, 1950): a card each out of three, an ante of 1, one bet of 1.
+    """Kuhn poker (Kuhn, 1950): each player has one of three cards, with an ante of 1 and one bet of 1.
 
-    Observation: {observation: one-hot player, own card, and what was done in each move, [11]; action_mask: [2]}, shown
-    to the player whose turn it is. Actions: Discrete(2), pass and bet; where the other has bet, pass folds and bet
-    calls. Rewards: what a player wins or loses, at the end. Ends: after a fold, a call or two passes; the higher card
-    wins. In equilibrium the first player loses 1/18 in each game.
+    Observation: {observation: one-hot player, own card, and the moves so far, [11]; action_mask: [2]}, shown to the
+    player whose turn it is. Actions: Discrete(2), pass and bet; after a bet, pass folds and bet calls. Rewards: what a
+    player wins or loses, at the end. Ends: after a fold, a call or two passes; the higher card wins. In equilibrium the
+    first player loses 1/18 in each game.
     """
 
     def __init__(self) -> None:
@@ -42,15 +42,14 @@ class Kuhn(TreeWorld):
 
 
 class Leduc(TreeWorld):
-    """Leduc hold'em (Southey et al., 2005): a card each, then a public one, out of two suits of three ranks.
+    """Leduc hold'em (Southey et al., 2005): one private card each, then a public card, out of two suits of three ranks.
 
-    An ante of 1; two rounds of betting with raises of 2 and 4, at most two in each, begun by the first player. A pair
-    with the public card wins, else the higher rank; equal ranks share.
+    The ante is 1. There are two betting rounds with raises of 2 and 4, at most two in each round, opened by the first
+    player. A pair with the public card wins, else the higher rank; equal ranks split the pot.
 
-    Observation: {observation: one-hot player, own rank, public rank, and the moves of both rounds, [24];
-    action_mask: [3]}, shown to the player whose turn it is. Actions: Discrete(3), fold, call (or check) and raise;
-    to fold is legal where something was raised. Rewards: what a player wins or loses, at the end. Ends: after a fold,
-    or the second round.
+    Observation: {observation: one-hot player, own rank, public rank, and the moves of both rounds, [24]; action_mask:
+    [3]}, shown to the player whose turn it is. Actions: Discrete(3), fold, call (or check) and raise; folding is legal
+    only after a raise. Rewards: what a player wins or loses, at the end. Ends: after a fold, or the second round.
     """
 
     def __init__(self) -> None:
@@ -63,7 +62,7 @@ class KuhnPosition:
 
     Attributes:
         cards: Cards of both players, 0 to 2; () before the deal.
-        moves: What was done so far, a digit for each move.
+        moves: Moves so far, one digit each.
     """
 
     cards: tuple[int, ...] = ()
@@ -71,7 +70,7 @@ class KuhnPosition:
 
     @property
     def player(self) -> int | None:
-        """Player to act; chance deals."""
+        """Player to act, or CHANCE before the deal."""
         if not self.cards:
             return CHANCE
         return None if self.moves in _KUHN_ENDS else len(self.moves) % 2
@@ -87,12 +86,12 @@ class KuhnPosition:
         return first, -first
 
     def chances(self) -> list[tuple[float, Self]]:
-        """Returns the six deals."""
+        """Returns the six possible deals."""
         deals = [(first, second) for first in range(_RANKS) for second in range(_RANKS) if first != second]
         return [(1 / len(deals), replace(self, cards=deal)) for deal in deals]
 
     def legal(self) -> Flags:
-        """Returns the mask of legal actions, [2]: all are."""
+        """Returns the mask of legal actions, [2]: all actions are legal."""
         return np.ones(2, np.bool_)
 
     def play(self, action: int) -> Self:
@@ -108,11 +107,11 @@ class KuhnPosition:
 
 @dataclass(frozen=True)
 class LeducPosition:
-    """Position in Leduc hold'em; suits are left out, as only ranks count.
+    """Position in Leduc hold'em; suits are omitted, since only ranks matter.
 
     Attributes:
-        ranks: Ranks of the first and the second player's card, and of the public one, as far as they are dealt.
-        rounds: Moves of each round of betting so far, a digit for each move.
+        ranks: Ranks of the first player's, the second player's and the public card, as far as they have been dealt.
+        rounds: Moves of each betting round so far, one digit each.
     """
 
     ranks: tuple[int, ...] = ()
@@ -120,14 +119,14 @@ class LeducPosition:
 
     @property
     def player(self) -> int | None:
-        """Player to act; chance deals the first two cards, and the public one before the second round."""
+        """Player to act, or CHANCE to deal the private cards, and the public card before the second round."""
         if len(self.ranks) < len(self.rounds) + 1:
             return CHANCE
         return None if self._is_over else len(self.rounds[-1]) % 2
 
     @property
     def returns(self) -> tuple[float, float]:
-        """Returns of both players at the end: the loser's stake."""
+        """Returns of both players at the end: plus or minus the loser's stake."""
         stakes, last = self._stakes(), self.rounds[-1]
         if last.endswith(str(FOLD)):
             sign = 1 if len(last) % 2 == 0 else -1  # the second player has folded after an even number of moves
@@ -138,7 +137,7 @@ class LeducPosition:
         return sign * lost, -sign * lost
 
     def chances(self) -> list[tuple[float, Self]]:
-        """Returns the ranks of the next card, with two cards of each rank in the pack."""
+        """Returns the possible ranks of the next card, of a deck with two cards of each rank."""
         left = [2 - self.ranks.count(rank) for rank in range(_RANKS)]
         return [
             (count / sum(left), replace(self, ranks=(*self.ranks, rank))) for rank, count in enumerate(left) if count

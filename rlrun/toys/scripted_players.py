@@ -1,4 +1,4 @@
-"""Scripted players: lookahead, minimax and Monte Carlo tree search on boards; rules for other worlds and CartPole."""
+"""Scripted players: lookahead, minimax and Monte Carlo tree search for board games, and rules for other worlds."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class RandomLegal:
 
 
 def balance_pole(observation: NDArray[np.float32]) -> int:
-    """Balances CartPole for ever: pushes the cart to where the pole falls, by a linear rule of position and speed."""
+    """Scripted policy that balances CartPole indefinitely by a linear rule of angle, position and velocities."""
     position, velocity, angle, angular_velocity = observation.tolist()
     return int(angle + 0.4 * angular_velocity + 0.02 * position + 0.08 * velocity > 0)
 
 
 class GreedyForager:
-    """Greedy forager policy: moves to the nearest visible food, or randomly without any.
+    """Greedy forager policy: moves to the nearest visible food, or randomly if none is visible.
 
     Args:
         seed: Seed of the random actions.
@@ -82,9 +82,9 @@ class GreedyForager:
 
 
 class TribeForager:
-    """Peaceful forager policy of `Tribes`: walks to the nearest water or food that it sees, whichever it has less of.
+    """Peaceful policy for `Tribes`: walks to the nearest visible water or food, whichever the agent has less of.
 
-    It walks in a random direction if it sees none, and in one of five steps, so that no lake stops it.
+    The agent walks in a random direction if it sees none, and in one of five steps to get around lakes.
 
     Args:
         seed: Seed of the random actions.
@@ -178,7 +178,8 @@ class Minimax:
 
     The player prefers quick wins and late losses. Games on a board of up to 9 cells are solved exhaustively, with
     memoization. Larger games are searched to a fixed depth, with alpha-beta pruning (Knuth and Moore, 1975, "An
-    analysis of alpha-beta pruning"). Leaves are evaluated by open lines, or by the pieces that a connection lacks.
+    analysis of alpha-beta pruning"). Leaves are evaluated by open lines, or by the number of pieces missing to a
+    connection.
 
     Args:
         seed: Seed of the choice among equally good moves.
@@ -283,8 +284,8 @@ class TreeSearch:
     """Monte Carlo tree search with random rollouts (UCT; Kocsis and Szepesvari, 2006).
 
     Each simulation descends the tree along the moves with the highest mean + c sqrt(ln N / n). N and n are the visit
-    counts of a position and of its child. It adds one position, and continues from there with random moves. The
-    returned move is the most visited one.
+    counts of a position and of its child. The simulation adds one position, and continues from there with random moves.
+    The returned move is the most visited one.
 
     Args:
         seed: Seed of the random choices.

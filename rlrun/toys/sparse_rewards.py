@@ -1,4 +1,4 @@
-"""Control tasks with sparse rewards: CartPole with its return at the end, and MountainCar with a reward at the goal."""
+"""Control tasks with sparse rewards: CartPole with its return at the end, and MountainCar rewarded at the goal."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ State = tuple[tuple[float, ...], int]
 class SparseMountainCar(MountainCarEnv):  # type: ignore[misc]  # gymnasium is not type-checked
     """MountainCar-v0 with a sparse reward: 1 at the goal and 0 before, instead of -1 per step.
 
-    The original reward of -1 per step drives exploration, since often visited states get lower values. The sparse
-    reward does not: a random policy hardly ever reaches the goal within the 200 steps of an episode.
+    The original reward of -1 per step drives exploration, since frequently visited states get lower values. The sparse
+    reward does not, and a random policy hardly ever reaches the goal within the 200 steps of an episode.
     """
 
     def __init__(self, render_mode: str | None = None) -> None:
@@ -46,8 +46,8 @@ class SparseMountainCar(MountainCarEnv):  # type: ignore[misc]  # gymnasium is n
 class SparseCartPole(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
     """CartPole-v0 with a terminal reward: the number of steps at the episode's end, 0 before.
 
-    Observation: [4]: the cart's position and velocity, the pole's angle and angular velocity, each divided by about its
-    largest value. Actions: Discrete(2), push to the left or to the right. Ends: when the pole falls or the cart leaves
+    Observation: [4]: the cart's position and velocity, the pole's angle and angular velocity, each scaled to a range of
+    about [-1, 1]. Actions: Discrete(2), push to the left or to the right. Ends: when the pole falls or the cart leaves
     the track, and after `steps` steps.
 
     `get_state`, `set_state` and `state_of` allow tree search in this env by `rlrun.engine.worlds.games.searched_env`.

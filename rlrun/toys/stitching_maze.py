@@ -1,4 +1,4 @@
-"""Maze whose best path no recorded episode takes: ``env: rlrun.toys:StitchingMaze``."""
+"""Maze whose best path appears in no single recorded episode: ``env: rlrun.toys:StitchingMaze``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROUTE_SHARES = (0.6, 0.2, 0.2)
 
 
 class RecordedEpisode(NamedTuple):
-    """A recorded episode of T steps.
+    """Recorded episode of T steps in the maze.
 
     Attributes:
         obs: Cells, [T + 1].
@@ -48,14 +48,14 @@ class RecordedEpisode(NamedTuple):
 
 
 class StitchingMaze(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Maze of 5 x 7 cells, for learning from recorded episodes: the best path is a part of each of three routes.
+    """Maze of 5 x 7 cells for offline learning: the best path combines parts of three recorded routes.
 
     A step costs 1, and the goal G is worth 10. The best return from the start A is 2, in 8 steps. Recorded episodes go
-    from A to the dead end X, from next to X down to the dead end Y, and from C to G. So none that passes A, or the
-    crossing above the rest of the maze, ever reaches the goal. Imitation follows the most frequent route, to X. A
-    policy that asks for a return has seen only low ones there. Values learned by bootstrapping join the parts.
+    from A to the dead end X, from next to X down to the dead end Y, and from C to G. No episode that passes A, or the
+    crossing above the rest of the maze, reaches the goal. Imitation follows the most frequent route, to X. A
+    return-conditioned policy has seen only low returns there. Values learned by bootstrapping combine the parts.
 
-    The observation is the number of the cell. `P` is the model of the maze, from which `rlrun oracle` computes exact
+    The observation is the index of the cell. `P` is the model of the maze, from which `rlrun oracle` computes exact
     values.
     """
 
@@ -77,7 +77,7 @@ class StitchingMaze(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium
         return self._cell, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """Moves to a neighbouring cell; a move into a wall stays."""
+        """Moves to a neighbouring cell; a move into a wall has no effect."""
         ((_, self._cell, reward, terminated),) = self.P[self._cell][int(action)]
         return self._cell, reward, terminated, False, {}
 
@@ -99,7 +99,7 @@ def recorded_episodes(number: int, seed: int, *, noise: float = 0.1) -> list[Rec
     Args:
         number: Number of episodes.
         seed: Seed of the choice of routes, and of the noise.
-        noise: Probability that a move in a corridor is a bump into the wall, which stays in the cell.
+        noise: Probability that a move in a corridor is replaced by a move into the wall, which has no effect.
     """
     generator = np.random.default_rng(seed)
     routes = generator.choice(len(ROUTES), number, p=ROUTE_SHARES)

@@ -1,4 +1,4 @@
-"""Small finite MDPs: Deep Sea, a constrained road of two lanes, and a task distribution of random MDPs."""
+"""Small finite MDPs: Deep Sea, a constrained two-lane road, and a task distribution of random MDPs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ Grid = NDArray[np.float32]
 class DeepSea(gymnasium.Env[Grid, int]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Deep Sea grid: the agent descends one row per step, left or right; the only reward is in the last corner.
 
-    An episode takes N steps, the setting `size`. A step to the right costs 0.01 / N. The last of N steps to the right
-    is rewarded by 1, so the optimal return is 0.99; any other policy gets at most 0. The action to the right is sampled
-    for each cell by `mapping_seed`, and fixed. A random policy finds the treasure in one of 2^N episodes.
+    An episode takes N steps, where N is the setting `size`. A step to the right costs 0.01 / N. The last of N steps to
+    the right gives a reward of 1, so the optimal return is 0.99; any other policy gets at most 0. The action to the
+    right is sampled for each cell by `mapping_seed`, and fixed. A random policy finds the treasure in one of 2^N
+    episodes.
 
     Observations [N, N] are 1 in the agent's cell and 0 elsewhere, and all 0 after the last step. The info of the last
     step holds `treasure`: 1 if the treasure was found, else 0.
@@ -105,7 +106,7 @@ class TwoLanes(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  
         return self._show(), reward, self._elapsed == self.episode_len, False, {"cost": cost}
 
     def outcome(self, cell: int, lane: int, action: int) -> tuple[int, int, float, float]:
-        """Deterministic transition of an action: next cell and lane, reward and cost."""
+        """Deterministic outcome of an action: next cell and lane, reward and cost."""
         lane = lane ^ action
         cost = (BUSY_COST if cell % 2 else CALM_COST) if lane else 0.0
         return (cell + 1 + lane) % self.num_cells, lane, 1.0 + lane, cost
@@ -175,5 +176,5 @@ class RandomMDP(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is 
 
 
 def random_mdp(seed: int) -> dict[str, Any]:
-    """Samples an MDP: its seed, as a reset option."""
+    """Samples an MDP as a reset option: its seed."""
     return {"reset_options": {MDP: int(np.random.default_rng([seed, FAMILY_DRAWS]).integers(2**31))}}

@@ -54,11 +54,11 @@ Flags = NDArray[np.bool_]
 class Tribes:
     """Survival of two tribes of agents on a toroidal map of grass, forest, water and stone, which is too large to see.
 
-    Food and water fall by `NEED` in each step. An agent eats on a tile of forest with food, which grows again after
-    `REGROWTH_STEPS`, and drinks next to water. Without food or water its health falls by `WANT` for each; with both
-    above half it heals by 1. A strike takes `STRIKE` from an agent of the other tribe within `REACH`. The first of
-    those who strike it dead gets its food and water. An agent dies without health. `VACANT_STEPS` later another one is
-    born in its slot, at a random tile. Agents may share a tile; none enters water or stone.
+    An agent's food and water fall by `NEED` in each step. An agent eats on a tile of forest with food, which grows
+    again after `REGROWTH_STEPS`, and drinks next to water. Health falls by `WANT` for each that is used up, and rises
+    by 1 if both are above half. A strike takes `STRIKE` from an agent of the other tribe within `REACH`. The first of
+    those who kill an agent gets its food and water. An agent without health dies. `VACANT_STEPS` later another one is
+    born in its slot, at a random tile. Agents may share a tile; no agent can enter water or stone.
 
     Observation: `window`, where food, water and stone are around the agent, [3, 2 * RADIUS + 1, 2 * RADIUS + 1];
     `entities`, the nearest agents that it sees, [E, 6]: rows and columns away, whether they are of its tribe, health,
@@ -139,7 +139,7 @@ class Tribes:
         return ArrayStep(self._rows, self._over)
 
     def step(self, actions: Mapping[str, Any]) -> ArrayStep:
-        """Lets all agents strike, move, eat and drink; then hunger, thirst and wounds count, and agents are born."""
+        """Steps the worlds: agents strike, move, eat and drink, then suffer hunger, thirst and wounds, and are born."""
         taken = np.concatenate([np.asarray(actions[tribe]).reshape(-1, 2) for tribe in TRIBES])
         living = self._alive.copy()
         before = self._food + self._water
@@ -161,7 +161,7 @@ class Tribes:
         return ArrayStep(self._rows, self._over)
 
     def state(self) -> NDArray[Any]:
-        """Raises NotImplementedError: the worlds have no `state_space`, and so no global state."""
+        """Raises NotImplementedError, since the worlds have no global state."""
         raise NotImplementedError("Tribes have no state")
 
     def close(self) -> None:
@@ -314,7 +314,7 @@ def _spaces() -> Spaces:
 
 
 def random_terrain(generator: np.random.Generator, size: int) -> NDArray[np.uint8]:
-    """Draws a map [S, S]: lakes in the valleys and rocks on the hills of one smooth noise, forests by another."""
+    """Samples a map [S, S] from smooth noise: lakes in valleys, rocks on hills, and forests from a second noise."""
     height, growth = _smooth_noise(generator, size), _smooth_noise(generator, size)
     tiles = np.where(growth > np.quantile(growth, 1.0 - _FOREST_SHARE), FOOD, GRASS).astype(np.uint8)
     tiles[height < np.quantile(height, _WATER_SHARE)] = WATER
@@ -323,7 +323,7 @@ def random_terrain(generator: np.random.Generator, size: int) -> NDArray[np.uint
 
 
 def shores(tiles: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Whether each tile has water above, below, to the left or to the right, [S, S]."""
+    """Mask [S, S] of the tiles with water above, below, to the left or to the right."""
     water = tiles == WATER
     above_or_below = np.roll(water, 1, 0) | np.roll(water, -1, 0)
     beside: NDArray[np.bool_] = above_or_below | np.roll(water, 1, 1) | np.roll(water, -1, 1)

@@ -1,4 +1,4 @@
-"""Twenty questions in small: dialogues of tokens about 16 items, with the best return by enumeration."""
+"""Twenty questions: short token dialogues about 16 items, with the best return computed by enumeration."""
 
 from __future__ import annotations
 
@@ -65,23 +65,23 @@ _TOKENS_AFTER: Final[Mapping[tuple[int, ...], Sequence[int]]] = {
 class TwentyQuestions(gymnasium.Env[Observation, int]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Twenty questions over 16 items: an agent asks for attributes of a hidden item, then guesses it, token by token.
 
-    An action is one token of `VOCABULARY`. A question has four, "is it ATTRIBUTE ?", and costs `question_cost` at its
-    last one. The env answers "yes" or "no". The guess "it is ITEM ?" ends the dialogue, with a reward of 1 if it is
-    right. After `max_questions` questions only a guess is allowed.
+    An action is one token of `VOCABULARY`. A question has four tokens, "is it ATTRIBUTE ?", and costs `question_cost`
+    at its last token. The env answers "yes" or "no". The guess "it is ITEM ?" ends the dialogue, with a reward of 1 if
+    the guess is right. After `max_questions` questions only a guess is allowed.
 
     Observations hold the last `token` of the dialogue: the agent's own, or, after a "?", the env's answer. An utterance
-    of the agent begins where it is `START`, `YES` or `NO`, and ends with the action `END`. The `action_mask` holds the
-    tokens that the grammar allows. Nothing else is seen: what was said before must be remembered.
+    of the agent begins when this token is `START`, `YES` or `NO`, and ends with the action `END`. The `action_mask`
+    holds the tokens that the grammar allows. Earlier tokens are not observed, so the policy needs memory.
 
-    The info of the last step holds `questions`, their number, and `right`: 1 for a right guess, else 0.
+    The info of the last step holds `questions` (the number of questions) and `right` (1 for a right guess, else 0).
     `best_return` is the best expected return: 0.8 by default, as four questions find each item.
 
     Args:
         max_questions: Number of questions after which the agent must guess.
-        question_cost: Reward that a question costs.
+        question_cost: Cost of a question, subtracted from the reward.
         render_mode: "ansi" for `render` to return the dialogue as text.
-        pays_chance: Whether a guess pays the chance that it is right, by the answers, in place of 1 or 0. Expected
-            returns stay the same; luck counts no longer.
+        pays_chance: Whether a guess is rewarded by its probability of being right given the answers, instead of 1 or 0.
+            Expected returns are unchanged, but have less variance.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}
@@ -166,12 +166,12 @@ class TwentyQuestions(gymnasium.Env[Observation, int]):  # type: ignore[misc]  #
 class RandomQuestioner:
     """Scripted policy with memory: asks for random attributes, each once, and guesses an item that fits the answers.
 
-    It guesses when one item alone fits, and otherwise after each question with probability `guess_probability`. It asks
-    useless questions as often as good ones, so its return is far below the best. It is an `expert` of `dagger`, and a
-    policy for `rlrun demonstrate`.
+    The policy guesses when only one item fits, and otherwise with probability `guess_probability` after each question.
+    It asks useless questions as often as good ones, so its return is far below the best. It serves as the `expert` of
+    `dagger`, and as a policy for `rlrun demonstrate`.
 
     Args:
-        seed: Seed of its choices.
+        seed: Seed of the random choices.
         guess_probability: Probability of a guess, rather than a question, at the start of an utterance.
     """
 
@@ -205,12 +205,12 @@ class RandomQuestioner:
 
 
 def has_attribute(item: int, token: int) -> bool:
-    """Whether the item, 0 to 15, has the attribute of a token."""
+    """Whether an item, 0 to 15, has the attribute of a given token."""
     return bool(_WITH[token - FIRST_ATTRIBUTE] >> item & 1)
 
 
 def as_text(tokens: Sequence[int]) -> str:
-    """Returns a dialogue in words, without its start, and with each answer after a dash: "is it alive? - yes"."""
+    """Formats a dialogue as text, without its start token, with each answer after a dash: "is it alive? - yes"."""
     said = tokens[tokens[0] == START :]
     words = [f"- {VOCABULARY[token]}," if token in (YES, NO) else VOCABULARY[token] for token in said]
     return " ".join(words).replace(" ?", "?").removesuffix(",")

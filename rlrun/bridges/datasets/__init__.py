@@ -1,1 +1,1 @@
-"""Data sets of other libraries, converted to and from the project's format."""
+"""Conversion of other libraries' data sets to and from rlrun's format."""

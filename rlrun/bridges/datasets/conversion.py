@@ -1,4 +1,4 @@
-"""Conversion of data sets to and from other formats, by the forms of their paths."""
+"""Conversion of data sets to and from other formats, chosen by the form of the path."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ WRITERS: dict[str, Callable[[DataSet, Path], None]] = {
 
 
 def export(found: DataSet, target: Path) -> None:
-    """Writes a data set in the format that the path's suffix names, and in Minari's layout to a path without one.
+    """Exports a data set to the format of the path's suffix, or to Minari's layout if the path has no suffix.
 
     Raises:
-        UsageError: The format is not known, or cannot hold the set; a file needs at least one step.
+        UsageError: The format is unknown or cannot represent the set, or the set has no steps.
     """
     write = WRITERS.get(target.suffix)
     if write is None:
@@ -51,18 +51,19 @@ def export(found: DataSet, target: Path) -> None:
 
 
 def imported(source: Path, names: TableNames, spaces: SetSpaces | None) -> tuple[EpisodeSource, list[str]]:
-    """Episodes of another format.
+    """Reads the episodes of a data set in another format.
 
     Args:
-        source: A CSV, Parquet or npz file, a file or folder of RLlib's JSON, or the folder of a Minari set.
+        source: Path of a CSV, Parquet or npz file, of a file or folder of RLlib's JSON, or of the folder of a Minari
+            set.
         names: Names of a table's columns.
-        spaces: Spaces of observations and actions; None for those in the source, or to infer them.
+        spaces: Spaces of observations and actions; None to read them from the source, or to infer them.
 
     Returns:
         The episodes, and sentences on what was inferred or left out.
 
     Raises:
-        UsageError: The source does not exist, cannot be read or understood, or its format is not known.
+        UsageError: The source does not exist, cannot be read or parsed, or has an unknown format.
     """
     if not source.exists():
         raise UsageError(f"{source} does not exist")
@@ -88,11 +89,11 @@ def _of_rllib(names: TableNames) -> TableNames:
 
 
 def folder_at(place: str) -> SetFolder:
-    """Folder of a data set at a path or URI that a user has named, whether its files are whole or not.
+    """Folder of a data set at a path or URI given by the user, whether its files are complete or not.
 
     Raises:
         UsageError: There is no data set at the URI, or no such storage.
-        DataSetError: The path is no data set, or its manifest cannot be understood.
+        DataSetError: The path is not a data set, or its manifest is malformed.
     """
     if not is_uri(place):
         return LocalFolder(Path(place))
@@ -102,10 +103,10 @@ def folder_at(place: str) -> SetFolder:
 
 
 def opened(place: str) -> DataSet:
-    """Opens a data set that a user has named by a path or URI.
+    """Opens a data set at a path or URI given by the user.
 
     Raises:
-        UsageError: The place has no data set; the message names the conversion if it may be another format.
+        UsageError: There is no data set; the message suggests a conversion if it may be in another format.
         DataSetError: A file of the set is missing or has another size.
     """
     if is_uri(place):

@@ -1,7 +1,8 @@
-"""Data sets of Minari: arrays and spaces, in its HDF5, Arrow and Parquet layouts; no env is recovered from them.
+"""Minari data sets: reading of HDF5, Arrow and Parquet layouts (arrays and spaces only, no envs), writing of HDF5.
 
-Minari itself is not needed: HDF5 takes `h5py`, of the extra `minari`. A folder holds ``data/metadata.json``, and
-``data/main_data.hdf5`` with a group for each episode, or a folder of Arrow or Parquet files for each.
+Minari itself is not needed, but HDF5 requires `h5py` from the extra `minari`. A folder holds ``data/metadata.json``,
+and either ``data/main_data.hdf5`` with a group for each episode, or a folder of Arrow or Parquet files for each
+episode.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ def data_folder(path: Path) -> Path | None:
 
 
 def minari_source(folder: Path, spaces: SetSpaces | None = None) -> EpisodeSource:
-    """Episodes of a Minari data set.
+    """Reads the episodes of a Minari data set.
 
     Args:
         folder: Folder with `metadata.json`.
         spaces: Spaces of observations and actions; None for those in the metadata.
 
     Raises:
-        UsageError: The metadata cannot be understood, or `h5py` is missing.
+        UsageError: The metadata is malformed, or `h5py` is missing.
     """
     try:
         metadata = load_json((folder / METADATA_FILE).read_bytes())
@@ -65,7 +66,7 @@ def minari_source(folder: Path, spaces: SetSpaces | None = None) -> EpisodeSourc
 
 
 def write_minari(found: DataSet, path: Path) -> None:
-    """Writes a data set to a new folder in Minari's HDF5 layout; seeds are kept, further columns become infos.
+    """Writes a data set to a new folder in Minari's HDF5 layout; seeds are kept, additional columns become infos.
 
     Raises:
         UsageError: The folder exists, or `h5py` is missing.

@@ -1,6 +1,6 @@
-"""Tables in files: CSV and Parquet, files of demonstrations, and RLlib's JSON.
+"""Tables in files: CSV and Parquet files, demonstration files, and RLlib's JSON.
 
-Nothing in them is executed: they hold numbers and texts alone.
+The files hold only numbers and texts; nothing in them is executed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def read_spaces(path: Path) -> SetSpaces:
     """Loads spaces from a JSON file: the manifest of a data set, or an object with `observation` and `action`.
 
     Raises:
-        UsageError: The file cannot be read, or holds no spaces.
+        UsageError: The file cannot be read, or does not describe spaces.
     """
     try:
         data = load_json(path.read_bytes())
@@ -67,7 +67,7 @@ def read_csv(path: Path) -> Columns:
     """Loads a CSV file whose first line names its columns.
 
     Raises:
-        UsageError: The file is no CSV.
+        UsageError: The file is not a CSV file.
     """
     import pyarrow as pa
     import pyarrow.csv
@@ -79,7 +79,7 @@ def read_csv(path: Path) -> Columns:
 
 
 def write_csv(found: DataSet, path: Path) -> None:
-    """Writes a data set to a CSV file, with a column for each number."""
+    """Writes a data set to a CSV file, with a separate column for each number."""
     import pyarrow as pa
     import pyarrow.csv
 
@@ -104,10 +104,10 @@ def _numbered(columns: Columns) -> Columns:
 
 
 def read_parquet(path: Path) -> tuple[Columns, Mapping[str, Any]]:
-    """Loads a Parquet file: its columns, and the `spaces`, `agents` and `about` that `write_parquet` stored.
+    """Loads a Parquet file: its columns, and the entries `spaces`, `agents` and `about` stored by `write_parquet`.
 
     Raises:
-        UsageError: The file is no Parquet file.
+        UsageError: The file is not a Parquet file.
     """
     import pyarrow as pa
     import pyarrow.parquet
@@ -149,10 +149,10 @@ def _array_of(column: Any) -> NDArray[Any]:
 
 
 def read_npz(path: Path) -> Columns:
-    """Loads the columns of a file of demonstrations.
+    """Loads the columns of a demonstration file.
 
     Raises:
-        UsageError: The file holds no demonstrations.
+        UsageError: The file does not hold demonstrations.
     """
     found = load_demonstrations(str(path))
     obs = {f"obs/{part}" if part else "obs": leaf for part, leaf in found.observations.items()}
@@ -160,16 +160,16 @@ def read_npz(path: Path) -> Columns:
 
 
 def write_npz(found: DataSet, path: Path) -> None:
-    """Writes a data set to a file of demonstrations, without seeds, agents, versions and further columns.
+    """Writes a data set to a demonstration file, without seeds, agents, versions and additional columns.
 
     Raises:
-        UsageError: The set holds no steps, or nested actions.
+        UsageError: The set has no steps, or has nested actions.
     """
     demonstrations_of(found).save(path)
 
 
 def read_rllib_json(path: Path) -> Columns:
-    """Loads the sample batches of a file of RLlib's JSON writer, or of all such files in a folder.
+    """Loads sample batches from one file of RLlib's JSON writer, or from all such files in a folder.
 
     Raises:
         UsageError: A file holds something else, packed columns, or the batches of several policies.

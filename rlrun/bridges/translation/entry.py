@@ -1,4 +1,4 @@
-"""A translated experiment: values with the places that they come from, and remarks."""
+"""Translated experiment: values with their source locations, and remarks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MISFITS = (TypeError, ValueError, KeyError, IndexError, AttributeError, Arithmet
 
 
 class Untranslatable(Exception):
-    """Error: an experiment that cannot be translated, with the place of the key at fault."""
+    """Error: an experiment cannot be translated; holds the location of the key at fault."""
 
     def __init__(self, location: Location, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class Untranslatable(Exception):
 
 
 class Origin(NamedTuple):
-    """Origin of a value: its location in the file, and the other library's name; "" if that is the location's key."""
+    """Origin of a translated value: its location in the file, and its foreign name if that differs."""
 
     location: Location
     key: str = ""
@@ -38,11 +38,11 @@ class TranslatedEntry:
     """Translation of one experiment.
 
     Attributes:
-        source: Library, version and algorithm that it was read as.
+        source: Library, version and algorithm for which the file was written.
         values: Values of the entry by dotted path.
         origins: Origins of the values.
         remarks: Remarks on keys that were changed or left out.
-        policies: Names of the policies of a world of many agents; empty for one agent.
+        policies: Names of the policies in a multi-agent world; empty for a single agent.
     """
 
     source: SettingOrigin
@@ -52,31 +52,31 @@ class TranslatedEntry:
     policies: list[str] = field(default_factory=list)
 
     def put(self, path: str, value: Any, location: Location, key: str = "") -> None:
-        """Sets a value of the entry.
+        """Sets a value of the translated entry.
 
         Args:
-            path: Dotted path in the entry.
+            path: Dotted path of the value in the entry.
             value: The value.
-            location: Location in the file of the key that it comes from.
+            location: Location of the original key in the file.
             key: The other library's name; "" if that is the location's last key.
         """
         self.values[path] = value
         self.origins[path] = Origin(location, key)
 
     def leave_out_defaults(self, model: type[ConfigModel]) -> None:
-        """Leaves out settings that follow from a default of the other library and are rlrun's defaults too."""
+        """Removes settings that stem from a default of the other library and equal rlrun's defaults."""
         ours = model().to_data()
         for path, origin in list(self.origins.items()):
             if origin.location == RUN and path.startswith("config.") and _at(ours, path) == self.values[path]:
                 del self.values[path], self.origins[path]
 
     def tell(self, location: Location, key: str, text: str, impact: Impact = Impact.SLIGHT) -> None:
-        """Adds a remark on a key."""
+        """Adds a remark on a key of the file."""
         self.remarks.append(Remark(location, key, text, impact))
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nests values by dotted path into sections.
+    """Nests values given by dotted path into sections.
 
     Examples:
         >>> nested({"stop.env_steps": 9, "algorithm": "ppo"})

@@ -1,4 +1,4 @@
-"""Envs of Gym by their ids, and what stands for them in Gymnasium."""
+"""Old env ids of Gym, and their replacements in Gymnasium."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from rlrun.engine.messages.foreign_names import env_package, table
 
 @dataclass(frozen=True)
 class PresentEnv:
-    """Env that stands for one with an old id of Gym.
+    """Env that replaces an env with an old Gym id.
 
     Attributes:
-        id: Id in Gymnasium, with the package that registers it where one has to be imported.
-        max_episode_steps: Step limit of the old env where the present one has another; None if it is the same.
-        difference: Difference between both, "" for none.
-        kwargs: Arguments of the present env.
-        wrappers: Wrappers of the present env.
-        is_atari: Whether it is an Atari game.
-        is_world: Whether it is a world of many agents.
-        argument_names: Names of the arguments by their names there, "" for those that mean nothing here; None if all
-            are the same.
-        episode_steps: Steps of all episodes, if they have the same number.
+        id: Id in Gymnasium, prefixed by the package to import if it is registered by a package.
+        max_episode_steps: Step limit of the old env if it differs from that of the replacement; else None.
+        difference: Description of differences between the envs, "" for none.
+        kwargs: Keyword arguments of the replacement.
+        wrappers: Wrappers of the replacement.
+        is_atari: Whether the env is an Atari game.
+        is_world: Whether the env is a multi-agent world.
+        argument_names: New argument names by old ones, "" for arguments without meaning; None if no name has changed.
+        episode_steps: Number of steps of each episode, if it is constant.
     """
 
     id: str
@@ -39,7 +38,7 @@ class PresentEnv:
 
 
 def present_env(env_id: str) -> PresentEnv:
-    """Env that stands for an id of Gym, with DeepMind's wrappers in training for games of Atari.
+    """Replacement of an old Gym env id; Atari games get DeepMind's wrappers in training.
 
     Examples:
         >>> present_env("CartPole-v0").max_episode_steps, present_env("Hopper-v2").id
@@ -65,7 +64,7 @@ def present_env(env_id: str) -> PresentEnv:
 
 
 def has_continuous_actions(env_id: str) -> bool:
-    """Whether an env of Gymnasium is known for continuous actions.
+    """Whether a Gymnasium env is known to have continuous actions.
 
     Examples:
         >>> has_continuous_actions("Pendulum-v1"), has_continuous_actions("CartPole-v1")

@@ -1,4 +1,4 @@
-"""Translation of RLlib's experiment files of 2018 to 2023: `run`, `env`, `stop`, `config`."""
+"""Translation of RLlib experiment files from 2018 to 2023: `run`, `env`, `stop`, `config`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MARKS_OF_2_5 = (
 
 
 def is_rllibs(data: Any) -> bool:
-    """Whether the data of a file are experiments of RLlib."""
+    """Whether the data of a file consists of RLlib experiments."""
     return (
         isinstance(data, Mapping)
         and bool(data)
@@ -59,7 +59,7 @@ def is_rllibs(data: Any) -> bool:
 
 
 def version_of(entry: Mapping[str, Any]) -> tuple[int, ...]:
-    """Version of RLlib that an experiment is read as, by the keys that only some versions have."""
+    """Version of RLlib to assume for an experiment, recognized by keys that only some versions have."""
     config = entry.get("config") or {}
     if any(key in config for key in MARKS_OF_0_5):
         return (0, 5)
@@ -68,14 +68,14 @@ def version_of(entry: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = None) -> TranslatedEntry:
-    """Translates one experiment of RLlib.
+    """Translates one RLlib experiment.
 
     Args:
         entry: The experiment.
-        version: Version of RLlib; None to recognise it by its keys.
+        version: Version of RLlib; None to recognise it by the keys.
 
     Raises:
-        Untranslatable: The algorithm or the env cannot be translated, or a value has no meaning.
+        Untranslatable: The algorithm or the env cannot be translated, or a value is invalid.
     """
     run = entry["run"]
     if not isinstance(run, str):
@@ -184,14 +184,14 @@ GRID = "grid_search"
 
 
 def with_grids(entry: Mapping[str, Any], translate: Callable[[Mapping[str, Any]], TranslatedEntry]) -> TranslatedEntry:
-    """Translates an experiment with grids: each grid becomes one of the setting that varies with it.
+    """Translates an experiment with grid searches: each grid becomes a grid of the corresponding rlrun setting.
 
     Args:
-        entry: The experiment, with `{grid_search: [...]}` in places.
-        translate: Translation of an experiment without grids.
+        entry: The experiment, in which some values are `{grid_search: [...]}`.
+        translate: Function that translates an experiment without grids.
 
     Raises:
-        Untranslatable: Several settings of rlrun vary with one grid, or a grid is empty.
+        Untranslatable: One grid affects several settings of rlrun, or a grid is empty.
     """
     grids = dict(_grids(entry, ()))
     first = {location: values[0] for location, values in grids.items()}

@@ -1,4 +1,4 @@
-"""Translation of the envs and worlds of RLlib's experiments, with their arguments and step limits."""
+"""Translation of the envs and worlds in RLlib experiments, with arguments and step limits."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LOCAL = ("use_local_critic", False)
 
 
 def translate_env(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates the env of an experiment, or its world.
+    """Translates the env or world of an experiment.
 
     Raises:
-        Untranslatable: There is no such env here, or none at all.
+        Untranslatable: The env does not exist in rlrun, or the experiment has none.
     """
     config = entry.get("config") or {}
     place: Location = ("env",) if "env" in entry else ("config", "env")

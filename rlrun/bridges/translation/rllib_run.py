@@ -1,4 +1,4 @@
-"""Translation of how RLlib's experiments run: when they stop, their seeds, their evaluations."""
+"""Translation of an RLlib experiment's run settings: stop criteria, seeds and evaluations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METRICS = {
 
 
 def stop(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates stop criteria; iterations become env steps or seconds, which RLlib counts them by."""
+    """Translates stop criteria; iterations become env steps or seconds, depending on how RLlib defines them."""
     for key, value in (entry.get("stop") or {}).items():
         place: Location = ("stop", key)
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -90,7 +90,7 @@ def _stop_without_env(result: TranslatedEntry, foreign: ForeignSettings, key: st
 
 
 def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates `seed` and `num_samples`, which repeats whole experiments where nothing is drawn at random."""
+    """Translates `seed` and `num_samples`; the latter repeats experiments if nothing is sampled at random."""
     seed, place = (entry.get("config") or {}).get("seed"), ("config", "seed")
     count = entry.get("num_samples", entry.get("repeat", 1))
     if not isinstance(count, int) or count < 1:
@@ -111,7 +111,7 @@ def seeds(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSet
 
 
 def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], foreign: ForeignSettings) -> None:
-    """Translates evaluations, whose actions are those of training unless `explore` is false."""
+    """Translates evaluations, whose actions are the same as in training unless `explore` is false."""
     config = entry.get("config") or {}
     every = config.get("evaluation_interval")
     own = {**(foreign.defaults.get("evaluation_config") or {}), **(config.get("evaluation_config") or {})}

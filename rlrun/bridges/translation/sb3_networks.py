@@ -1,4 +1,4 @@
-"""Networks of Stable-Baselines3's policies: which they are by their parameters' names, and their names here."""
+"""Networks of Stable-Baselines3 policies, recognised by parameter names, and their names in rlrun."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXTRACTORS = ("FlattenExtractor", "NatureCNN")
 
 
 class NamedParameter(NamedTuple):
-    """A parameter with its names in SB3, for messages."""
+    """Parameter with its names in SB3, for messages."""
 
     array: NDArray[np.float32]
     names: str
@@ -35,14 +35,14 @@ class NamedParameter(NamedTuple):
 
 @dataclass(frozen=True)
 class Sb3Network:
-    """A network in SB3's names.
+    """Network of a Stable-Baselines3 policy, with SB3's parameter names.
 
     Attributes:
-        prefix: Prefix of its layers here.
-        head: Name of its output layer here.
-        encoder: Prefix of its image encoder; "" for none.
-        trunk: Its dense layers, first to last.
-        outputs: Its output layers, which are one here.
+        prefix: Name prefix of the network's layers in rlrun.
+        head: Name of the output layer in rlrun.
+        encoder: Name prefix of the image encoder; "" for none.
+        trunk: Dense layers, first to last.
+        outputs: Output layers, which rlrun joins to one.
     """
 
     prefix: str
@@ -53,7 +53,7 @@ class Sb3Network:
 
     @property
     def layers(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yields the layers: names in SB3 and the name here."""
+        """Yields the layers: their names in SB3, and the name in rlrun."""
         if self.encoder:
             for foreign, ours in _ENCODER_PARTS.items():
                 yield (f"{self.encoder}.{foreign}",), f"{self.prefix}{ours}"
@@ -62,10 +62,10 @@ class Sb3Network:
         yield self.outputs, self.head
 
     def widths(self, file: Sb3Zip) -> list[int]:
-        """Widths of the dense layers, each of which takes what the one before puts out.
+        """Widths of the dense layers, after checking that consecutive layers fit together.
 
         Raises:
-            UsageError: A layer does not.
+            UsageError: Two consecutive layers do not fit together.
         """
         shapes = [file.tensor(f"{layer}.weight").shape for layer in self.trunk]
         for i, (layer, shape) in enumerate(zip(self.trunk, shapes, strict=True)):
@@ -74,7 +74,7 @@ class Sb3Network:
         return [shape[0] for shape in shapes]
 
     def has_layers_of(self, other: Sb3Network, file: Sb3Zip) -> bool:
-        """Whether all layers but the output layers are equal to those of another network, so that both share them."""
+        """Whether all layers except the output layers equal those of another network, so that both share them."""
         pairs = list(zip([*self.layers][:-1], [*other.layers][:-1], strict=False))
         return len(self.trunk) == len(other.trunk) and all(
             np.array_equal(file.tensor(f"{own}.{part}"), file.tensor(f"{others}.{part}"))
@@ -83,10 +83,10 @@ class Sb3Network:
         )
 
     def named(self, file: Sb3Zip) -> dict[str, NamedParameter]:
-        """Parameters by their names here.
+        """Parameters by their names in rlrun.
 
         Raises:
-            UsageError: A layer has other dimensions than the one next to it.
+            UsageError: Two adjacent layers have incompatible dimensions.
         """
         found = {}
         for foreign, ours in self.layers:
@@ -101,14 +101,14 @@ class Sb3Network:
 
 @dataclass(frozen=True)
 class Sb3Policy:
-    """A policy of SB3 in rlrun's words.
+    """Policy of Stable-Baselines3, described in rlrun's terms.
 
     Attributes:
         algorithm: Name of the algorithm.
         settings: Settings of the network, by dotted path in the config.
-        sees_image: Whether an image encoder is the first layer.
+        sees_image: Whether the first layer is an image encoder.
         online: Parameters by name.
-        target: Parameters of the target network by name, where they differ; {} without one.
+        target: Parameters of the target network by name, if they differ; {} without a target network.
     """
 
     algorithm: str
@@ -119,14 +119,14 @@ class Sb3Policy:
 
 
 def sb3_policy(file: Sb3Zip, algorithm: str | None = None) -> Sb3Policy:
-    """Recognises the policy of a zip file.
+    """Recognises the policy in a zip file of Stable-Baselines3.
 
     Args:
-        file: The file.
+        file: Content of the zip file.
         algorithm: Name of the algorithm; None to recognise it.
 
     Raises:
-        UsageError: It is another algorithm's, or has networks that are not here.
+        UsageError: The policy belongs to another algorithm, or has networks that rlrun does not support.
     """
     _refuse_others(file)
     found = _algorithm(file, algorithm)

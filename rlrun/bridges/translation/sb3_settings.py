@@ -1,4 +1,4 @@
-"""Conversions of Stable-Baselines3's settings as rl-zoo3 writes them, by the names in the table of foreign names."""
+"""Conversions of Stable-Baselines3 settings, as written in rl-zoo3 files, by their names in the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONVERSIONS: dict[str, Conversion] = {}
 
 
 def conversion(function: Conversion) -> Conversion:
-    """Decorator: adds a function to `CONVERSIONS`."""
+    """Decorator that adds a function to `CONVERSIONS`."""
     CONVERSIONS[function.__name__] = function
     return function
 
@@ -30,7 +30,7 @@ def _envs(foreign: ForeignSettings) -> int:
 
 
 def minibatches_per_step(foreign: ForeignSettings) -> float:
-    """Minibatches per env step: `gradient_steps` after `train_freq` steps of each env; -1 is one per step."""
+    """Minibatches per env step: `gradient_steps` after every `train_freq` steps of each env; -1 means one per step."""
     each, steps = foreign.get("train_freq"), int(foreign.get("gradient_steps"))
     if steps < 0 or isinstance(each, list):
         return 1.0
@@ -39,13 +39,13 @@ def minibatches_per_step(foreign: ForeignSettings) -> float:
 
 @conversion
 def integer_value(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """A number without a fraction, such as 1e6."""
+    """Converts a number without a fraction, such as 1e6, to an integer."""
     return int(value)
 
 
 @conversion
 def rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """A number, or `lin_X` for a line from X to 0 over the run."""
+    """Schedule or constant: a number, or `lin_X` for a linear decay from X to 0 over the run."""
     if isinstance(value, str) and value.startswith("lin_"):
         return [[0, float(value.removeprefix("lin_"))], [_steps(foreign), 0.0]]
     return float(value)
@@ -53,7 +53,7 @@ def rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def shared_learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Learning rate, which is one for the actor, the critics and the temperature there."""
+    """Learning rate, which in SB3 is shared by actor, critics and temperature."""
     for name in ("critic_lr", "alpha_lr"):
         if foreign.has(name):
             foreign.put(f"config.{name}", rate(foreign, key, value), key)
@@ -62,27 +62,27 @@ def shared_learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def unchanged(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """The value itself."""
+    """Returns the value unchanged."""
     return value
 
 
 @conversion
 def steps_of_each_env(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Steps of each env in a batch, which has those of all envs."""
+    """Batch size, from the number of steps of each env in a batch."""
     foreign.put("config.train_batch_size", int(value) * _envs(foreign), key)
     return int(value)
 
 
 @conversion
 def batch(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Rows of a minibatch, at most a batch."""
+    """Rows per minibatch, at most a batch."""
     steps = foreign.get("n_steps")
     return int(value) if steps is None else min(int(value), int(steps) * _envs(foreign))
 
 
 @conversion
 def temperature(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Temperature of SAC: `auto` is learned, from the number after `auto_`."""
+    """Temperature of SAC: `auto` is learned, starting from the number after `auto_`."""
     if not isinstance(value, str):
         foreign.put("config.learn_alpha", False, key)
         return float(value)
@@ -92,7 +92,7 @@ def temperature(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def training(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Minibatches per env step, after fragments of `train_freq` steps of each env."""
+    """Minibatches per env step, taken after fragments of `train_freq` steps of each env."""
     each = foreign.get("train_freq")
     if isinstance(each, list):
         foreign.tell("train_freq", "a minibatch follows each step here, none waits for the end of an episode")
@@ -103,7 +103,7 @@ def training(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def target_interval(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Minibatches between updates of a target network; DQN counts env steps there, and has a Huber loss."""
+    """Minibatches between target network updates; SB3's DQN counts env steps, and uses a Huber loss."""
     if foreign.algorithm == "dqn":
         foreign.put("config.huber", 1.0, key)
     if foreign.algorithm in ("dqn", "qrdqn"):
@@ -113,7 +113,7 @@ def target_interval(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def epsilon(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Epsilon, which falls within a part of the run."""
+    """Epsilon schedule, which decays during a fraction of the run."""
     end = max(int(foreign.get("exploration_fraction") * _steps(foreign)), 1)
     first = float(foreign.get("exploration_initial_eps", 1.0))
     return [[0, first], [end, float(foreign.get("exploration_final_eps"))]]
@@ -121,7 +121,7 @@ def epsilon(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Noise of actions in units of half their range; Ornstein-Uhlenbeck noise moves by dt = 0.01 there."""
+    """Action noise in units of half the action range; SB3's Ornstein-Uhlenbeck noise has time steps of dt = 0.01."""
     kind, deviation = foreign.get("noise_type"), float(foreign.get("noise_std", 0.0))
     if kind in (None, "none"):
         foreign.put("config.exploration", "gaussian", key)
@@ -139,7 +139,7 @@ def noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def noise_of_sampled(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Noise on top of the actions that a stochastic policy draws."""
+    """Noise added to the sampled actions of a stochastic policy."""
     if key == "noise_type":
         foreign.tell(key, "drawn actions have no further noise here")
     return OMIT
@@ -165,7 +165,7 @@ def normalize(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def policy(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Kind of network, which follows from the observation here; the core and ARS' linear policy do not."""
+    """Kind of network; rlrun derives it from the observation, except for a recurrent core and ARS's linear policy."""
     if value == "LinearPolicy":
         foreign.put("config.model.hiddens", [], key)
     elif value == "MlpPolicy" and foreign.algorithm == "ars":
@@ -208,7 +208,7 @@ _OF_LSTM = ("lstm_hidden_size", "enable_critic_lstm")
 
 @conversion
 def policy_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Settings of the network, written as Python text."""
+    """Network settings, written as Python text."""
     names = _OF_POLICY_KWARGS | {"n_quantiles": _QUANTILES.get(foreign.algorithm, "")}
     for name, own in _policy_kwargs(foreign).items():
         if name == "net_arch":
@@ -248,7 +248,7 @@ ATARI_WRAPPER = "stable_baselines3.common.atari_wrappers.AtariWrapper"
 
 @conversion
 def wrappers(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Wrappers of the env: AtariWrapper is the preset, those of Gymnasium and MiniGrid are taken over."""
+    """Env wrappers: AtariWrapper becomes the preset, and wrappers of Gymnasium and MiniGrid are kept."""
     listed = value if isinstance(value, list) else [value]
     found = []
     for written in listed:
@@ -279,7 +279,7 @@ def _translate_atari(foreign: ForeignSettings, key: str, kwargs: Mapping[str, An
 
 @conversion
 def stacked(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Number of stacked frames, which an Atari env stacks itself."""
+    """Number of stacked frames; an Atari env stacks frames itself."""
     if foreign.is_atari:
         if value != 4:
             foreign.put("env.kwargs.stack_num", value, key)
@@ -289,13 +289,13 @@ def stacked(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def sde_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Steps between two noise matrices, null for -1."""
+    """Steps between two gSDE noise matrices; -1 becomes null."""
     return None if value < 0 else value
 
 
 @conversion
 def note_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """RMSProp, in whose place Adam is."""
+    """Adds a remark if RMSProp is set, which rlrun replaces by Adam."""
     if value:
         foreign.tell(key, "the optimizer is Adam here")
     return OMIT
@@ -303,7 +303,7 @@ def note_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def standardized(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Standardised advantages, which PPO always has here."""
+    """Standardised advantages, which rlrun's PPO always uses."""
     if foreign.has("standardize_advantages"):
         foreign.put("config.standardize_advantages", bool(value), key)
     elif not value:
@@ -313,7 +313,7 @@ def standardized(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def hindsight(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Hindsight experience replay: with n goals for each transition, n of n + 1 rows of a minibatch are relabelled."""
+    """Hindsight experience replay: n goals per transition relabel n of n + 1 rows of a minibatch."""
     if key == "replay_buffer_class" and value != "HerReplayBuffer":
         foreign.tell(key, f"{value} is code that is not here", Impact.LEARNING)
         return OMIT
@@ -330,7 +330,7 @@ def target_entropy(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def hindsight_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Settings of hindsight, which its own conversion reads where there is hindsight."""
+    """Hindsight settings, which the conversion `hindsight` handles together."""
     if not foreign.has("replay.hindsight") or not {"replay_buffer_class", "n_sampled_goal"} & foreign.written.keys():
         foreign.tell(key, "there is no hindsight that it belongs to", Impact.NONE)
     return OMIT
@@ -338,7 +338,7 @@ def hindsight_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def only_whole_batches(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Part of a batch from which TRPO computes its step."""
+    """Fraction of a batch from which TRPO computes its step."""
     if value != 1:
         foreign.tell(key, f"a step is computed from all steps of a batch here, from one of {value} there")
     return OMIT
@@ -346,7 +346,7 @@ def only_whole_batches(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def only_zero(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Offset of rewards, which is not here."""
+    """Offset of rewards, which rlrun does not support."""
     if value:
         foreign.tell(key, "rewards have no offset here; a wrapper of the env may take it away", Impact.LEARNING)
     return OMIT

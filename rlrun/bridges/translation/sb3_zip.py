@@ -1,4 +1,4 @@
-"""Zip files of Stable-Baselines3, read without running what is in them: tensors, and settings that are plain JSON.
+"""Zip files of Stable-Baselines3, read without running their content: tensors, and settings that are plain JSON.
 
 policy.pth             the policy's parameters, saved by torch
 pytorch_variables.pth  SAC's temperature
@@ -34,13 +34,13 @@ Tensors = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Sb3Zip:
-    """Content of a zip file of Stable-Baselines3.
+    """Content of a Stable-Baselines3 zip file.
 
     Attributes:
         path: The file, for messages.
         tensors: Parameters of the policy by name.
         variables: Tensors outside of the policy, such as SAC's temperature, by name.
-        settings: Attributes of the algorithm by name; of pickled ones, what is written next to the pickle.
+        settings: Attributes of the algorithm by name; for pickled attributes, the readable text next to the pickle.
     """
 
     path: Path
@@ -49,26 +49,26 @@ class Sb3Zip:
     settings: Mapping[str, Any]
 
     def tensor(self, name: str) -> NDArray[np.float32]:
-        """A parameter of the policy.
+        """Parameter tensor of the policy by name.
 
         Raises:
-            UsageError: There is none of that name.
+            UsageError: There is no such parameter.
         """
         if name not in self.tensors:
             raise UsageError(f"{self.path}: its policy.pth has no {name}")
         return self.tensors[name]
 
     def section(self, name: str) -> Mapping[str, Any]:
-        """Entries of a setting that is a mapping or a pickled object; {} if there is none."""
+        """Entries of a setting that is a mapping or a pickled object; {} if the setting is missing."""
         found = self.settings.get(name)
         return found if isinstance(found, Mapping) else {}
 
 
 def read_sb3_zip(path: Path) -> Sb3Zip:
-    """Reads a zip file that `model.save` of Stable-Baselines3 wrote.
+    """Reads a zip file written by `model.save` of Stable-Baselines3.
 
     Raises:
-        UsageError: The file is damaged, too large or none of Stable-Baselines3.
+        UsageError: The file is damaged, too large, or not from Stable-Baselines3.
     """
     try:
         with zipfile.ZipFile(path) as archive:

@@ -1,4 +1,4 @@
-"""Translation of a whole file of another library, and its text as YAML with remarks as comments."""
+"""Translation of a complete file of another library, and its output as YAML with remarks as comments."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _ORDER = (
 
 @dataclass(frozen=True)
 class Translation:
-    """Translation of a file.
+    """Translation of a file of another library.
 
     Attributes:
         library: Name of the library in the table.
         entries: Translated experiments by their keys in the file.
-        names: Names of the experiments where they are not the keys.
+        names: Names of the experiments that differ from their keys.
     """
 
     library: str
@@ -45,15 +45,15 @@ class Translation:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def data(self) -> dict[str, dict[str, Any]]:
-        """Entries as in a spec file of rlrun."""
+        """Translated experiments in the form of an rlrun spec file."""
         return {self.name_of(key): nested(entry.values) for key, entry in self.entries.items()}
 
     def name_of(self, key: str) -> str:
-        """Name of the experiment with a key in the file."""
+        """Name of the experiment that has a given key in the file."""
         return self.names.get(key, key)
 
     def origins(self) -> dict[Location, Origin]:
-        """Origins of the values, by location in `data()`."""
+        """Origins of the translated values, by location in `data()`."""
         return {
             (self.name_of(key), *path.split(".")): Origin((key, *origin.location), origin.key)
             for key, entry in self.entries.items()
@@ -70,20 +70,20 @@ class Translation:
         return in_order(found)
 
     def changing_remarks(self) -> list[Remark]:
-        """Remarks on keys that were left out although they change what is learned."""
+        """Remarks on keys that were omitted although they affect learning."""
         return [remark for remark in self.remarks() if remark.impact is Impact.LEARNING]
 
     def data_remarks(self) -> list[Remark]:
-        """Remarks on how data sets are made of recorded experience."""
+        """Remarks on how to create data sets from recorded experience."""
         return [remark for remark in self.remarks() if remark.key == "input" and remark.impact is Impact.SLIGHT]
 
     def read_as(self) -> str:
-        """Library and versions that the file was read as."""
+        """Description of the library and versions for which the file was read."""
         versions = sorted({".".join(map(str, entry.source.version)) for entry in self.entries.values()})
         return f"{LIBRARIES[self.library]} {' and '.join(versions)}"
 
     def summary(self) -> str:
-        """One line on the translation: what it was read as, and how many keys are not quite as they were."""
+        """One-line summary of the translation: library and versions, and number of inexactly translated keys."""
         count = len({remark.key for remark in self.remarks() if remark.impact is Impact.SLIGHT})
         changes = f"{count} setting{'s are' if count > 1 else ' is'} not quite as there" if count else "nothing differs"
         return f"read as {self.read_as()}, {changes}"
@@ -92,12 +92,12 @@ class Translation:
 def translate_rllib(
     data: Mapping[str, Any], version: tuple[int, ...] | None = None, env: str | None = None
 ) -> Translation:
-    """Translates the experiments of a file of RLlib.
+    """Translates the experiments of an RLlib file.
 
     Args:
         data: Experiments by name.
         version: Version of RLlib; None to recognise it by the keys.
-        env: Env of all experiments in place of those that the file names, such as one that was registered by code.
+        env: Env that replaces those in the file, such as one that was registered by code.
 
     Raises:
         Untranslatable: An experiment cannot be translated; the location begins with its name.
@@ -113,15 +113,15 @@ def translate_rllib(
 
 
 def translate_zoo(data: Any, algorithm: str, env: str) -> Translation:
-    """Translates the settings of one env in a file of rl-zoo3.
+    """Translates the settings of one env in an rl-zoo3 file.
 
     Args:
         data: Settings by env id.
-        algorithm: Name of the algorithm, which is the file's.
+        algorithm: Name of the algorithm, given by the file's name.
         env: Id of the env.
 
     Raises:
-        Untranslatable: There are none for the env, or they cannot be translated.
+        Untranslatable: There are no settings for the env, or they cannot be translated.
     """
     key = zoo_entry(data, env)
     try:
@@ -133,7 +133,10 @@ def translate_zoo(data: Any, algorithm: str, env: str) -> Translation:
 
 
 def with_policies(entry: TranslatedEntry) -> TranslatedEntry:
-    """Gives each policy of a world the algorithm and what is not a setting of sampling; one agent has no policies."""
+    """Moves the algorithm and all non-sampling settings of a world to each of its policies.
+
+    Single-agent entries are unchanged.
+    """
     if not entry.policies:
         return entry
     result = TranslatedEntry(entry.source, remarks=entry.remarks)
@@ -151,7 +154,7 @@ def text_of(translation: Translation, file: str, line_of: LineOf) -> str:
     Args:
         translation: The translation.
         file: Name of the file that was translated.
-        line_of: Lines of locations in that file.
+        line_of: Function that returns the line of a location in that file.
     """
     lines = [f"# From {file}, read as {translation.read_as()}."]
     lines += _remark_lines(translation, line_of)

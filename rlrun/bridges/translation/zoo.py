@@ -1,4 +1,4 @@
-"""Translation of rl-zoo3's hyperparameter files: the file is named by the algorithm, its keys are env ids."""
+"""Translation of rl-zoo3 hyperparameter files, which are named by algorithm and have env ids as keys."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ VERSION = (2, 8)
 
 
 def zoo_entry(data: Any, env: str) -> str:
-    """Key of an env's settings in a file of rl-zoo3: its id, else `atari` for games, else `default`.
+    """Key of an env's settings in an rl-zoo3 file: its id, else `atari` for games, else `default`.
 
     Raises:
-        Untranslatable: The file is none of rl-zoo3's, or has no settings for the env.
+        Untranslatable: The file is not from rl-zoo3, or has no settings for the env.
     """
     if not isinstance(data, Mapping) or not all(isinstance(entry, Mapping) for entry in data.values()):
         raise Untranslatable((), "is no file of rl-zoo3: a mapping of env ids to settings")
@@ -37,16 +37,16 @@ def zoo_entry(data: Any, env: str) -> str:
 
 
 def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env: str) -> TranslatedEntry:
-    """Translates the settings of one env.
+    """Translates the settings of one env in an rl-zoo3 file.
 
     Args:
         entry: The settings.
-        key: Their key in the file.
-        algorithm: Name of the algorithm, which is the file's.
+        key: Key of the settings in the file.
+        algorithm: Name of the algorithm, given by the file's name.
         env: Id of the env.
 
     Raises:
-        Untranslatable: The algorithm is not here, or a value has no meaning.
+        Untranslatable: rlrun does not have the algorithm, or a value is invalid.
     """
     if algorithm == "her":  # hindsight was an algorithm of its own, with another one inside
         algorithm = str(entry.get("model_class", algorithm))

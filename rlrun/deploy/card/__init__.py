@@ -1,1 +1,1 @@
-"""Cards: folders that share a policy with the evidence for it, laid out as Hugging Face's model repositories."""
+"""Cards: folders for sharing a policy with the evidence for its results, laid out as on Hugging Face."""

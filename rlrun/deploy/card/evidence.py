@@ -1,4 +1,4 @@
-"""Evidence of a card: what the seeds of one configuration reach, and whose weights are shared."""
+"""Evidence of a card: the results of all seeds of one configuration, and the seed whose weights are shared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SeedResult:
     """Evaluation of one seed's checkpoint.
 
     Attributes:
-        trial: The seed's trial; of a population its best member.
+        trial: The seed's trial; for a population, its best member.
         checkpoint: The evaluated checkpoint.
         returns: Return of each episode.
     """
@@ -47,7 +47,7 @@ class CardEvidence:
         seeds: Evaluated seeds, in the order of the run.
         missing: Reasons why other seeds of the configuration have no result.
         shared: The seed whose weights are shared.
-        is_named: Whether the user has named that seed; else it is the median.
+        is_named: Whether the user has chosen the shared seed; otherwise it is the median one.
     """
 
     group: Group
@@ -58,7 +58,7 @@ class CardEvidence:
 
     @property
     def estimate(self) -> Estimate | None:
-        """Interquartile mean over seeds of their mean returns, with its interval; None for a single seed."""
+        """Interquartile mean over seeds of their mean returns, with confidence interval; None for a single seed."""
         means = [seed.mean for seed in self.seeds]
         return bootstrapped(iqm, [means]) if len(means) > 1 else None
 
@@ -69,10 +69,10 @@ class CardEvidence:
 
 
 def configuration_named(run: RunView, trial: str | None) -> Group:
-    """The configuration of a run that a card is about: that of a trial, or the only one.
+    """The configuration of a run to share in a card: that of a given trial, or the only one.
 
     Raises:
-        UsageError: The run has several configurations, and no trial says which.
+        UsageError: The run has several configurations, and no trial is given.
     """
     groups = groups_of(run)
     if trial is not None:
@@ -98,12 +98,13 @@ def gather(
     Args:
         run: The run.
         group: The configuration.
-        trial: Name of the trial whose weights are shared; None for the median seed, of an even number the lower one.
+        trial: Name of the trial whose weights are shared; None for the median seed (the lower one, if their number is
+            even).
         checkpoint_of: Function that returns a trial's checkpoint.
         evaluate: Function that returns the returns of a checkpoint's episodes.
 
     Raises:
-        CheckpointError: The trial that was named has no checkpoint, or none has.
+        CheckpointError: The given trial has no checkpoint, or no trial has one.
     """
     metric, mode = run.goal
     seeds: list[SeedResult] = []

@@ -1,4 +1,4 @@
-"""The folder of a card: written aside, searched for private texts, then put in its place."""
+"""Folder of a card: written to a temporary folder, searched for private texts, then moved into place."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ _OWN_KINDS = ("*.onnx", "replay.*")
 
 @contextmanager
 def card_folder(output: Path) -> Iterator[Path]:
-    """Context manager that yields a folder to write a card's files into, and moves them to their place at the end.
+    """Context manager that yields a temporary folder for a card's files, and moves the files into place at the end.
 
-    Files of an earlier card are replaced; other files that are there stay.
+    Files of an earlier card are replaced; other existing files are kept.
 
     Args:
         output: The card's folder, which need not exist yet.
 
     Raises:
-        UsageError: Files of the card's names are in the way, and are of no card; or a file would hold private texts.
+        UsageError: Existing files have names of card files but belong to no card, or a file would contain private
+            texts.
     """
     refuse_other_files(output)
     partial = partial_name(output.absolute())
@@ -66,7 +67,7 @@ def card_folder(output: Path) -> Iterator[Path]:
 
 
 def refuse_other_files(output: Path) -> None:
-    """Raises an error if files of a card's names are in a folder that is no card.
+    """Raises an error if a folder that is not a card contains files with names of card files.
 
     Raises:
         UsageError: There are such files.
@@ -77,7 +78,7 @@ def refuse_other_files(output: Path) -> None:
 
 
 def write_policy(checkpoint: Path, folder: Path) -> None:
-    """Writes the policy of a checkpoint into a card's folder, without what only its training needs.
+    """Writes the policy of a checkpoint to a card's folder, without state that only training needs.
 
     Raises:
         CheckpointError: The checkpoint cannot be read.
@@ -120,9 +121,9 @@ _PLACES = ("workers", "unsaved", "next_fragments", "episodes", "filter_deltas")
 
 
 def policy_alone(content: Content, spec: Mapping[str, Any]) -> Content:
-    """Content with the policies, filters and counters of a training, without optimizers, replay and env states.
+    """Content of a checkpoint reduced to policies, filters and counters, without optimizers, replay and env states.
 
-    A league keeps its pool, since its opponents act.
+    The opponent pool of a league is kept, since the opponents act.
 
     Args:
         content: A checkpoint of the training.
@@ -148,7 +149,7 @@ def policy_alone(content: Content, spec: Mapping[str, Any]) -> Content:
 
 
 def entry_of(experiment: Experiment, params: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
-    """Entry of a spec file that trains one configuration of an experiment.
+    """Entry of a spec file that would train one configuration of an experiment.
 
     Args:
         experiment: The experiment.
@@ -161,7 +162,7 @@ def entry_of(experiment: Experiment, params: Mapping[str, Any], seeds: Iterable[
 
 
 def without_places(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy of a spec without places and services of this machine, secrets, and folders of paths."""
+    """Copy of a spec without this machine's paths and services, secrets, and folders in paths."""
     return {name: _shown(name, value) for name, value in spec.items() if name not in _PLACES_IN_SPEC}
 
 
@@ -178,10 +179,11 @@ def _shown(name: str, value: Any) -> Any:
 
 
 def refuse_private_texts(folder: Path) -> None:
-    """Searches all files of a folder for this machine's folders, and for secrets in its environment variables.
+    """Searches all files of a folder for paths of this machine and for secrets from environment variables.
 
     Raises:
-        UsageError: A file holds one; the message names the file and what it holds, not the secret itself.
+        UsageError: A file contains such a text; the message names the file and the kind of text, but not the secret
+            itself.
     """
     private = _private_texts()
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):

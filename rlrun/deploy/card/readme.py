@@ -1,4 +1,4 @@
-"""Texts of a card: its README with Hugging Face's front matter, and the same results for programs."""
+"""Texts of a card: a README with Hugging Face metadata, and the same results in machine-readable form."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _FILES = {
 
 @dataclass(frozen=True)
 class Subject:
-    """Subject of a card.
+    """Subject of a card: run, algorithm, env and evaluation protocol.
 
     Attributes:
         name: Name of the run.
-        algorithm: Display name of its algorithm or algorithms.
+        algorithm: Display name of the run's algorithm or algorithms.
         algorithms: Names of the algorithms.
         env: Display name of the env.
         table: Content of the run's run.json.
         episodes: Number of evaluation episodes of each seed.
-        first_seed: Seed of these episodes.
-        best: Whether the best checkpoint of each seed was taken, not its newest.
-        actions: Whether the actions of these episodes were greedy or sampled.
-        imports_code: Whether env or algorithm are code that the reader must have and trust.
+        first_seed: Seed of the evaluation episodes.
+        best: Whether each seed's best checkpoint was evaluated, instead of its newest.
+        actions: Whether actions in the evaluation episodes were greedy or sampled.
+        imports_code: Whether env or algorithm are third-party code that the reader must have and trust.
     """
 
     name: str
@@ -65,12 +65,12 @@ class Subject:
 
     @property
     def commits(self) -> list[str]:
-        """Commits that were checked out around the spec and the folder of the training, without their paths."""
+        """Git commits of the repositories around the spec and the training's folder, without paths."""
         return list(dict.fromkeys(self.table.commits.values()))
 
     @property
     def is_warm_start(self) -> bool:
-        """Whether the training began with the weights of another run."""
+        """Whether the training started from the weights of another run."""
         return self.table.from_checkpoint is not None or self.table.after is not None
 
 
@@ -98,11 +98,11 @@ def results_document(subject: Subject, evidence: CardEvidence) -> dict[str, Any]
 
 
 def readme(subject: Subject, evidence: CardEvidence, files: Sequence[str]) -> str:
-    """README of a card.
+    """README text of a card.
 
     Args:
-        subject: What the card is about.
-        evidence: Its results.
+        subject: Subject of the card.
+        evidence: Results of the card.
         files: Names of the folder's files besides the README.
     """
     parts = [
@@ -156,7 +156,7 @@ def _front_matter(subject: Subject, evidence: CardEvidence) -> dict[str, Any]:
 
 
 def result_text(evidence: CardEvidence) -> str:
-    """The result as text, never a number of one seed alone."""
+    """The result as text; never the number of a single seed alone."""
     estimate = evidence.estimate
     if estimate is None:
         return f"{_number(evidence.shared.mean)} ({ONE_SEED})"
@@ -218,7 +218,7 @@ def _machine(table: RunTable) -> str:
 
 
 def seed_number(trial: TrialResult) -> int:
-    """Seed of a trial in its spec: its own, or that of its whole population."""
+    """Seed of a trial in its spec: the trial's own, or that of its whole population."""
     found = trial.seed if trial.population is None else trial.population
     return 0 if found is None else found  # unknown where the trial's files are damaged
 

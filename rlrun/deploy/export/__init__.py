@@ -1,1 +1,1 @@
-"""Saved policies as files for other programs: ONNX graphs and C code, compared with the policy when written."""
+"""Export of saved policies for other programs: ONNX graphs and C code, verified against the policy when written."""

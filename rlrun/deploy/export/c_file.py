@@ -1,4 +1,4 @@
-"""C files of graphs for one row: dependency-free C99, compiled and called here for the comparison."""
+"""C source of graphs for one row: dependency-free C99, compiled and called here for verification."""
 
 from __future__ import annotations
 
@@ -235,10 +235,10 @@ def c_source(policy: PolicyGraph, metadata: Mapping[str, str]) -> str:
 
     Args:
         policy: The graph.
-        metadata: What the comment at the top says.
+        metadata: Entries of the comment at the top of the file.
 
     Raises:
-        Untraceable: The graph has an operator that is not written in C.
+        Untraceable: The graph has an operator without a C implementation.
     """
     graph = policy.graph
     nodes, _ = needed(graph)
@@ -291,10 +291,10 @@ void policy_act({parameters})
 
 
 def c_runner(source: bytes, policy: PolicyGraph) -> Runner:
-    """Compiles a C file, and runs it row by row.
+    """Compiles a C file, and returns a function that runs it row by row.
 
     Raises:
-        UsageError: There is no C compiler, or it refuses the file.
+        UsageError: There is no C compiler, or the compilation fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         file, library = Path(folder) / "policy.c", Path(folder) / "policy.so"

@@ -1,4 +1,4 @@
-"""Comparison of an exported policy with the policy itself, along episodes of real observations."""
+"""Comparison of an exported policy with the original policy, along episodes of real observations."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ SLOTS = 7
 
 
 class ExportDiffers(RlrunError):
-    """Raised when an exported policy acts otherwise than the policy."""
+    """Error: an exported policy acts differently from the original policy."""
 
 
 @dataclass(frozen=True)
 class ObservationStream:
-    """Observations of `SLOTS` slots, in each of which one episode follows another.
+    """Observations of `SLOTS` slots, in each of which episodes follow one another.
 
     Attributes:
-        observations: Tree of [T, B, ...].
+        observations: Observations, a tree of [T, B, ...].
         rewards: Reward of the step before each observation, [T, B].
         starts: Whether an observation starts an episode, [T, B].
     """
@@ -49,13 +49,13 @@ class ObservationStream:
 
 @dataclass
 class OutputComparison:
-    """Result of a comparison.
+    """Result of comparing an exported policy with the original.
 
     Attributes:
         observations: Number of observations.
-        episodes: Number of episodes that began.
+        episodes: Number of episodes started.
         difference: Largest difference, in units of max(1, |x|).
-        ties: Number of actions that differ because the two best ones are equally good within the tolerance.
+        ties: Number of actions that differ only because the two best actions are equally good within the tolerance.
     """
 
     observations: int = 0
@@ -67,17 +67,17 @@ class OutputComparison:
 def compare(
     behavior: BehaviorPolicy, policy: PolicyGraph, runner: Runner, stream: ObservationStream, *, seed: int
 ) -> OutputComparison:
-    """Compares an exported policy with the policy, in batches of `SLOTS` rows, and the first slot alone.
+    """Compares an exported policy with the original, in batches of `SLOTS` rows, and for the first slot separately.
 
     Args:
         behavior: The behavior policy, with its weights loaded.
         policy: The graph that was exported.
-        runner: Runs what was exported.
+        runner: Function that runs the exported policy.
         stream: Observations.
         seed: Seed of the noise.
 
     Raises:
-        ExportDiffers: They act differently.
+        ExportDiffers: The policies act differently.
     """
     found = OutputComparison()
     draws = _Draws(seed, list(policy.noise))

@@ -1,4 +1,4 @@
-"""Functions of NumPy, besides ufuncs, and parts of arrays that can be recorded."""
+"""NumPy functions other than ufuncs, and array indexing, in forms that can be recorded to a graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlrun.deploy.export.traced import Traced, broadcast, example, operand, resh
 
 
 def item(graph: Graph, array: Traced, key: Any) -> Traced:
-    """Records `array[key]`: a view for slices, a copy for numbers by row."""
+    """Records `array[key]`: a view for slices, a copy for integer indices."""
     if (picked := gathered(array, key)) is not None:
         return picked
     return array.view(
@@ -22,7 +22,7 @@ def item(graph: Graph, array: Traced, key: Any) -> Traced:
 
 
 def part(array: Traced, key: Any) -> Traced:
-    """Part of an array by numbers, slices, None and an ellipsis."""
+    """Records basic indexing of an array by integers, slices, None and an ellipsis."""
     axis, sizes = 0, []
     for each in _whole(array, key):
         if each is None:
@@ -36,7 +36,7 @@ def part(array: Traced, key: Any) -> Traced:
 
 
 def sliced(array: Traced, axis: int, chosen: range) -> Traced:
-    """Part of an array along an axis."""
+    """Records a slice of an array along an axis."""
     if chosen == range(array.shape[axis]):
         return array
     if array.graph.is_batch(array.shape[axis]):
@@ -50,7 +50,7 @@ def sliced(array: Traced, axis: int, chosen: range) -> Traced:
 
 
 def assigned(graph: Graph, array: Traced, key: Any, value: Any) -> Traced:
-    """Records `array[key] = value`: a copy of the array with other numbers in a part of it."""
+    """Records `array[key] = value`, as a copy of the array with the part replaced."""
     if (written := _scattered(array, key, value)) is not None:
         return written
     keys = [each for each in _whole(array, key) if each is not None]
@@ -83,10 +83,10 @@ def _replaced(array: Traced, ranges: list[range], value: Traced, axis: int) -> T
 
 
 def gathered(array: Traced, key: Any) -> Traced | None:
-    """Entries [B, ...] of an array [B, N, ...] by a number for each row: `array[np.arange(B), numbers]`.
+    """Records a gather of entries [B, ...] from an array [B, N, ...], one per row: `array[np.arange(B), numbers]`.
 
     Returns:
-        The entries; None for other keys.
+        The gathered entries; None if the key has another form.
     """
     numbers = _numbers_by_row(array, key)
     if numbers is None:
@@ -178,7 +178,7 @@ def where(graph: Graph, condition: Any, first: Any, second: Any) -> Traced:
 
 
 def empty_like(graph: Graph, array: Any, dtype: Any = None, *, shape: Any = None) -> Traced:
-    """Records `numpy.empty_like` and `numpy.zeros_like`, with zeros."""
+    """Records `numpy.empty_like` and `numpy.zeros_like`; both give zeros."""
     return broadcast(graph, 0, array.shape if shape is None else tuple(shape), np.dtype(dtype or array.dtype))
 
 
@@ -192,7 +192,7 @@ def put_along_axis(graph: Graph, array: Traced, indices: Any, values: Any, axis:
 
 
 def take_along_axis(graph: Graph, array: Any, indices: Any, axis: int) -> Traced:
-    """Records `numpy.take_along_axis`, for arrays of equal sizes along the other axes."""
+    """Records `numpy.take_along_axis`, for arrays with equal sizes along the other axes."""
     whole, numbers = example(array), broadcast(graph, indices, example(indices).shape, np.dtype(np.int64))
     sizes = tuple(whole.shape[i] if i == axis % whole.ndim else size for i, size in enumerate(numbers.shape))
     source = broadcast(graph, array, sizes, whole.dtype)

@@ -1,4 +1,4 @@
-"""Graph of a policy's step in ONNX's operators, of which a file is written."""
+"""Graph of a policy's step in ONNX operators, from which files are written."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Array = NDArray[Any]
 
 
 class Untraceable(Exception):
-    """Raised where a policy does something that no exported graph can do; the message is what it does."""
+    """Error: a policy does something that an exported graph cannot represent; the message describes it."""
 
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """Call of an operator of ONNX.
+    """Call of an ONNX operator.
 
     Attributes:
         operator: Name of the operator.
         inputs: Names of the values that it reads.
         output: Name of the value that it computes.
-        attributes: Its settings.
-        array: The value for the examples, [B, ...].
+        attributes: Attributes of the operator.
+        array: Value of the output for the example inputs, [B, ...].
     """
 
     operator: str
@@ -37,17 +37,17 @@ class OnnxNode:
 
 @dataclass
 class Graph:
-    """Operators in the order of execution, with the values that they read.
+    """Graph of operators in execution order.
 
-    Shapes are those of examples of `batch` rows: a dimension that `batch` divides is a multiple of the batch size.
+    Shapes are those of example inputs with `batch` rows: a dimension divisible by `batch` scales with the batch size.
 
     Attributes:
-        batch: B, number of rows of the examples: a number that divides no other dimension.
-        functions: For functions of NumPy, and for reading and writing of parts, the functions that record them.
-        nodes: Calls of operators.
-        constants: Values that are known.
-        inputs: Examples of the values that are given for each call.
-        outputs: Name of the value of each output.
+        batch: B, number of rows of the example inputs, chosen to divide no other dimension.
+        functions: Recording functions for NumPy functions, and for reading and writing parts of arrays.
+        nodes: Operator calls.
+        constants: Constant values by name.
+        inputs: Example inputs by name.
+        outputs: Value name of each output.
     """
 
     batch: int
@@ -59,16 +59,16 @@ class Graph:
     _names: dict[Any, str] = field(default_factory=dict)
 
     def call(self, operator: str, inputs: Sequence[str], array: Array, **attributes: Any) -> str:
-        """Adds a call of an operator; an equal earlier call serves again.
+        """Adds an operator call; an equal earlier call is reused.
 
         Args:
             operator: Name of the operator.
             inputs: Names of the values that it reads.
-            array: Its result for the examples.
+            array: Result for the example inputs.
             attributes: Settings of the operator.
 
         Returns:
-            The name of its result.
+            Name of the result's value.
         """
         key = operator, tuple(inputs), repr(sorted(attributes.items()))
         if key not in self._names:
@@ -77,7 +77,7 @@ class Graph:
         return self._names[key]
 
     def constant(self, array: Array) -> str:
-        """Adds a known value, and returns its name."""
+        """Adds a constant value, and returns its name."""
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in self._names:
             self._names[key] = f"c{len(self.constants)}"
@@ -85,11 +85,11 @@ class Graph:
         return self._names[key]
 
     def is_batch(self, size: int) -> bool:
-        """Whether a dimension is a multiple of the batch size."""
+        """Whether a dimension scales with the batch size."""
         return self.batch > 1 and size > 0 and size % self.batch == 0
 
     def shape(self, sizes: Sequence[int]) -> str:
-        """Name of the value of a shape, in which multiples of the batch size follow the batch."""
+        """Name of a value that holds a shape, in which batch dimensions depend on the batch size."""
         if not any(map(self.is_batch, sizes)):
             return self.constant(np.array(sizes, np.int64))
         name, example = next(iter(self.inputs.items()))
@@ -105,7 +105,7 @@ class Graph:
 
 
 def needed(graph: Graph) -> tuple[list[OnnxNode], set[str]]:
-    """Calls on which an output depends, in order, and the names of the values that are read."""
+    """Operator calls on which an output depends, in order, and the names of the values that are read."""
     used, nodes = set(graph.outputs.values()), []
     for node in reversed(graph.nodes):
         if node.output in used:
@@ -115,13 +115,13 @@ def needed(graph: Graph) -> tuple[list[OnnxNode], set[str]]:
 
 
 def read_inputs(graph: Graph) -> dict[str, Array]:
-    """Examples of the observation, and of the other inputs on which an output depends."""
+    """Example inputs on which an output depends: the observation, and possibly others."""
     _, used = needed(graph)
     first = next(iter(graph.inputs))
     return {name: array for name, array in graph.inputs.items() if name == first or name in used}
 
 
 def output_arrays(graph: Graph) -> dict[str, Array]:
-    """Outputs for the examples, by name."""
+    """Values of the outputs for the example inputs, by name."""
     arrays = {node.output: node.array for node in graph.nodes} | graph.inputs | graph.constants
     return {name: arrays[value] for name, value in graph.outputs.items()}

@@ -1,4 +1,4 @@
-"""Real observations with which an exported policy is compared: of its env, or of a data set."""
+"""Real observations for comparing an exported policy with the original: from its env, or from a data set."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def of_env(training: Training, policy: str, env: EnvConfig, seed: int) -> Observ
 
 
 def of_data(data_set: DataSet, spaces: Spaces) -> ObservationStream:
-    """The first observations of a data set, in which episodes follow one another.
+    """First observations of a data set, in which episodes follow one another.
 
     Raises:
-        UsageError: The data set has other spaces, or too few observations.
+        UsageError: The data set has different spaces, or too few observations.
     """
     own = Spaces(data_set.observation_space, data_set.action_space)
     check_same_spaces(f"data set {data_set.folder}", own, spaces)

@@ -1,4 +1,4 @@
-"""ONNX files of graphs."""
+"""ONNX model files, written from graphs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = "batch"
 
 
 def onnx_model(graph: Graph, metadata: Mapping[str, str]) -> bytes:
-    """Writes a graph as an ONNX model.
+    """Converts a graph to an ONNX model.
 
     Args:
         graph: The graph.
@@ -64,10 +64,10 @@ def _node(onnx: Any, node: OnnxNode) -> Any:
 
 
 def onnx_runner(model: bytes, outputs: Iterable[str]) -> Runner:
-    """Runs a model by onnxruntime on one thread.
+    """Creates a function that runs an ONNX model with onnxruntime on one thread.
 
     Args:
-        model: The model's file.
+        model: Content of the model file.
         outputs: Names of the outputs.
     """
     runtime = _imported("onnxruntime")

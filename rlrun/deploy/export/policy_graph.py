@@ -1,4 +1,4 @@
-"""A policy's step from observations to actions of the env, recorded as a graph."""
+"""A policy's step from observations to env actions, recorded as a graph."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ STATE = "state"
 
 @dataclass(frozen=True)
 class PolicyGraph:
-    """Graph of a policy's step.
+    """Graph of a policy's step from observations to env actions.
 
     Attributes:
         graph: The graph, whose inputs and outputs are named.
-        memory: Names of the parts of the policy's memory: `X_in` is an input and `X_out` an output for each.
-        noise: Distribution of the numbers of each noise input, by name.
-        scores: Name of the output of the network: logits, action values or parameters of a distribution.
+        memory: Names of the parts of the policy's memory; each part X has an input `X_in` and an output `X_out`.
+        noise: Distribution of each noise input, by name.
+        scores: Name of the network's output: logits, action values or parameters of a distribution.
     """
 
     graph: Graph
@@ -57,18 +57,18 @@ def policy_graph(
     scores: str,
     any_batch: bool = True,
 ) -> PolicyGraph:
-    """Records a policy's step.
+    """Records a policy's step as a graph.
 
     Args:
         behavior: The behavior policy, with its weights loaded.
         spaces: Observation and action space.
-        privileged: The parts of an observation that only critics see, which are no inputs of the graph.
-        actions: Whether actions are greedy or sampled, by noise as a further input.
-        scores: Name of the output of the network.
-        any_batch: Whether the graph is that of any number of rows, instead of one row.
+        privileged: Parts of an observation that only critics see, which are not inputs of the graph.
+        actions: Whether actions are greedy or sampled; sampling takes noise as an additional input.
+        scores: Name of the network's output.
+        any_batch: Whether the graph supports any number of rows, instead of one.
 
     Raises:
-        Untraceable: The policy does something that no graph can do.
+        Untraceable: The policy does something that a graph cannot represent.
     """
     seen = privileged.actor_space(spaces.observation)
 
@@ -85,7 +85,7 @@ def policy_graph(
 
 
 def leaf_names(root: str, tree: Any) -> list[tuple[str, Any]]:
-    """Leaves of a tree with their names in a graph: `obs` for a bare leaf, `obs/camera/left` in a tree."""
+    """Leaves of a tree with their names in a graph: `obs` for a bare leaf, `obs/camera/left` for a nested one."""
     return [(f"{root}/{path}" if path else root, leaf) for path, leaf in named_leaves(tree)]
 
 
@@ -221,7 +221,7 @@ def _pushed(kept: Any, latest: Any) -> Any:
 
 
 class NoiseInputs:
-    """Generator whose draws are inputs of the graph."""
+    """Random generator whose samples become inputs of the graph."""
 
     def __init__(self, recording: _Recording) -> None:
         self._recording = recording
@@ -229,19 +229,19 @@ class NoiseInputs:
         self.generator: Any = self
 
     def standard_normal(self, shape: Sequence[int], dtype: Any = np.float64) -> Traced:
-        """Normal numbers."""
+        """Adds an input of standard normal noise."""
         return self._drawn("normal", shape, dtype)
 
     def standard_exponential(self, shape: Sequence[int], dtype: Any = np.float64) -> Traced:
-        """Exponential numbers."""
+        """Adds an input of standard exponential noise."""
         return self._drawn("exponential", shape, dtype)
 
     def logistic(self, size: Sequence[int]) -> Traced:
-        """Logistic numbers."""
+        """Adds an input of standard logistic noise."""
         return self._drawn("logistic", size, np.float64)
 
     def random(self, shape: Sequence[int], dtype: Any = np.float64) -> Traced:
-        """Uniform numbers in [0, 1)."""
+        """Adds an input of uniform noise in [0, 1)."""
         return self._drawn("uniform", shape, dtype)
 
     def __getattr__(self, name: str) -> Any:
@@ -266,7 +266,7 @@ def _distinct_batch_size(of_one: Graph) -> int:
 
 
 def in_graph(network: Any, graph: Graph) -> Any:
-    """Copy of an acting network that takes traced arrays: its torch modules are recorded as torch's operations."""
+    """Copy of an acting network that takes traced arrays; torch modules in it are recorded as ATen operations."""
     from rlrun.engine.nn.torch_network import TorchActingNetwork, TorchModule
 
     if isinstance(network, TorchActingNetwork):

@@ -1,4 +1,4 @@
-"""Export of a saved policy: recorded, written, and compared with the policy."""
+"""Export of a saved policy: recording, writing, and comparison with the original policy."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ ACTS_OTHERWISE = ("actions", "chosen", "sampled", "outputs")
 
 @dataclass(frozen=True)
 class Export:
-    """Exported policy.
+    """Exported policy: file content, graph and result of the comparison.
 
     Attributes:
-        content: The file.
-        policy: The graph that it was written from.
-        comparison: Result of the comparison with the policy.
+        content: Content of the file.
+        policy: Graph from which the file was written.
+        comparison: Result of the comparison with the original policy.
     """
 
     content: bytes
@@ -49,12 +49,12 @@ class Export:
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """Examples of the inputs, by name."""
+        """Example inputs, by name."""
         return read_inputs(self.policy.graph)
 
     @property
     def outputs(self) -> dict[str, Array]:
-        """Examples of the outputs, by name."""
+        """Outputs for the example inputs, by name."""
         return output_arrays(self.policy.graph)
 
 
@@ -68,20 +68,21 @@ def export(
     actions: ActionKind,
     seed: int,
 ) -> Export:
-    """Exports a policy of a training, and compares it with the policy.
+    """Exports a policy of a training, and verifies the file against the policy.
 
     Args:
         training: The training.
         name: Name of the policy; "" for the first one.
-        observations: Makes the observations for the comparison, once it is clear that the policy can be exported.
-        metadata: What the file says of the policy.
+        observations: Function that creates the observations for the comparison, called only if the policy can be
+            exported.
+        metadata: Metadata to store in the file.
         to: Kind of file.
-        actions: Whether the file's actions are greedy or sampled, by noise as a further input.
+        actions: Whether the file's actions are greedy or sampled; sampling takes noise as an additional input.
         seed: Seed of the noise in the comparison.
 
     Raises:
         UsageError: The policy cannot be exported.
-        ExportDiffers: What was exported acts otherwise than the policy.
+        ExportDiffers: The exported policy acts differently from the original.
     """
     acting = training.acting.policy(name)
     trainee, behavior = acting.trainee, acting.behavior()
@@ -109,8 +110,7 @@ def recorded_policy(
     """Records a policy's step.
 
     Raises:
-        Untraceable: The policy plans its actions, chooses them by code of its own, or does something that no graph can
-            do.
+        Untraceable: The policy plans its actions, uses custom code, or does something that a graph cannot represent.
     """
     kind = type(behavior)
     if kind.search is not BehaviorPolicy.search:
@@ -130,7 +130,7 @@ def _scores(policy: Policy, spaces: Spaces) -> str:
 
 
 def metadata_of(training: Training, name: str, checkpoint: Path, actions: ActionKind) -> dict[str, str]:
-    """Metadata of a policy in its file: origin, spaces and state of training, each as text or JSON."""
+    """Metadata of an exported policy: origin, spaces and training state, each as text or JSON."""
     trainee = training.acting.policy(name).trainee
     algorithm = training.description.policies.algorithms[trainee.name]
     return {

@@ -1,4 +1,4 @@
-"""Torch functions recorded as the same calls on traced arrays, by torch's own list of basic operations (ATen)."""
+"""Torch functions recorded as equivalent calls on traced arrays, from torch's basic operations (ATen)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATEN = torch.ops.aten
 
 
 def recorded(graph: Graph, function: Callable[..., Any], *inputs: Any) -> Any:
-    """Records a torch function of tensors, which does the same for any of their numbers.
+    """Records a torch function of tensors, whose control flow must not depend on the tensors' values.
 
     Args:
         graph: The graph.
@@ -28,10 +28,10 @@ def recorded(graph: Graph, function: Callable[..., Any], *inputs: Any) -> Any:
         inputs: Trees of traced arrays.
 
     Returns:
-        Its results as traced arrays.
+        The function's results as traced arrays.
 
     Raises:
-        Untraceable: The function chooses by numbers of its inputs, or calls something without a counterpart in ONNX.
+        Untraceable: The function branches on values of its inputs, or uses an operation without a counterpart in ONNX.
     """
     flat = leaves(inputs)
 
@@ -94,11 +94,11 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class TracedCall:
-    """Call of an operation: the graph, and the type of its result.
+    """Call of a torch operation on traced arrays.
 
     Args:
         graph: The graph.
-        dtype: Type of the result; None for several results.
+        dtype: Dtype of the result; None for several results.
     """
 
     def __init__(self, graph: Graph, dtype: Any) -> None:
@@ -106,15 +106,15 @@ class TracedCall:
         self.dtype = dtype
 
     def own(self, value: Any) -> Any:
-        """A value in the type of the result."""
+        """Converts a value to the dtype of the result."""
         return value.astype(self.dtype) if isinstance(value, Traced | np.ndarray) else self.dtype.type(value)
 
     def arithmetic(self, ufunc: np.ufunc, *values: Any) -> Any:
-        """A ufunc of values in the type of the result."""
+        """Applies a ufunc to values, in the dtype of the result."""
         return apply(self.graph, ufunc, [self.own(value) for value in values])
 
     def traced(self, value: Any) -> Traced:
-        """A value as a traced array."""
+        """Converts a value to a traced array."""
         if isinstance(value, Traced):
             return value
         array = np.asarray(value)

@@ -1,4 +1,4 @@
-"""Arrays that record the NumPy code that is run on them as a graph of ONNX's operators."""
+"""Arrays that record the NumPy code executed on them as a graph of ONNX operators."""
 
 from __future__ import annotations
 
@@ -66,17 +66,17 @@ COMPOSED: dict[np.ufunc, Callable[..., Any]] = {
 
 
 class Traced(NDArrayOperatorsMixin):
-    """Array whose NumPy operations are carried out on an example, and recorded as operators of ONNX.
+    """Array whose NumPy operations are executed on an example, and recorded as ONNX operators.
 
-    What it does not know raises `Untraceable`: nothing is left out silently. As in NumPy, slices and reshaped arrays
-    are views: what is written to them is written to the array.
+    Unsupported operations raise `Untraceable`, so that nothing is skipped silently. As in NumPy, slices and reshaped
+    arrays are views: writing to them writes to the array.
 
     Args:
         graph: The graph.
         name: Name of the array's value in the graph.
-        array: The example.
+        array: Example value.
         view_of: Array of which this is a view, and two functions: from the array to the view's value, and from the
-            array and a new value of the view to the array's new value. None for an array with memory of its own.
+            array and a new value of the view to the array's new value. None for an array that is not a view.
     """
 
     def __init__(self, graph: Graph, name: str, array: Array, view_of: View | None = None) -> None:
@@ -88,18 +88,18 @@ class Traced(NDArrayOperatorsMixin):
 
     @property
     def version(self) -> int:
-        """Number of times that the array was written to, directly or through views."""
+        """Number of writes to the array, directly or through views."""
         return self._version if self._view_of is None else self._view_of[0].version
 
     @property
     def name(self) -> str:
-        """Name of the array's present value in the graph."""
+        """Name of the array's current value in the graph."""
         self._refresh()
         return self._name
 
     @property
     def array(self) -> Array:
-        """The example of the array's present value."""
+        """Example of the array's current value."""
         self._refresh()
         return self._array
 
@@ -110,7 +110,7 @@ class Traced(NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the numbers."""
+        """Dtype of the array."""
         return self._array.dtype
 
     @property
@@ -131,7 +131,7 @@ class Traced(NDArrayOperatorsMixin):
             self._name, self._array, self._version_of_base = present.name, present.array, self.version
 
     def assign(self, value: Any) -> None:
-        """Replaces the array's value, and that of the array of which it is a view."""
+        """Replaces the array's value, and updates the array of which it is a view."""
         new = broadcast(self.graph, value, self.shape, self.dtype)
         if self._view_of is not None:
             base, _, write = self._view_of
@@ -182,7 +182,7 @@ class Traced(NDArrayOperatorsMixin):
         self.assign(self.graph.functions[operator.setitem](self.graph, self, key, value))
 
     def view(self, found: Traced, read: Read, write: Write) -> Traced:
-        """A view of this array; see the class.
+        """Creates a view of this array.
 
         Args:
             found: The view's value.
@@ -202,7 +202,7 @@ class Traced(NDArrayOperatorsMixin):
         )
 
     def copy(self, order: str = "C") -> Traced:
-        """A copy."""
+        """Copy of the array."""
         return Traced(self.graph, self.name, self.array)
 
     def astype(self, dtype: Any, copy: bool = True) -> Traced:
@@ -224,11 +224,11 @@ class Traced(NDArrayOperatorsMixin):
         return self.transpose()
 
     def made(self, kind: str, inputs: Sequence[str], array: Array, **attributes: Any) -> Traced:
-        """The result of an operator of ONNX."""
+        """Creates a traced array from the result of an ONNX operator."""
         return Traced(self.graph, self.graph.call(kind, inputs, array, **attributes), np.asarray(array))
 
     def argmax(self, axis: int) -> Traced:
-        """Positions of the greatest numbers along an axis."""
+        """Indices of the maxima along an axis."""
         at = axis % self.ndim
         return self.made("ArgMax", [self.name], np.asarray(self.array.argmax(at)), axis=at, keepdims=0)
 
@@ -239,7 +239,7 @@ class Traced(NDArrayOperatorsMixin):
         return self.made("ReduceSum", [cast(self, result.dtype), axes], result, keepdims=int(keepdims))
 
     def cumsum(self, axis: int) -> Traced:
-        """Running sums along an axis."""
+        """Cumulative sums along an axis."""
         result = self.array.cumsum(axis)
         at = self.graph.constant(np.array(axis % self.ndim, np.int64))
         return self.made("CumSum", [cast(self, result.dtype), at], result)
@@ -249,7 +249,7 @@ class Traced(NDArrayOperatorsMixin):
         return self._reduced("ReduceMean", np.mean, axis, keepdims)
 
     def max(self, axis: int, keepdims: bool = False) -> Traced:
-        """Greatest numbers along an axis."""
+        """Maxima along an axis."""
         return self._reduced("ReduceMax", np.max, axis, keepdims)
 
     def _reduced(self, kind: str, function: Callable[..., Any], axis: int, keepdims: bool) -> Traced:
@@ -257,7 +257,7 @@ class Traced(NDArrayOperatorsMixin):
         return self.made(kind, [cast(self, result.dtype)], result, axes=[axis % self.ndim], keepdims=int(keepdims))
 
     def clip(self, min: Any = None, max: Any = None) -> Any:  # noqa: A002 (NumPy's names)
-        """The numbers, limited to a range."""
+        """The array's entries, limited to a range."""
         least: Any = self if min is None else np.maximum(self, min)
         return least if max is None else np.minimum(least, max)
 
@@ -268,7 +268,7 @@ View = tuple[Traced, Read, Write]
 
 
 def apply(graph: Graph, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
-    """Records a ufunc, with the types that NumPy computes it in."""
+    """Records a ufunc, with the same dtypes as NumPy uses."""
     if ufunc in COMPOSED:
         return COMPOSED[ufunc](*inputs)
     kinds = [type(each) if type(each) in (int, float) else np.asarray(example(each)).dtype for each in inputs]
@@ -283,12 +283,12 @@ def apply(graph: Graph, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
 
 
 def example(value: Any) -> Any:
-    """The example of a traced array; other values as they are."""
+    """The example of a traced array; other values are returned unchanged."""
     return value.array if isinstance(value, Traced) else value
 
 
 def operand(graph: Graph, value: Any, dtype: np.dtype[Any]) -> str:
-    """Name of a value in the graph, in a type of numbers."""
+    """Name of a value in the graph, converted to a dtype."""
     if isinstance(value, Traced):
         return cast(value, dtype)
     array = np.asarray(value).astype(dtype)
@@ -313,14 +313,14 @@ def _repeated(graph: Graph, array: Array) -> Traced:
 
 
 def cast(value: Traced, dtype: np.dtype[Any]) -> str:
-    """Name of an array's value in another type of numbers."""
+    """Name of an array's value converted to another dtype."""
     if value.dtype == dtype:
         return value.name
     return value.graph.call("Cast", [value.name], value.array.astype(dtype), to=np.dtype(dtype).name)
 
 
 def reshaped(value: Traced, sizes: Shape) -> Traced:
-    """The array in another shape, in which the batch may have any size."""
+    """The array in another shape, in which the batch dimension may have any size."""
     graph = value.graph
     free = [axis for axis, size in enumerate(sizes) if graph.is_batch(size)]
     if len(free) > 1:
@@ -330,7 +330,7 @@ def reshaped(value: Traced, sizes: Shape) -> Traced:
 
 
 def broadcast(graph: Graph, value: Any, sizes: Shape, dtype: np.dtype[Any]) -> Traced:
-    """A value as a traced array of a shape and a type."""
+    """Broadcasts a value to a traced array of a given shape and dtype."""
     given = np.asarray(example(value))
     array = np.broadcast_to(given, sizes).astype(dtype)
     name = operand(graph, value, dtype)

@@ -1,4 +1,4 @@
-"""Decisions of a served policy: actions, what its network computes for them, and memories of sessions."""
+"""Decisions of a served policy: actions, network outputs for them, and memories of sessions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Session:
 
 
 class Sessions:
-    """Open sessions, bounded in number and time.
+    """Open sessions of clients, bounded in number and time.
 
     Args:
         most: Maximum number of open sessions.
@@ -66,7 +66,7 @@ class Sessions:
         """Opens a session.
 
         Raises:
-            HTTPException: All are taken.
+            HTTPException: The maximum number of sessions is open.
         """
         self._end_expired()
         if len(self._open) >= self._most:
@@ -107,15 +107,15 @@ class Sessions:
 
 @dataclass(frozen=True)
 class Asked:
-    """Observations of one request.
+    """Observations in one request to a served policy.
 
     Attributes:
         observations: Raw observations, a tree of [N, ...].
         num_rows: N, 1 in a session.
-        details: Whether the network's outputs are wanted too.
+        details: Whether to return the network's outputs too.
         session: The client's episode; None outside of sessions.
         prev_reward: Reward of the session's last action.
-        executed: The session's last action of the env [1, ...], if it was another than the answered one.
+        executed: The last action [1, ...] that the session's env executed, if it differs from the answer.
     """
 
     observations: Any
@@ -130,14 +130,14 @@ Answer = dict[str, Any]
 
 
 class Decisions:
-    """Decisions of the policy that is served now, which may be replaced by a newer one at any time.
+    """Decisions of the currently served policy, which may be replaced by a newer one at any time.
 
     Args:
         served: The policy.
-        draws: Random generator of sampled actions; None for the likeliest.
+        draws: Random generator for sampled actions; None for greedy actions.
 
     Attributes:
-        served: The policy. To set it is atomic: requests that are being computed keep the former one.
+        served: The served policy. Replacing it is atomic: requests in progress keep the previous policy.
     """
 
     def __init__(self, served: ServedPolicy, draws: np.random.Generator | None) -> None:
@@ -145,10 +145,10 @@ class Decisions:
         self._draws = draws
 
     def decide(self, asked: Sequence[Asked]) -> list[Answer]:
-        """Answers requests: those outside of sessions by one pass of the network.
+        """Answers requests; those outside of sessions share one forward pass of the network.
 
-        If one of them fails, its error is raised, and all sessions remain as they were. Numbers that are not finite are
-        no error.
+        If one of them fails, its error is raised, and all sessions remain as they were. Numbers that are not finite do
+        not count as an error.
         """
         served, memories = self.served, dict[Session, Mapping[str, Any]]()
         alone = [one for one in asked if one.session is None]

@@ -49,7 +49,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class PolicyApp:
-    """HTTP application: decisions, sessions, schema, health, metrics and a page to try the policy.
+    """HTTP application of a served policy: decisions, sessions, schema, health, metrics and a page to try the policy.
 
     Args:
         decisions: Decisions of the policy.
@@ -85,7 +85,7 @@ class PolicyApp:
         return guarded_app(routes, listening, OPEN_PATHS)
 
     def close(self) -> None:
-        """Ends the computing thread."""
+        """Ends the thread that computes decisions."""
         self._batches.close()
 
     def _route(self, path: str, endpoint: Endpoint, method: str) -> Route:
@@ -218,13 +218,13 @@ def _as_one(answer: Answer) -> Answer:
 
 
 class Batches:
-    """Queue of requests: those that arrive while others are being computed make up the next batch.
+    """Queue of requests: those that arrive while others are being computed form the next batch.
 
-    A request never waits for others to come: it is computed at once if nothing else is, and otherwise right after. If a
-    batch fails, its requests are computed one by one, so that a request fails by its own fault alone.
+    A request never waits for further ones: it is computed at once if the thread is idle, and otherwise in the next
+    batch. If a batch fails, its requests are computed one by one, so that a request fails only by its own fault.
 
     Args:
-        decide: Answers a batch; called for one batch at a time. An error has no effects.
+        decide: Function that answers a batch, called for one batch at a time; must have no side effects if it fails.
         most_rows: Maximum number of observations in a batch of several requests.
     """
 
@@ -237,7 +237,7 @@ class Batches:
         self._last_s = float("inf")
 
     async def answer(self, asked: Asked) -> Answer:
-        """Answers a request together with others."""
+        """Answers a request, batched together with others."""
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((asked, waiting))

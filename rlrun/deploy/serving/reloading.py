@@ -1,4 +1,4 @@
-"""Hot reload: a served policy is replaced when its run has a newer checkpoint."""
+"""Hot reload: replaces a served policy when its run has a newer checkpoint."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MOST_LOOKS = 64
 
 
 class Reloader:
-    """Watch over the checkpoints of a trial, for the one to serve.
+    """Watcher of a trial's checkpoints, which replaces the served policy by that of a newer checkpoint.
 
-    If a reload fails for whatever reason, the present policy stays, and metrics and a line say so. The reload is tried
-    again: at once if the checkpoints change, else after 1, 2, 4, ... looks.
+    If a reload fails, the current policy remains, and the failure is logged and counted in the metrics. The reload is
+    tried again: immediately if the checkpoints change, else after 1, 2, 4, ... checks.
 
     Args:
         checkpoints: Folder of the trial's checkpoints.
-        find: Finds the checkpoint to serve.
-        load: Loads the policy of a checkpoint; without effects on requests that are being answered.
+        find: Function that returns the checkpoint to serve.
+        load: Function that loads the policy of a checkpoint, without affecting requests in progress.
         decisions: Decisions of the policy.
         metrics: Counts of reloads.
-        say: Receives a line about each reload.
+        say: Function called with a line about each reload.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Reloader:
 
     @contextmanager
     def running(self, every_s: float) -> Iterator[None]:
-        """Context manager that looks for another checkpoint every so many seconds, in a thread."""
+        """Context manager that checks for a newer checkpoint at fixed intervals, in a thread."""
         thread = threading.Thread(target=self._watch, args=(every_s,), daemon=True, name="reloader")
         thread.start()
         try:
@@ -65,7 +65,7 @@ class Reloader:
             thread.join()
 
     def look(self) -> bool:
-        """Looks for another checkpoint once; returns whether it is served from now on."""
+        """Checks once for another checkpoint; returns whether a new one is served from now on."""
         before = self._decisions.served
         try:
             served = self._newer(before)

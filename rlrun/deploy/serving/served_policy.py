@@ -1,4 +1,4 @@
-"""Saved policy without its training: picklable, with neither Ray nor, for dense networks, torch."""
+"""Saved policy without its training: picklable, and without Ray or (for dense networks) torch."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class ServedPolicy:
 
     Attributes:
         behavior: The behavior policy.
-        weights: Its weights and filters, which a pickled behavior policy leaves out.
+        weights: The policy's weights and filters, which a pickled behavior policy omits.
         spaces: Observation and action space; observations lack the parts that only critics see.
         privileged: The parts of observations that only critics see.
         name: Name of the policy.
         policies: Names of all policies of the checkpoint.
         algorithm: Name of the policy's algorithm.
-        env: Name of the env that it was trained in.
+        env: Name of the env in which the policy was trained.
         estimates_actions: Whether the network's outputs are values of actions.
-        actions: Whether its actions are greedy or sampled.
+        actions: Whether the policy's actions are greedy or sampled.
         checkpoint: Name of the checkpoint.
         env_steps: Env steps of the checkpoint.
         digest: Digest of the checkpoint.
@@ -63,14 +63,14 @@ class ServedPolicy:
         simulations: int | None = None,
         actions: ActionKind | None = None,
     ) -> ServedPolicy:
-        """Takes a policy out of a training that was restored from a checkpoint.
+        """Extracts a policy from a training that was restored from a checkpoint.
 
         Args:
             training: The training.
             checkpoint: Directory of the checkpoint.
-            name: The policy; "" for the first one.
-            simulations: Simulations of a search before each action; None for those of the settings.
-            actions: Whether its actions are greedy or sampled; None for the kind that the checkpoint records.
+            name: Name of the policy; "" for the first one.
+            simulations: Tree search simulations before each action; None for the number in the settings.
+            actions: Whether the policy's actions are greedy or sampled; None for the kind recorded in the checkpoint.
 
         Raises:
             UsageError: There is no such policy, or it does not search.
@@ -102,15 +102,15 @@ class ServedPolicy:
 
     @property
     def has_memory(self) -> bool:
-        """Whether actions depend on earlier steps of the episode: a recurrent state, or views."""
+        """Whether actions depend on earlier steps of the episode, by a recurrent state or views."""
         return self.behavior.memory.is_used
 
     def place(self) -> dict[str, Any]:
-        """Env steps and digest of the checkpoint, which each answer names."""
+        """Env steps and digest of the served checkpoint, included in each answer."""
         return {"env_steps": self.env_steps, "digest": self.digest}
 
     def schema(self) -> dict[str, Any]:
-        """Spaces and identity of the policy, in JSON form; with an observation to begin with."""
+        """Spaces and identity of the policy in JSON form, with an example observation."""
         return {
             "policy": self.name,
             "policies": list(self.policies),

@@ -18,9 +18,9 @@ class ServingMetrics:
 
     Attributes:
         decisions: Number of answered observations.
-        reloads: Number of policies that replaced another one.
-        failed_reloads: Number of attempts at it that failed.
-        is_reload_failing: Whether the last attempt failed.
+        reloads: Number of successful policy reloads.
+        failed_reloads: Number of failed policy reloads.
+        is_reload_failing: Whether the last reload failed.
     """
 
     def __init__(self) -> None:
@@ -47,10 +47,10 @@ class ServingMetrics:
         self._sums[path] += seconds  # type: ignore[assignment]  # a Counter of floats
 
     def text(self, gauges: Mapping[str, float]) -> str:
-        """Formats all metrics.
+        """Formats all metrics as text for Prometheus.
 
         Args:
-            gauges: Values of the present moment, by name.
+            gauges: Current values, by name.
         """
         lines = ["# TYPE rlrun_requests_total counter"]
         for (path, status), number in sorted(self._requests.items()):

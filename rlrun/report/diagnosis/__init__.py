@@ -1,1 +1,1 @@
-"""Diagnosis: checks of a run's metrics for usual causes of poor learning, with advice."""
+"""Diagnosis: checks of a run's metrics for common causes of poor learning, with advice."""

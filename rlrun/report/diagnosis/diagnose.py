@@ -1,6 +1,6 @@
 """Diagnosis of a run: the findings of all checks in its trials, its env and its seeds.
 
-A finding is a suspicion and no proof. Metrics at the beginning or end of a run are means over a tenth of its rows.
+A finding is a suspicion, not a proof. Metrics at the beginning or end of a run are means over a tenth of its rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Fi
 
 
 def kinds_differ(trials: Iterable[TrialResult]) -> list[Finding]:
-    """The finding that greedy and sampled actions return more or less, with the numbers of the first such trial.
+    """Finding that greedy and sampled actions have different returns, with the numbers of the first such trial.
 
     Args:
         trials: The trials, with the columns `KIND_METRICS`.

@@ -23,11 +23,11 @@ from rlrun.experiments.trial.results import RETURN
 
 @dataclass(frozen=True)
 class DataReturns:
-    """Discounted returns to go of recorded steps.
+    """Statistics of the discounted returns-to-go in recorded data.
 
     Attributes:
-        mean: Their mean.
-        largest: The largest of them.
+        mean: Mean of the returns.
+        largest: Largest return.
     """
 
     mean: float
@@ -35,7 +35,7 @@ class DataReturns:
 
 
 def data_returns(config: Mapping[str, Any]) -> DataReturns | None:
-    """Returns of the data that an algorithm's settings name; None without data that can be read."""
+    """Return statistics of the data sets in an algorithm's settings; None if there is no readable data."""
     parts = [InputConfig.parse(part) for part in config.get("input") or ()]
     try:
         found = [continued_returns(opened(part), float(config["gamma"]), config.get("clip_rewards")) for part in parts]
@@ -46,7 +46,7 @@ def data_returns(config: Mapping[str, Any]) -> DataReturns | None:
 
 
 def continued_returns(data: DataSet, gamma: float, clip_rewards: float | None) -> NDArray[np.float64]:
-    """Discounted return of each step, [N], as if truncated episodes went on with their mean reward for ever.
+    """Discounted return of each step, [N], as if truncated episodes continued forever with their mean reward.
 
     Args:
         data: The data set.
@@ -106,7 +106,7 @@ class Evidence:
         trial: Results of the trial, with the columns `METRICS`.
         config: The policy's settings.
         random: Evaluation of a random policy in the trial's env; None if there is none.
-        policy: Name of the policy in a world; "" in an env with one agent.
+        policy: Name of the policy in a multi-agent world; "" in a single-agent env.
         algorithm: The policy's algorithm.
         recorded: Returns of the data that the policy learns from; None without data, or if it may not be read.
     """
@@ -119,7 +119,7 @@ class Evidence:
     recorded: DataReturns | None = None
 
     def values(self, *names: str) -> Floats:
-        """Finite values, in row order, of the first of the given metrics that is reported."""
+        """Finite values, in row order, of the first of several metrics that is reported."""
         for name in names:
             found = self.trial.columns.values.get(column_of(name, self.policy), np.empty(0))
             if (there := found[np.isfinite(found)]).size:
@@ -137,7 +137,7 @@ class Evidence:
         return float(values[-max(1, len(values) // 10) :].mean()) if values.size else math.nan
 
     def usual(self, *names: str) -> float:
-        """Median of a metric over the second half of the rows, NaN without values."""
+        """Median of a metric over the second half of the rows; NaN without values."""
         values = self.values(*names)
         return float(np.median(values[len(values) // 2 :])) if values.size else math.nan
 
@@ -165,24 +165,24 @@ class Evidence:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the policy has learned and not forgotten, so that unusual metrics are harmless."""
+        """Whether the policy has learned and not regressed, so that unusual metrics are harmless."""
         return self.has_learned and self.lost < LOST
 
     @property
     def is_of_data(self) -> bool:
-        """Whether the policy learns from data alone."""
+        """Whether the policy learns from recorded data alone."""
         return not self.end("env_steps") > 0 and self.end("sgd_steps") > 0
 
     @property
     def num_agents(self) -> int:
-        """Number of possible agents of the world; of agents that act in a step, where no agent has metrics."""
+        """Number of possible agents of the world, or of agents that act in a step if there are no metrics per agent."""
         reported = sum(name.startswith("agents/") for name in self.trial.columns.reported)
         acting = self.end("agent_steps") / max(self.end("env_steps"), 1.0)
         return reported or math.ceil(np.nan_to_num(acting))
 
     @property
     def descends_gradients(self) -> bool:
-        """Whether the algorithm learns by gradient descent: only such algorithms can clip the gradient's norm."""
+        """Whether the algorithm learns by gradient descent, and so can clip the gradient's norm."""
         return "max_grad_norm" in self.config
 
 

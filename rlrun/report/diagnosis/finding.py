@@ -31,7 +31,7 @@ class Remedy(NamedTuple):
 
     Attributes:
         setting: Name of the setting in `config`.
-        words: The change in words, with {} in place of the setting.
+        words: Description of the change, with {} as placeholder for the setting.
         to: The advised value, None if the advice is only a direction.
     """
 
@@ -56,7 +56,7 @@ SCALED_OBSERVATIONS = (Remedy("normalize_observations", "{}: true", True), "obse
 
 
 def advised(config: Mapping[str, Any], *remedies: Remedy | str) -> str:
-    """Formats remedies as advice, without settings that the algorithm lacks or that have the advised value.
+    """Formats remedies as advice, omitting settings that the algorithm lacks or that already have the advised value.
 
     Args:
         config: All settings of the algorithm.

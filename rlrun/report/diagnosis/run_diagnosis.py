@@ -39,11 +39,11 @@ class RunDiagnosis:
 
     Attributes:
         view: Data of the run.
-        evidence: Metrics and settings in each trial, by policy; "" is the policy of an env with one agent.
+        evidence: Metrics and settings in each trial, by policy; "" is the policy of a single-agent env.
         random: Evaluation of random policies in the env, None if there is none.
         findings: The findings, the most likely causes first.
         env_check: Whether the env was instantiated and stepped; "untrusted" if the env's code may not be imported,
-            "crashed" if the env has ended a process of the run, "none" if the run learns from data without an env.
+            "crashed" if the env has crashed a process of the run, "none" if the run learns from data without an env.
     """
 
     view: RunView

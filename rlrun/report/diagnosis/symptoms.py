@@ -1,4 +1,4 @@
-"""Symptoms: checks of metrics, of learning from data as well, for trials without a finding on causes."""
+"""Symptoms: checks of metrics (including offline learning), for trials without a finding on causes."""
 
 from __future__ import annotations
 
@@ -318,14 +318,14 @@ def _value_bounds(one: Evidence) -> tuple[float, float] | None:
 
 
 def largest_value(largest_return: float, length: float, gamma: float) -> float:
-    """Largest discounted sum of rewards that bounded returns allow.
+    """Largest discounted sum of rewards that is possible given bounded episode returns.
 
     A truncated episode is valued as if it continued. In the worst case, an endless sequence of episodes pays each
-    return in its first step: the sum over k of R gamma^(k L) is R / (1 - gamma^L). Without a discount there is no such
+    return in its first step: the sum over k of R gamma^(k L) is R / (1 - gamma^L). Without discounting there is no such
     bound, and the result is R.
 
     Args:
-        largest_return: R, the largest return of an episode, or the smallest one for the least sum of rewards.
+        largest_return: R, the largest return of an episode; with the smallest return, the result is the smallest sum.
         length: L, the mean number of steps in an episode, at least 1.
         gamma: The discount per step.
 

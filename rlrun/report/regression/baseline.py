@@ -1,4 +1,4 @@
-"""Baseline: a stored regression run, with which the learning curves and speed of a new one are compared."""
+"""Baseline: a stored regression run, with which the learning curves and speed of a new run are compared."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class SeedRecord(ConfigModel):
 
     @property
     def steps(self) -> tuple[float, ...]:
-        """Steps at the points of the learning curve, of the unit that the training counts."""
+        """Steps at the points of the learning curve, in the unit that the training counts."""
         return self.sgd_steps or self.env_steps
 
     @property
     def steps_per_s(self) -> float | None:
-        """Median over iterations of these steps per second."""
+        """Median over iterations of the steps per second."""
         return self.env_steps_per_s if self.sgd_steps_per_s is None else self.sgd_steps_per_s
 
 

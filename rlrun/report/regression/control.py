@@ -23,7 +23,7 @@ frozen policy does not change."""
 def frozen(experiment: Experiment) -> Experiment:
     """Copy of an experiment whose policies keep their initial parameters.
 
-    All learning rates are 0, even searched ones; there is no scheduler and no logger. If all targets are evaluation
+    All learning rates are 0, including searched ones; scheduler and loggers are removed. If all targets are evaluation
     metrics, the copy runs for `CONTROL_ITERATIONS` iterations. Otherwise it runs as long as the experiment, so that
     training metrics have values.
 
@@ -56,7 +56,7 @@ def frozen(experiment: Experiment) -> Experiment:
 
 
 def as_control(experiment: Experiment) -> Experiment:
-    """Copy of an experiment as a part of a control, named as one, after the control of the stage before; no loggers.
+    """Copy of an experiment for a negative control: renamed, following the previous stage's control, without loggers.
 
     Args:
         experiment: The experiment.
@@ -70,7 +70,7 @@ def as_control(experiment: Experiment) -> Experiment:
 
 
 def control_name(name: str) -> str:
-    """Name of an experiment in a control."""
+    """Name of an experiment in a negative control."""
     return f"{name}-control"
 
 
@@ -128,7 +128,7 @@ def gates_of(experiments: Sequence[Experiment], seeds: int | None, *, control: b
         control: Whether the policies are frozen.
 
     Raises:
-        UsageError: If an experiment has no `expect`, nor has any in its chain, or searches.
+        UsageError: If neither an experiment nor any in its chain has `expect`, or if it uses a searcher.
     """
     chains = chains_of(experiments)
     judged = {chains[experiment.name][0] for experiment in experiments if experiment.expect is not None}
@@ -168,7 +168,7 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
 
 
 def chains_of(experiments: Sequence[Experiment]) -> dict[str, list[str]]:
-    """Names of the experiments that each one begins after, from the first one on, and its own at the end."""
+    """Chain of each experiment: the names of all experiments that precede it as stages, and its own name at the end."""
     chains: dict[str, list[str]] = {}
     for experiment in experiments:
         before = [] if experiment.begins is None else chains.get(experiment.begins.after, [])

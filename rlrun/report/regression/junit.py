@@ -2,8 +2,8 @@
 
 The schema is that of Apache Ant's reports: a testsuite for each experiment, with a testcase for each seed and one for
 the verdict over all of them. A seed that missed the target is a failure if the experiment missed it, and *skipped* if
-enough other seeds passed. So a report fails exactly if the verdict does, and still shows each seed. A seed that could
-not be judged is an error.
+enough other seeds passed. The report thus fails exactly if the verdict does, but still shows each seed. A seed that
+could not be evaluated is an error.
 """
 
 from __future__ import annotations

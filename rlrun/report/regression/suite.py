@@ -1,9 +1,9 @@
-"""Regression run: trains experiments, and judges whether final policies reach the targets in their specs.
+"""Regression run: trains experiments, and checks whether final policies reach the targets in their specs.
 
 The final checkpoint is evaluated in 20 deterministic episodes that are the same for every trial. A policy that was good
-for a while and got worse has missed the target. A spec may choose the mean over the last evaluations instead, since
-policies of value methods fluctuate. The budget is part of the target: training ends with the iteration in which
-`within_env_steps` or `within_seconds` is used up.
+only temporarily has missed the target. A spec may choose the mean over the last evaluations instead, since policies of
+value methods fluctuate. The budget is part of the target: training ends with the iteration in which `within_env_steps`
+or `within_seconds` is used up.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def regress(
     executor: Executor | None = None,
     watch: Watcher = lambda event: None,
 ) -> list[Verdict]:
-    """Runs experiments, and returns a verdict for each that expects something: whether it reaches its targets.
+    """Runs experiments, and returns a verdict for each one with targets: whether it reaches them.
 
-    Stages that lead to one with `expect` run before it, and are not judged. Data sets that experiments record lie in
-    the folder of runs.
+    Stages that precede an experiment with `expect` run before it, and get no verdict. Data sets that experiments record
+    are stored in the folder of runs.
 
-    A failed trial is a case with its error; the others run on.
+    A failed trial becomes a case with an error; the other trials continue.
 
     Args:
         experiments: The experiments, each with `expect` or in a chain with one that has it.
@@ -61,11 +61,11 @@ def regress(
         seeds: Number of seeds (0 to `seeds` - 1) instead of the specs' own; `passes` is scaled with it.
         control: Freeze the policies, so that every experiment must miss (see `rlrun.report.regression.control`).
         best: Judge the best checkpoint by `checkpoint.best` instead of the final one.
-        executor: As for `rlrun.run`.
+        executor: Executor of trials, as in `rlrun.run`.
         watch: Called with each event of the runs.
 
     Raises:
-        UsageError: If no experiment of a chain has `expect`, or one searches; before anything runs.
+        UsageError: If no experiment of a chain has `expect`, or one uses a searcher; raised before anything runs.
         Interrupted: If the user interrupted.
         DiskFull: If the disk is full, which ends all trials.
         RayEnded: If Ray ended before all experiments had finished.
@@ -122,9 +122,9 @@ def _verdict(gate: Gate, members: list[Member], cut_short: str, *, control: bool
 
 
 def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
-    """Best member of each population, by the population's own metric at the end, as the trial to judge.
+    """Best member of each population, by the population's own metric at the end; these trials are evaluated.
 
-    If a member is not complete, it is chosen instead of the best one.
+    If a member is incomplete, it is returned instead of the best one.
 
     Args:
         members: The members of all populations.
@@ -207,14 +207,14 @@ def _last_evaluations(trial: TrialResult, expect: ExpectConfig) -> dict[str, flo
 
 
 def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control: bool) -> list[Experiment]:
-    """Experiments that gates take: their own, and those that these begin after, in the order of the specs.
+    """Experiments that must run for gates: the gates' own, and the stages that precede them, in the order of the specs.
 
-    Those that expect nothing have the seeds of the gates that they lead to. In a control they learn as ever: the
-    question is what the stage of the gate adds.
+    Stages without targets use the seeds of the gates that follow. In a control they learn as usual, since only the
+    stage of the gate is tested.
 
     Args:
         experiments: All experiments of the specs.
-        gates: The gates of those that expect something.
+        gates: The gates of the experiments with targets.
         control: Whether the policies of the gates are frozen.
     """
     chains, own = chains_of(experiments), {gate.name: gate.experiment for gate in gates}
@@ -233,10 +233,10 @@ def to_run(experiments: Sequence[Experiment], gates: Sequence[Gate], *, control:
 
 
 def with_local_data(experiments: Sequence[Experiment], runs_dir: Path) -> list[Experiment]:
-    """Copies of experiments whose data sets lie in the folder of runs, under names that are free, also for readers.
+    """Copies of experiments whose data sets are in the folder of runs, under unused names; readers are updated too.
 
     Args:
-        experiments: The experiments, each after the one that it begins after.
+        experiments: The experiments; each follows the stage that precedes it.
         runs_dir: The folder that holds the runs.
 
     Raises:

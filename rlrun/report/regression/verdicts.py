@@ -23,11 +23,11 @@ Strata = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True)
 class JudgedValue:
-    """Comparison of a value with the baseline's.
+    """Comparison of a value with the baseline's value, and its judgement.
 
     Attributes:
-        judgement: "better" or "worse" if the whole interval is on one side, "same" if it is not, "not judged" if
-            there is no interval.
+        judgement: "better" or "worse" if the whole interval is on one side, otherwise "same"; "not judged" if there is
+            no interval.
         before: Value of the baseline, None without one.
         now: Value of the new run, None without one.
         change: Difference of the values, or their quotient if `is_ratio`.
@@ -59,7 +59,7 @@ def compare_differences(now: Strata, before: Strata, *, note: str = "") -> Judge
     """Compares means by their difference; higher is better.
 
     Args:
-        now: Values of the new run. Configurations that only one side has are left out.
+        now: Values of the new run. Configurations that only one of the runs has are left out.
         before: Values of the baseline.
         note: A remark for the comparison.
     """
@@ -75,7 +75,7 @@ def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> JudgedVa
     """Compares geometric means by their quotient; higher is better.
 
     Args:
-        now: Values of the new run, above 0. Configurations that only one side has are left out.
+        now: Values of the new run, above 0. Configurations that only one of the runs has are left out.
         before: Values of the baseline.
         tolerance: Quotients from 1 - `tolerance` to 1 + `tolerance` count as the same.
     """
@@ -120,7 +120,7 @@ worse seed would then cause a warning.
 
 @dataclass(frozen=True)
 class Case:
-    """Result of one seed of one configuration.
+    """Result of one seed of one configuration in a regression run.
 
     Attributes:
         trial: Name of the trial.
@@ -131,7 +131,7 @@ class Case:
         seconds: Seconds of the training: the trial's ``time_total_s``.
         values: Reached value by metric, None without a value.
         expected: Target by metric: the smallest value that passes.
-        error: Reason why the case cannot be judged, "" if it can.
+        error: Reason why the case cannot be evaluated, "" if it can.
         sgd_steps: SGD steps of the training.
     """
 
@@ -153,7 +153,7 @@ class Case:
 
     @property
     def steps(self) -> int:
-        """Steps of the training that this metric counts."""
+        """Number of steps of the training, in the unit of `counter`."""
         return self.env_steps if self.counter == ENV_STEPS else self.sgd_steps
 
     @property
@@ -183,17 +183,20 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on an experiment: whether it reaches its targets; of a control, whether frozen policies miss them.
+    """Verdict on an experiment: whether it reaches its targets.
+
+    In a negative control, whether frozen policies miss them.
 
     Attributes:
         experiment: Name of the experiment.
         cases: A case for each seed of each configuration.
         needed: Number of seeds of each configuration that must reach the targets.
-        control: Whether the policies were frozen, so that reaching the targets shows that they are too low.
+        control: Whether the policies were frozen; if they reach the targets, these are too low.
         area: Comparison of the learning curves' areas with the baseline's, None without a baseline.
         speed: Comparison of the env steps per second with the baseline's, None without a baseline.
         holds_speed: Whether a worse speed fails the experiment.
-        floor: The seeds' interquartile mean causes a warning if it is well below (see `ROOM`); None for no warning.
+        floor: Value below which (by a margin, see `ROOM`) the seeds' interquartile mean causes a warning; None for no
+            warning.
     """
 
     experiment: str
@@ -231,7 +234,7 @@ class Verdict:
 
     @property
     def failed_cases(self) -> int:
-        """Number of cases that could not be judged, because of errors."""
+        """Number of cases that could not be evaluated because of errors."""
         return sum(bool(case.error) for case in self.cases)
 
     @property
@@ -256,7 +259,7 @@ class Verdict:
 
     @property
     def summary(self) -> str:
-        """Number of seeds that reached the targets, and required number, for each configuration, as text."""
+        """Text with the number of seeds that reached the targets and the required number, for each configuration."""
         parts = []
         for cases in self._by_configuration():
             seeds = f"{len(cases)} {'frozen ' if self.control else ''}seed{'s' if len(cases) != 1 else ''}"

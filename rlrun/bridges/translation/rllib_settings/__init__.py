@@ -1,5 +1,5 @@
-"""Conversions of RLlib's settings, a file for each family, by the names in the table of foreign names.
+"""Conversions of RLlib's settings, one module per family, by the names in the table of foreign names.
 
-RLlib counts otherwise in places: rows and env steps, sums and means over a batch, env steps and minibatches between
-updates of a target network. Each function names what it relies on.
+RLlib sometimes uses other units: rows instead of env steps, sums instead of means over a batch, env steps instead of
+minibatches between target updates. Each function documents the difference that it converts.
 """

@@ -1,6 +1,6 @@
 """Conversions of the settings of algorithms that learn from recorded data: BC, MARWIL, CQL, CRR and DT.
 
-RLlib's clock counts rows that were read or learned from, rlrun's SGD steps.
+RLlib's clock counts rows read or learned from; rlrun's counts SGD steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ CLONES_ALONE = 1_000_000
 
 @conversion
 def data_sets(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Data sets that are made of RLlib's recorded experience; with several, each has its share of a minibatch."""
+    """Data sets, which must be created from RLlib's recorded experience.
+
+    With several, each gets a share of a minibatch.
+    """
     if value in ("sampler", None):
         return OMIT
     if not foreign.has("input"):
@@ -69,7 +72,7 @@ def _made_by(path: str) -> str:
 
 @conversion
 def normalized_data(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Units of continuous actions in the data: -1 to 1 in RLlib's own files, those of the env here."""
+    """Units of continuous actions in the data: RLlib's files use -1 to 1, rlrun the env's units."""
     if value and foreign.is_continuous:
         foreign.put("env.wrappers", [{"id": "RescaleAction", "kwargs": {"min_action": -1.0, "max_action": 1.0}}], key)
         foreign.tell(key, "a wrapper gives the env actions in -1..1, as the data has them")
@@ -80,13 +83,13 @@ def normalized_data(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def rows(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Rows of a minibatch; windows of DT, which RLlib counts by their steps."""
+    """Rows of a minibatch; for DT, RLlib counts the steps of windows."""
     return minibatch_rows(foreign)
 
 
 @conversion
 def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """SGD steps of an iteration: trained rows there, and a pass over the data for the first CRR."""
+    """SGD steps per iteration, converted from trained rows; in CRR's first versions, a pass over the data."""
     if seconds_of_iteration(foreign):
         return OMIT
     if foreign.algorithm == "CRR":
@@ -99,7 +102,7 @@ def iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def target_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """SGD steps between updates of the target networks: trained rows there, SGD steps for the first CRR."""
+    """SGD steps between target network updates, converted from trained rows; unchanged for CRR's first versions."""
     if foreign.algorithm == "CRR" and value is None:
         return 100
     if key == "target_update_grad_intervals":
@@ -109,13 +112,13 @@ def target_interval(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def halved_regularizer(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Weight of CQL's regulariser, next to half the squared error here and the whole there."""
+    """Weight of CQL's regulariser, halved since rlrun adds it to half the squared error."""
     return float(value) / 2
 
 
 @conversion
 def warm_start(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """First SGD steps of CQL, in which the actor clones."""
+    """Number of initial SGD steps in which CQL's actor clones the data."""
     if value >= CLONES_ALONE:
         foreign.tell(key, "the actor learns from the critics here; to clone alone, use bc", Impact.LEARNING)
     elif value:
@@ -125,25 +128,25 @@ def warm_start(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def weighting(foreign: ForeignSettings, key: str, value: Any) -> str:
-    """Weights of CRR's recorded actions."""
+    """Rule for the weights of recorded actions in CRR."""
     return "binary" if value == "bin" else str(value)
 
 
 @conversion
 def inverse(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Factor of CRR's advantages, which a temperature divides there."""
+    """Factor of CRR's advantages; RLlib divides by a temperature instead."""
     return round_off(1 / value)
 
 
 @conversion
 def baseline(foreign: ForeignSettings, key: str, value: Any) -> str:
-    """State value in CRR's advantages; the mean over Discrete actions is exact here, RLlib's `expectation`."""
+    """State value in CRR's advantages; over Discrete actions the mean is exact, as RLlib's `expectation`."""
     return "mean" if value == "expectation" else str(value)
 
 
 @conversion
 def requested_return(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Return that DT asks for; RLlib's transformer is given returns as they are."""
+    """Desired return of DT; RLlib passes unscaled returns to the transformer."""
     foreign.put("config.return_scale", 1.0, key)
     if foreign.horizon is not None:
         foreign.put("config.max_steps", foreign.horizon, key)
@@ -152,7 +155,7 @@ def requested_return(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def dropout(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Dropout of DT's transformer."""
+    """Dropout rates of DT's transformer."""
     if value and (key in foreign.written or key == "attn_pdrop"):
         foreign.tell(key, f"the transformer has no dropout here, {value:g} there")
     return OMIT

@@ -1,4 +1,4 @@
-"""Conversions of the settings of networks."""
+"""Conversions of network settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ conversion = Conversions()
 
 @conversion
 def q_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Layers of a Q network: those of the model, then `hiddens` of the heads; images have encoders instead."""
+    """Layers of a Q network: those of the model, followed by `hiddens` of the heads; images have encoders instead."""
     head = list(foreign.get("hiddens") or [])
     if foreign.is_atari:
         return head
@@ -27,7 +27,7 @@ def q_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Widths of the dense layers; without an activation they are one linear map, as without layers."""
+    """Widths of the dense layers; without an activation, they are equivalent to a single linear map."""
     if foreign.has("critic_lr") or foreign.is_atari:
         return OMIT  # those of the actor and critics are other keys; images have encoders
     if foreign.get("model.fcnet_activation") in ("linear", None) and value:
@@ -42,7 +42,7 @@ ACTIVATIONS = {"tanh": "tanh", "relu": "relu", "elu": "elu", "swish": "silu", "s
 
 @conversion
 def activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Activation of the dense layers; the heads of a Q network have relu there, and one activation is for all here."""
+    """Activation of the dense layers, which rlrun also uses in the heads of a Q network; RLlib uses relu there."""
     if foreign.has("critic_lr") and key.startswith("model."):
         return OMIT
     if value in ("linear", None):
@@ -59,7 +59,7 @@ def activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def actor_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Widths of actor and critics, which are the same here: those of the actor."""
+    """Layer widths of the actor, which rlrun also uses for the critics."""
     if key == "critic_hiddens":
         if value != foreign.get("actor_hiddens"):
             foreign.tell(key, "actor and critics have layers of the same widths here: those of actor_hiddens")
@@ -69,7 +69,7 @@ def actor_layers(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def actor_activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Activation of actor and critics, which is the same here: that of the actor."""
+    """Activation of the actor, which rlrun also uses for the critics."""
     if key == "critic_hidden_activation":
         if value != foreign.get("actor_hidden_activation"):
             foreign.tell(key, "actor and critics have the same activation here: that of the actor")
@@ -79,7 +79,7 @@ def actor_activation(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def networks(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Networks of SAC's actor and critics, which have the same layers here: those of the actor."""
+    """Layers of SAC's actor, which rlrun also uses for the critics."""
     own = foreign.section("policy_model_config", "policy_model")
     if key not in ("policy_model_config", "policy_model"):
         if foreign.section("q_model_config", "Q_model") != own and key in foreign.written:
@@ -95,7 +95,7 @@ def networks(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def recurrent(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Recurrent core, with its width and the length of its sequences."""
+    """Recurrent core, with its width and the length of sequences."""
     if not value:
         return OMIT
     if not foreign.has("model.core"):
@@ -119,7 +119,7 @@ def _sequence(foreign: ForeignSettings, most: int) -> int:
 
 @conversion
 def recurrent_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Settings of a recurrent core, which `use_lstm` brings along; without it they mean nothing."""
+    """Settings of a recurrent core, which have a meaning only with `use_lstm`."""
     if not foreign.get("model.use_lstm"):
         foreign.tell(key, "there is no recurrent core", Impact.NONE)
     return OMIT
@@ -127,13 +127,13 @@ def recurrent_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def count_if_true(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """1 for true."""
+    """Converts true to 1 (a number of layers or frames)."""
     return int(value) if value else OMIT
 
 
 @conversion
 def convolutions(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Convolutions, which here are one of two kinds; null leaves the choice open."""
+    """Convolutions, for which rlrun has two presets; null chooses by the image size."""
     if value:
         foreign.tell(key, "the convolutions are those of model.conv, nature or impala")
     return OMIT
@@ -141,7 +141,7 @@ def convolutions(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def frame_size(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Size of Atari's frames."""
+    """Size of Atari frames."""
     if foreign.is_atari and value != 84:
         foreign.put("env.kwargs.img_height", value, key)
         foreign.put("env.kwargs.img_width", value, key)

@@ -1,4 +1,4 @@
-"""Conversions of the settings of policy gradients: losses, their weights and bounds, and their batches."""
+"""Conversions of policy-gradient settings: losses, coefficients, clipping, and batches."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ conversion = Conversions()
 
 @conversion
 def learning_rate(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """`lr`, unless a schedule takes its place."""
+    """Learning rate `lr`, unless there is a schedule."""
     return OMIT if foreign.get("lr_schedule") is not None else value
 
 
 @conversion
 def schedule(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Points of a schedule, linear between them and constant after the last one; null for none."""
+    """Points of a schedule, linear in between and constant after the last one; null for none."""
     return OMIT if value is None else points(foreign, value)
 
 
 @conversion
 def entropy_weight(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Weight of the entropy, which A3C, A2C and IMPALA added to the loss with its sign until 0.6.
+    """Entropy coefficient; up to 0.6, RLlib's A3C, A2C and IMPALA added the entropy with its own sign.
 
-    With learners of the new API IMPALA adds the mean entropy to losses that are sums.
+    In RLlib's new API stack, IMPALA adds the mean entropy to summed losses.
     """
     if foreign.get("entropy_coeff_schedule") is not None:
         return OMIT
@@ -43,13 +43,13 @@ def entropy_weight(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def halved_value_weight(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Weight of the squared error, which these algorithms of RLlib halve."""
+    """Coefficient of the value loss, halved since these RLlib algorithms use half the squared error."""
     return float(value) / 2
 
 
 @conversion
 def value_clip(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Bound of the value's change until 1.11, later of the squared error itself."""
+    """Clipping of the value loss: up to 1.11 of the value's change, later of the squared error itself."""
     if foreign.source.version >= (1, 13):
         text = "bounds the value's change here; there, squared errors above it taught the value nothing"
         foreign.tell(key, text)
@@ -58,9 +58,9 @@ def value_clip(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def gradient_norm(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Bound of the gradient's norm, which is one of a sum over the batch's rows for A2C, A3C and IMPALA.
+    """Clipping threshold of the gradient norm; A2C, A3C and IMPALA in RLlib sum gradients over a batch's rows.
 
-    It bounds gradients of rewards as they come, which IMPALA normalises here by default.
+    RLlib's threshold applies to unscaled rewards, which rlrun's IMPALA normalises by default.
     """
     if foreign.algorithm == "IMPALA":
         foreign.put("config.normalize_rewards", False, key)
@@ -71,7 +71,7 @@ def gradient_norm(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def penalty(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Weight of PPO's KL penalty, which is added to the clipped objective."""
+    """Coefficient of PPO's KL penalty, which is added to the clipped objective."""
     if value:
         foreign.tell(key, f"no penalty of the divergence (weight {value:g}) here; clipping alone bounds an update")
     return OMIT
@@ -79,7 +79,7 @@ def penalty(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def penalty_of_appo(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Weight of APPO's KL penalty, unused without `use_kl_loss`."""
+    """Coefficient of APPO's KL penalty, which is unused without `use_kl_loss`."""
     if foreign.get("use_kl_loss") and foreign.has("kl_coeff"):
         foreign.tell(key, "constant here; there it follows kl_target")
         return float(value)
@@ -88,7 +88,7 @@ def penalty_of_appo(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def trace_decay(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Lambda of APPO, which V-trace leaves out there."""
+    """Lambda of APPO, which RLlib ignores with V-trace."""
     if value != 1:
         foreign.tell(key, "V-trace had no lambda there, which is 1 here", Impact.NONE)
     return 1.0
@@ -96,7 +96,7 @@ def trace_decay(foreign: ForeignSettings, key: str, value: Any) -> float:
 
 @conversion
 def minibatch_size(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Steps of a minibatch, at most a batch; those of DD-PPO are of one worker there, of all workers here."""
+    """Steps per minibatch, at most a batch; RLlib's DD-PPO counts them per worker, rlrun over all workers."""
     if foreign.algorithm == "DDPPO":
         return int(value) * max(workers(foreign), 1)
     return min(int(value), int(foreign.get("train_batch_size")))

@@ -1,4 +1,4 @@
-"""Conversions of the settings of sampling and of the program: workers, fragments, batches, filters, GPUs."""
+"""Conversions of sampling and system settings: workers, fragments, batches, filters, GPUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ conversion = Conversions()
 
 @conversion
 def batch_size(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Env steps of a batch; rows of a minibatch for algorithms with a replay buffer."""
+    """Env steps per batch, or rows per minibatch for algorithms with a replay buffer."""
     if foreign.has("replay"):
         foreign.put("config.minibatch_size", value, key)
         return OMIT
@@ -27,7 +27,7 @@ def batch_size(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def fragment(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Steps of each env in a fragment; PPO takes them from the batch where they do not divide it."""
+    """Steps of each env in a fragment; PPO derives them from the batch size if they do not divide it."""
     steps = fragment_steps(foreign)
     if foreign.algorithm in ("PPO", "DDPPO", "PG") or not foreign.has("rollout_fragment_length"):
         fits = foreign.algorithm == "PPO" and steps is not None
@@ -38,7 +38,7 @@ def fragment(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def clipped_rewards(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Bound of rewards; true takes their sign, and null means true for Atari alone."""
+    """Clipping bound of rewards; true takes the sign, and null means true for Atari only."""
     if value is None or (foreign.is_atari and value is True):
         return OMIT  # the preset of Atari clips
     if value is True:
@@ -49,7 +49,7 @@ def clipped_rewards(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def observation_filter(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Normalisation of observations."""
+    """Normalisation of observations by running statistics."""
     if value in ("MeanStdFilter", "ConcurrentMeanStdFilter"):
         return True
     if value not in ("NoFilter", None):
@@ -59,7 +59,7 @@ def observation_filter(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def gpus(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """GPUs of the learner; of several, each has a learner. RLlib's own tests only pretend to have them."""
+    """GPUs of the learner; with several, each has a learner process. Fake GPUs of RLlib's tests are ignored."""
     if value == "gpu" or value is True:
         value = 1
     if not value or foreign.get("_fake_gpus"):
@@ -74,13 +74,13 @@ def gpus(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def episodes_per_iteration(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Env steps of an iteration: an update for PPO and the like, `timesteps_per_iteration` of the rest."""
+    """Env steps per iteration: one update for PPO and similar algorithms, `timesteps_per_iteration` for others."""
     return int(value) if value else OMIT
 
 
 @conversion
 def optimizer_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Settings of RLlib's optimizers; of those only the replay shards of Ape-X are known here."""
+    """Settings of RLlib's optimizers, of which only the replay shards of Ape-X have a counterpart."""
     left = dict(value or {})
     shards = left.pop("num_replay_buffer_shards", None)
     if shards and foreign.has("asynchrony.replay_shards"):
@@ -94,7 +94,7 @@ def optimizer_settings(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def restarts(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Whether workers that failed are replaced, as they are by default."""
+    """Whether failed workers are restarted, which is rlrun's default."""
     return OMIT if value else 0
 
 

@@ -1,4 +1,4 @@
-"""Units of RLlib: env steps of a round of fragments, rows of a batch, minibatches per env step."""
+"""Units of RLlib: env steps per round of fragments, rows per batch, minibatches per env step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEAMS = ("QMIX", "MADDPG")
 
 
 def fragment_steps(foreign: ForeignSettings) -> int | None:
-    """Steps of each env in a fragment; None if RLlib derives them from the batch."""
+    """Steps of each env in a fragment; None if RLlib derives them from the batch size."""
     steps = foreign.first("rollout_fragment_length", "sample_batch_size")
     if steps != "auto":
         return int(steps)
@@ -25,17 +25,17 @@ def fragment_steps(foreign: ForeignSettings) -> int | None:
 
 
 def steps_of_round(foreign: ForeignSettings) -> int:
-    """Env steps of one fragment of every env of every worker."""
+    """Env steps in one round: one fragment of every env of every worker."""
     return (fragment_steps(foreign) or 1) * max(workers(foreign), 1) * int(foreign.get("num_envs_per_worker"))
 
 
 def longest_episode(foreign: ForeignSettings) -> int:
-    """Step limit of episodes; the length of fragments, which are whole episodes, if it is not known."""
+    """Step limit of episodes; if unknown, the length of fragments, which are complete episodes."""
     return int(foreign.horizon or fragment_steps(foreign) or 1)
 
 
 def steps_of_update(foreign: ForeignSettings) -> int:
-    """Env steps of an iteration that counts neither env steps nor seconds."""
+    """Env steps per iteration, if the iteration is defined neither by env steps nor by seconds."""
     envs = int(foreign.get("num_envs_per_worker"))
     if foreign.algorithm == "MBMPO":  # its workers imagine
         return envs * longest_episode(foreign)
@@ -49,12 +49,12 @@ def steps_of_update(foreign: ForeignSettings) -> int:
 
 
 def workers(foreign: ForeignSettings) -> int:
-    """Number of rollout workers, by its names through the years."""
+    """Number of rollout workers, under any of the names that RLlib has used."""
     return int(foreign.first("num_workers", "num_rollout_workers", "num_env_runners"))
 
 
 def rows_of_sum(foreign: ForeignSettings) -> int:
-    """Rows of a batch whose loss is summed."""
+    """Rows of a batch if the loss is a sum over the batch."""
     if foreign.algorithm == "IMPALA":
         return int(foreign.get("train_batch_size"))
     envs = int(foreign.get("num_envs_per_worker"))
@@ -62,7 +62,7 @@ def rows_of_sum(foreign: ForeignSettings) -> int:
 
 
 def whole_rounds(foreign: ForeignSettings) -> int:
-    """Env steps of a batch of A2C and PG: rounds of fragments until `train_batch_size` is reached."""
+    """Env steps of a batch of A2C and PG: complete rounds of fragments until `train_batch_size` is reached."""
     wanted, each = int(foreign.get("train_batch_size")), steps_of_round(foreign)
     return wanted if fragment_steps(foreign) is None else -(-wanted // each) * each
 
@@ -70,8 +70,8 @@ def whole_rounds(foreign: ForeignSettings) -> int:
 def minibatches_per_step(foreign: ForeignSettings) -> float:
     """Minibatches per env step of an algorithm with a replay buffer.
 
-    Without `training_intensity` a minibatch follows each round of fragments; with it, it is the rows learned from per
-    sampled row (`calculate_rr_weights`).
+    Without `training_intensity`, one minibatch follows each round of fragments. Otherwise `training_intensity` is the
+    number of rows learned from per sampled row (`calculate_rr_weights`).
     """
     if foreign.get("training_intensity") is not None:
         return float(foreign.get("training_intensity")) / int(foreign.get("train_batch_size"))
@@ -79,10 +79,10 @@ def minibatches_per_step(foreign: ForeignSettings) -> float:
 
 
 def minibatch_rows(foreign: ForeignSettings) -> int:
-    """Items of a minibatch of recorded data: rows, or windows of DT, whose steps RLlib counts.
+    """Items per minibatch of recorded data: rows, or windows for DT, whose steps RLlib counts.
 
-    Since 2.0 BC, MARWIL and CRR learn from what a round of reading yields, which has `train_batch_size` rows for a
-    `dataset` alone.
+    Since 2.0, BC, MARWIL and CRR learn from the rows that a round of reading yields, which are `train_batch_size` rows
+    only for a `dataset`.
     """
     size = int(foreign.get("train_batch_size"))
     if foreign.algorithm == "DT":
@@ -94,8 +94,8 @@ def minibatch_rows(foreign: ForeignSettings) -> int:
 def rows_per_sgd_step(foreign: ForeignSettings) -> int:
     """Rows of recorded data that RLlib's clock counts for each SGD step.
 
-    A minibatch follows each round of reading. Until 2.0 a round of BC and MARWIL read fragments into a buffer, and CQL
-    and CRR counted nothing; trained rows stand for that.
+    A minibatch follows each round of reading. Until 2.0, a round of BC and MARWIL read fragments into a buffer, and CQL
+    and CRR did not count rows; trained rows are used instead.
     """
     reads_fragments = foreign.source.version < (2, 0) and foreign.algorithm in ("BC", "MARWIL")
     if reads_fragments:
@@ -104,13 +104,13 @@ def rows_per_sgd_step(foreign: ForeignSettings) -> int:
 
 
 def seconds_of_iteration(foreign: ForeignSettings) -> float:
-    """Least seconds of an iteration; 0 if it has none."""
+    """Minimum duration of an iteration in seconds; 0 if there is none."""
     seconds: float = foreign.first("min_time_s_per_reporting", "min_time_s_per_iteration", "min_iter_time_s") or 0
     return seconds
 
 
 def points(foreign: ForeignSettings, value: Any) -> Any:
-    """Schedule as points with whole steps of rlrun's clock; other values unchanged."""
+    """Schedule as points with integer steps of rlrun's clock; other values are returned unchanged."""
     if not isinstance(value, list):
         return value
     if foreign.algorithm not in OFFLINE:
@@ -120,5 +120,5 @@ def points(foreign: ForeignSettings, value: Any) -> Any:
 
 
 def round_off(number: float) -> float:
-    """A number without the last digits, in which it may differ from what is meant."""
+    """Rounds a converted number to remove floating-point noise in the last digits."""
     return float(f"{number:.10g}")

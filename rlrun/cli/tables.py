@@ -1,4 +1,4 @@
-"""Texts that commands print: without control sequences of untrusted texts, and as tables.
+"""Plain text tables: aligned columns, truncated to the terminal's width unless output is piped.
 
 Columns are aligned, cut to a terminal's width, and uncut where the output is piped.
 """
@@ -49,8 +49,8 @@ def table(
     Args:
         headings: One heading per column.
         rows: The cells; None is shown as "-", a float with few digits.
-        width: Characters in a line, None for as many as the table takes.
-        expendable: Headings of the columns that may be left out, the first one first.
+        width: Maximum line width in characters; None for no limit.
+        expendable: Headings of the columns that may be left out, in this order.
 
     Examples:
         >>> print(table(["run", "steps"], [["cartpole", 2048], ["pong", None]]))
@@ -96,9 +96,9 @@ def listed(
 
     Args:
         items: The items.
-        columns: Heading -> function from an item to its cell.
+        columns: Functions from an item to its cell, by heading.
         expendable: See `table`.
-        drops_empty: Whether a column without any value is left out.
+        drops_empty: Whether to omit columns without any value.
 
     Examples:
         >>> print(listed([-1, 2], {"number": int, "size": abs, "unit": lambda number: None}, drops_empty=True))
@@ -141,7 +141,7 @@ def cell_text(cell: Any) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Formats a number with a noun, with plural s.
+    """Formats a number with a noun, in the plural if necessary.
 
     Examples:
         >>> counted(1, "episode"), counted(1_000, "trial")

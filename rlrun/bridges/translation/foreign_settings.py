@@ -1,4 +1,4 @@
-"""Settings of one experiment in a file of another library, with that library's defaults, and their translation."""
+"""Settings of one experiment in another library's file, together with that library's defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OMIT: Any = object()
 
 
 class Written(NamedTuple):
-    """Value of a setting of rlrun, and the other library's key that it comes from."""
+    """Value of a setting in rlrun, and the other library's key from which it was translated."""
 
     value: Any
     key: str
@@ -24,7 +24,7 @@ class Written(NamedTuple):
 
 @cache
 def default_table() -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]]:
-    """Loads the defaults of other libraries: library -> version -> algorithm -> setting."""
+    """Loads the default settings of other libraries: library -> version -> algorithm -> setting."""
     import yaml
 
     loaded: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("defaults.yaml").read_text("utf-8"))
@@ -32,7 +32,7 @@ def default_table() -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]
 
 
 def defaults_of(source: SettingOrigin) -> dict[str, Any]:
-    """Defaults of a library's algorithm that matter to what is learned, by the library's names."""
+    """Default settings of an algorithm in another library that affect learning, by that library's names."""
     versions = default_table()[source.library]
     first = next(iter(versions))
     own = ".".join(map(str, source.version))
@@ -44,18 +44,18 @@ def defaults_of(source: SettingOrigin) -> dict[str, Any]:
 
 @dataclass
 class ForeignSettings:
-    """Settings of one experiment in another library's names, and what has become of them.
+    """Settings of one experiment in another library's names, and the progress of their translation.
 
     Attributes:
         source: Library, version and algorithm.
-        has: Predicate of the config of rlrun's algorithm.
+        has: Predicate "the config of rlrun's algorithm has this setting".
         written: Settings of the file by dotted name.
         defaults: The library's defaults by dotted name.
-        ours: Settings of rlrun found so far, by dotted path in the entry.
+        ours: Settings of rlrun translated so far, by dotted path in the entry.
         remarks: Remarks so far: key, text and impact.
         is_atari: Whether the env is an Atari game.
-        horizon: Step limit of episodes; None if it is not known.
-        is_continuous: Whether the env is known for continuous actions.
+        horizon: Step limit of episodes; None if unknown.
+        is_continuous: Whether the env is known to have continuous actions.
     """
 
     source: SettingOrigin
@@ -70,15 +70,15 @@ class ForeignSettings:
 
     @property
     def algorithm(self) -> str:
-        """The library's name of the algorithm."""
+        """Name of the algorithm in the other library."""
         return self.source.algorithm
 
     def get(self, key: str, otherwise: Any = None) -> Any:
-        """Value of a setting in the file, else the library's default."""
+        """Value of a setting in the file, or else the library's default."""
         return self.written.get(key, self.defaults.get(key, otherwise))
 
     def first(self, *keys: str, otherwise: Any = None) -> Any:
-        """Value of the first of several names of a setting that the file has, else the first default."""
+        """Value of the first of several names of a setting that the file contains, or else the first default."""
         for known in (self.written, self.defaults):
             for key in keys:
                 if key in known:
@@ -86,7 +86,7 @@ class ForeignSettings:
         return otherwise
 
     def section(self, *keys: str) -> dict[str, Any]:
-        """Settings of a section, by one of its names, over the library's defaults of it."""
+        """Settings of a section (under one of its names), merged over the library's defaults."""
         merged: dict[str, Any] = {}
         for known in (self.defaults, self.written):
             for key in keys:
@@ -99,13 +99,13 @@ class ForeignSettings:
         Args:
             path: Dotted path in the entry.
             value: The value.
-            key: The other library's key that it comes from.
+            key: The other library's key from which the value was translated.
         """
         if key in self.written or path not in self.ours:  # the file goes before a default
             self.ours[path] = Written(value, key)
 
     def tell(self, key: str, text: str, impact: Impact = Impact.SLIGHT) -> None:
-        """Adds a remark on a key."""
+        """Adds a remark on a key of the file."""
         self.remarks.append((key, text, impact))
 
 

@@ -1,4 +1,4 @@
-"""Meanings of other libraries' settings in a translation, by library, version and algorithm, and remarks on them."""
+"""Meanings of other libraries' settings for a translation, by library, version and algorithm."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ class SettingOrigin:
 
 @dataclass(frozen=True)
 class Meaning:
-    """Row of the table: what a setting of another library means here.
+    """Row of the translation table: the counterpart in rlrun of another library's setting.
 
     Attributes:
         path: Dotted path in the entry; "" if there is no counterpart.
-        text: Conversion of the value in words, or what there is instead.
-        by: Name of the conversion; "" for none.
+        text: Description of the value's conversion, or of the alternative if there is no counterpart.
+        by: Name of the conversion function; "" for none.
         impact: Effect of leaving the setting out.
         needs: Setting that the config must have for this row to apply; "" for none.
-        library: Library that the row is about; "" for all.
-        algorithms: The library's names of the algorithms that it is about; empty for all.
+        library: Library to which the row applies; "" for all.
+        algorithms: Names, in that library, of the algorithms to which the row applies; empty for all.
     """
 
     path: str
@@ -93,7 +93,7 @@ class Meaning:
     algorithms: tuple[str, ...] = ()
 
     def applies(self, source: SettingOrigin, has: Has) -> bool:
-        """Whether the row is about a setting of this origin, for a config with these settings."""
+        """Whether the row applies to a setting of this origin, given the settings of the config."""
         is_covered = self.library in ("", source.library) and source.algorithm in (
             self.algorithms or (source.algorithm,)
         )
@@ -103,12 +103,12 @@ class Meaning:
 
 
 def meaning_of(name: str, source: SettingOrigin, has: Has) -> Meaning | None:
-    """Meaning of a setting, None if it is not in the table; with rlrun's name it means rlrun's setting.
+    """Meaning of a setting; None if it is not in the table. A name equal to rlrun's means rlrun's setting.
 
     Args:
         name: Name of the setting in the other library.
         source: Library, version and algorithm of the file.
-        has: Predicate of the config of rlrun's algorithm.
+        has: Predicate "the config of rlrun's algorithm has this setting".
     """
     rows = (*_rows("converted").get(name, ()), *_rows("settings").get(name, ()))
     found = next((row for row in rows if row.applies(source, has)), None)
@@ -116,7 +116,7 @@ def meaning_of(name: str, source: SettingOrigin, has: Has) -> Meaning | None:
 
 
 def known_settings() -> frozenset[str]:
-    """Names of all settings of other libraries in the table."""
+    """Names of all settings of other libraries in the translation table."""
     return frozenset({*_rows("converted"), *_rows("settings")})
 
 

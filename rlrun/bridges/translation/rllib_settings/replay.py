@@ -1,4 +1,4 @@
-"""Conversions of the settings of algorithms with a replay buffer: its kind, exploration, targets, sequences.
+"""Conversions of settings of algorithms with a replay buffer: kind, exploration, target networks, critics.
 
 RLlib counts the steps of sequences. QMIX replays whole episodes there, and sequences of at most `replay.length` steps
 here.
@@ -24,15 +24,15 @@ conversion = Conversions()
 
 @conversion
 def intensity(foreign: ForeignSettings, key: str, value: Any) -> float:
-    """Minibatches per env step."""
+    """Replay ratio: minibatches per env step."""
     return minibatches_per_step(foreign)
 
 
 @conversion
 def target_updates(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Minibatches between two updates of the target network: env steps there, trained rows in Ape-X.
+    """Minibatches between target network updates; RLlib counts env steps, or trained rows in Ape-X.
 
-    Algorithms with such a network for Discrete actions have a Huber loss.
+    Algorithms with a target network for Discrete actions use a Huber loss.
     """
     if foreign.algorithm in Q_LEARNERS:
         foreign.put("config.huber", 1.0, key)
@@ -43,7 +43,7 @@ def target_updates(foreign: ForeignSettings, key: str, value: Any) -> int:
 
 @conversion
 def sampling(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Sampling of a buffer, by its type or by the older switch."""
+    """Sampling from the replay buffer (uniform or prioritized), by buffer type or by the older switch."""
     if key.endswith("prioritized_replay"):
         return OMIT if key != "prioritized_replay" else _sampling(is_prioritized=bool(value))
     if "prioritized_replay" in foreign.written:
@@ -57,7 +57,7 @@ def _sampling(*, is_prioritized: bool) -> str:
 
 @conversion
 def atoms(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Number of atoms; more than 1 learn a distribution of returns."""
+    """Number of atoms; more than 1 means that a return distribution is learned."""
     if value == 1:
         return OMIT
     foreign.put("config.distribution", "c51", key)
@@ -66,7 +66,7 @@ def atoms(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def critics(foreign: ForeignSettings, key: str, value: Any) -> int:
-    """Number of critics."""
+    """Number of critics (twin Q)."""
     return 2 if value else 1
 
 
@@ -78,7 +78,7 @@ def target_entropy(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def epsilon(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Exploration of Q-learning: epsilon over env steps, by the present section or the keys of 0.5."""
+    """Exploration of Q-learning: epsilon over env steps, from the section `exploration_config` or the keys of 0.5."""
     config = foreign.section("exploration_config")
     kind = str(config.get("type", "EpsilonGreedy")).rpartition(".")[2]
     if kind == "PerWorkerEpsilonGreedy":
@@ -108,7 +108,10 @@ def _unknown_exploration(foreign: ForeignSettings, key: str, kind: str) -> Any:
 
 @conversion
 def action_noise(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Noise of actions, in units of half the range; RLlib's Ornstein-Uhlenbeck noise is in units of the whole range."""
+    """Action noise in units of half the action range.
+
+    RLlib's Ornstein-Uhlenbeck noise is in units of the whole range.
+    """
     config = foreign.section("exploration_config")
     kind = str(config.get("type")).rpartition(".")[2]
     is_ou = kind.endswith("OrnsteinUhlenbeckNoise")
@@ -148,14 +151,14 @@ _STARTS = (
 
 @conversion
 def sampled_actions(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Exploration of stochastic policies, which draw their actions."""
+    """Exploration of stochastic policies, which sample their actions."""
     kind = str((value or {}).get("type", "StochasticSampling")).rpartition(".")[2]
     return OMIT if kind == "StochasticSampling" else _unknown_exploration(foreign, key, kind)
 
 
 @conversion
 def on_if_huber(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Loss of the critics, a squared error here."""
+    """Loss of the critics, which is the squared error in rlrun."""
     if value and foreign.algorithm not in Q_LEARNERS and (key == "use_huber" or foreign.get("use_huber")):
         foreign.tell(key, "the critics' loss is the squared error here")
     return OMIT
@@ -163,7 +166,7 @@ def on_if_huber(foreign: ForeignSettings, key: str, value: Any) -> Any:
 
 @conversion
 def note_if_positive(foreign: ForeignSettings, key: str, value: Any) -> Any:
-    """Weight decay, for which there is no setting."""
+    """Adds a remark if weight decay is positive, since rlrun has no such setting."""
     if value and key in foreign.written:
         foreign.tell(key, "networks learn without weight decay here")
     return OMIT

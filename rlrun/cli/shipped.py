@@ -1,4 +1,4 @@
-"""What ships with rlrun, printed: examples, documentation, the specs' schema, clients' files, completion scripts."""
+"""Commands that print material shipped with rlrun: examples, documentation, JSON Schema, and completion scripts."""
 
 from __future__ import annotations
 

@@ -156,6 +156,10 @@ from rlrun.experiments.runs.trial_result import TrialResult as TrialResult
 from rlrun.experiments.spec.experiment import Experiment as Experiment
 from rlrun.experiments.spec.load import load_experiments as load_experiments
 
+_PLACES: Mapping[str, str]
+
+def _algorithms() -> dict[str, str]: ...
+
 class A2C(_A2C):
     """Synchronous advantage actor-critic: one policy-gradient step on a batch of short fragments (arXiv:1602.01783)."""
     def __init__(

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import textwrap
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from inspect import Parameter
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
@@ -42,8 +42,7 @@ def main() -> None:
 def stub() -> str:
     """Returns the formatted text of the stub."""
     algorithms = [algorithm_class(name) for name in BUILT_IN]
-    places: Mapping[str, str] = vars(rlrun)["_PLACES"]
-    imports = {(module, f"{name} as {name}") for name, module in places.items()}
+    imports = {(module, f"{name} as {name}") for name, module in rlrun._PLACES.items()}
     classes = []
     for algorithm in sorted(algorithms, key=lambda each: each.__name__):
         base = _base(algorithm)
@@ -55,6 +54,8 @@ def stub() -> str:
         "from collections.abc import Mapping, Sequence",
         "from typing import Any, Literal",
         *(f"from {module} import {names}" for module, names in sorted(imports)),
+        "_PLACES: Mapping[str, str]",
+        "def _algorithms() -> dict[str, str]: ...",
         *classes,
     ]
     return _formatted("\n".join(lines) + "\n")

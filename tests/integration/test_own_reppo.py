@@ -7,12 +7,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 
 from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.envs.env_config import EnvConfig
+from rlrun.engine.envs.spaces import Spaces
+from rlrun.engine.policy.action_spaces.squashed_box import SquashedGaussian
 from rlrun.engine.training.training import Training
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -82,32 +85,24 @@ def test_an_iteration_moves_all_parameters_and_resumes_exactly(reppo: Any, tmp_p
     resumed.close()
 
 
-def test_rows_beyond_the_bound_only_return_to_the_policy_before_the_update(reppo: Any) -> None:
-    algorithm = reppo.REPPO(num_bins=11, kl_target=1e-3)
-    near, far = (actor_loss(reppo, algorithm, shift) for shift in (0.0, 0.5))
-    assert (near["bounded"], far["bounded"]) == (0.0, 1.0)
-    assert far["loss"] == pytest.approx(0.01 * far["kl"], rel=1e-5)
-    assert far["kl"] == pytest.approx(0.5 * 0.5**2, rel=1e-5)
+@pytest.mark.parametrize(("shift", "is_beyond"), [(0.0, False), (0.5, True)])
+def test_rows_beyond_the_bound_only_return_to_the_policy_before_the_update(
+    reppo: Any, shift: float, is_beyond: bool
+) -> None:
+    algorithm = reppo.REPPO(num_bins=11, kl_target=1e-3, model={"hiddens": [8]})
+    spaces = Spaces(gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Box(-2, 2, (1,)))
+    policy = algorithm.policy(spaces, 0)
+    before = {name: parameter.detach() for name, parameter in policy.module.named_parameters()}
+    moved = {**before, "actor.head.bias": before["actor.head.bias"] + torch.tensor([shift, 0.0])}
+    batch = SampleBatch(obs=torch.ones(1, 1, 3), noise=torch.ones(1, 1, 1), valid=torch.ones(1, 1))
+    outputs = policy.outputs(moved, batch, before)
+    found = {name: float(value) for name, value in algorithm.actor_loss(outputs, batch, {}).statistics.items()}
 
-
-def actor_loss(reppo: Any, algorithm: Any, shift: float) -> dict[str, float]:
-    """Statistics of the actor's loss where the mean has moved by as many standard deviations."""
-
-    class Networks:
-        def actor_outputs(self, observations: Any) -> torch.Tensor:
-            return torch.tensor([[[shift, 0.0]]])
-
-        def target_actor_outputs(self, observations: Any) -> torch.Tensor:
-            return torch.zeros(1, 1, 2)
-
-        def critic_outputs(self, observations: Any, actions: Any) -> torch.Tensor:
-            return torch.zeros(1, 1, 1, 11)
-
-    class Outputs:
-        networks = Networks()
-
-        def scalar(self, name: str) -> torch.Tensor:
-            return torch.tensor([0.01]).log()
-
-    batch = SampleBatch(obs=torch.zeros(1, 1, 1), noise=torch.zeros(1, 1, 1), valid=torch.ones(1, 1))
-    return {name: float(value) for name, value in algorithm.actor_loss(Outputs(), batch, {}).statistics.items()}
+    present = SquashedGaussian(outputs.networks.actor_outputs(batch["obs"]))
+    actions, log_probs = present.sample_and_log_prob(batch["noise"])
+    value = reppo.expected(outputs.networks.critic_outputs(batch["obs"], actions)[0], algorithm.config)
+    std = float(present.log_stds.exp())
+    assert found["kl"] == pytest.approx(0.5 * (shift / std) ** 2, rel=1e-5, abs=1e-9)
+    assert found["bounded"] == is_beyond
+    expected = 0.01 * found["kl"] if is_beyond else float(0.01 * log_probs - value)
+    assert found["loss"] == pytest.approx(expected, rel=1e-5)

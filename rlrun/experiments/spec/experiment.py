@@ -348,7 +348,7 @@ class RunSettings(ConfigModel):
     """Path of a new data set that receives the collected steps, in the units of the env; null for none. With several
     trials or policies, each has its own data set in that folder."""
     loggers: LoggersConfig = LoggersConfig()
-    """Logging services (Weights & Biases, MLflow) that also receive the results."""
+    """Loggers that also receive the results: Weights & Biases, MLflow, or custom classes by import path."""
     hooks: Plugins = ()
     """Hooks, which measure a run and may stop it: package.module:Class, or {package.module:Class: SETTINGS}."""
 
@@ -461,7 +461,7 @@ class TrialSpec(Learning):
     output: NonEmptyText | None = None
     """Path of the data set that receives the collected steps; null for none."""
     loggers: LoggersConfig = LoggersConfig()
-    """Logging services that receive the results of the trial."""
+    """Loggers that also receive the results of the trial."""
     hooks: Plugins = ()
     """Hooks, which measure the trial and may stop it: settings by import path."""
     trials_sharing_update: PositiveInt = 1

@@ -1,10 +1,10 @@
-"""Writes rlrun/__init__.pyi, in which type checkers and editors see each algorithm's settings as named arguments.
+"""Writes the stubs of `rlrun`, `rlrun.plugin` and `rlrun.toys`, which import names at their first use.
 
     python -m scripts.stubs
 
-At runtime an algorithm's class takes any settings by name and validates them, and `rlrun/__init__.py` imports names at
-their first use. The stub says the same in signatures: `PPO(lr=1e-3)` completes, and a wrong name or type is an error.
-A class of the stub derives from the real one, so that both fit wherever an algorithm is expected.
+Type checkers and editors read the stubs. At runtime an algorithm's class takes any settings by name and validates them.
+The package's stub says the same in signatures: `PPO(lr=1e-3)` completes, and a wrong name or type is an error. A class
+of this stub derives from the real one, so that both fit wherever an algorithm is expected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from inspect import Parameter
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-import rlrun
+import rlrun.plugin
+import rlrun.toys
 from rlrun.engine.algorithm import Algorithm, settings_of
 from rlrun.engine.datasets.input_config import InputConfig
 from rlrun.engine.settings.config import is_config
@@ -27,6 +28,9 @@ from rlrun.engine.settings.registry import BUILT_IN, algorithm_class
 
 ROOT = Path(__file__).resolve().parents[1]
 STUB = ROOT / "rlrun" / "__init__.pyi"
+"""The stub of the package, with signatures of algorithms."""
+LAZY = {ROOT / "rlrun" / "plugin.pyi": rlrun.plugin, ROOT / "rlrun" / "toys" / "__init__.pyi": rlrun.toys}
+"""Stubs of other modules whose names are imported at their first use."""
 WIDTH = 120
 
 SHORT_FORMS = {tuple[InputConfig, ...]: "str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]"}
@@ -34,13 +38,24 @@ SHORT_FORMS = {tuple[InputConfig, ...]: "str | Mapping[str, Any] | Sequence[str 
 
 
 def main() -> None:
-    """Writes the stub."""
-    STUB.write_text(stub())
-    print(STUB.relative_to(ROOT))
+    """Writes the stubs."""
+    for path, text in ((STUB, stub()), *((path, stub_of_names(module)) for path, module in LAZY.items())):
+        path.write_text(text)
+        print(path.relative_to(ROOT))
+
+
+def stub_of_names(module: types.ModuleType) -> str:
+    """Returns the formatted text of a stub that imports a module's names from where they are defined."""
+    lines = [
+        f'"""Names of `{module.__name__}` for type checkers; written by `python -m scripts.stubs`."""',
+        *(f"from {place} import {name} as {name}" for name, place in module._PLACES.items()),
+        "_PLACES: dict[str, str]",
+    ]
+    return _formatted("\n".join(lines) + "\n")
 
 
 def stub() -> str:
-    """Returns the formatted text of the stub."""
+    """Returns the formatted text of the package's stub."""
     algorithms = [algorithm_class(name) for name in BUILT_IN]
     imports = {(module, f"{name} as {name}") for name, module in rlrun._PLACES.items()}
     classes = []

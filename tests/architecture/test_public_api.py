@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -19,7 +18,7 @@ import rlrun.algorithms.ppo
 import rlrun.plugin
 import rlrun.toys
 from rlrun.engine.settings.registry import BUILT_IN, PUBLIC, algorithm_class, load_internal, public_path
-from scripts.stubs import STUB, stub
+from scripts.stubs import LAZY, STUB, stub, stub_of_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -58,23 +57,9 @@ def test_importing_rlrun_imports_none_of_its_rooms() -> None:
     assert json.loads(done.stdout) == ["rlrun"]
 
 
-def typed_places(module: ModuleType) -> dict[str, str]:
-    """Modules from which a public module imports its names for type checkers, by name."""
-    tree = ast.parse(Path(str(module.__file__)).read_text())
-    (block,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    found = {}
-    for node in block.body:
-        assert isinstance(node, ast.ImportFrom)
-        assert node.module is not None
-        for name in node.names:
-            assert name.asname == name.name, f"{name.name}: type checkers want `import {name.name} as {name.name}`"
-            found[name.name] = node.module
-    return found
-
-
-def test_type_checkers_see_the_names_that_are_imported_lazily() -> None:
-    assert typed_places(rlrun.plugin) == rlrun.plugin._PLACES
-    assert typed_places(rlrun.toys) == rlrun.toys._PLACES
+def test_the_stubs_of_lazy_names_are_what_the_script_writes_from_their_tables() -> None:
+    for path, module in LAZY.items():
+        assert path.read_text() == stub_of_names(module), "run `python -m scripts.stubs`"
 
 
 def test_the_stub_of_the_package_is_what_the_script_writes_from_the_settings() -> None:
@@ -85,7 +70,7 @@ def test_the_stub_of_the_package_is_what_the_script_writes_from_the_settings() -
 
 def test_packages_hold_what_type_checkers_read() -> None:
     packaged = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["rlrun"]
-    assert {"py.typed", "*.pyi"} <= set(packaged)
+    assert {"py.typed", "*.pyi", "toys/*.pyi"} <= set(packaged)
 
 
 def test_every_name_of_plugins_stands_once_in_the_table_and_is_defined_where_it_says() -> None:

@@ -19,6 +19,8 @@ smartquotes = False  # they make one dash of the two of an option
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "scripts.docs_site.extension"]
 templates_path = ["theme/templates"]
 myst_heading_anchors = 4
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"  # browsers draw MathML by themselves, without a network
 myst_links_external_new_tab = False
 
 html_theme = "furo"

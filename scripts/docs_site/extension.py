@@ -1,4 +1,4 @@
-"""Extension of Sphinx: short signatures, and links of types, which annotations name without their module."""
+"""Extension of Sphinx: formulas as MathML, short signatures, and links of types, which annotations name alone."""
 
 from __future__ import annotations
 
@@ -33,8 +33,24 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("missing-reference", resolved)
     app.connect("autodoc-process-docstring", converted)
     app.connect("autodoc-process-signature", short_signature)
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
     app.connect("html-page-context", with_small_sidebar, priority=1)  # before the theme asks for the sidebar
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def write_formula(translator: Any, node: nodes.math | nodes.math_block) -> None:
+    """Writes a formula into the HTML, inside a line or as a block of its own.
+
+    Raises:
+        SkipNode: Always, since the formula's children are written.
+    """
+    from docutils import nodes
+    from latex2mathml.converter import convert
+
+    is_block = isinstance(node, nodes.math_block)
+    math = convert(node.astext(), display="block" if is_block else "inline")
+    translator.body.append(f'<div class="formula">{math}</div>' if is_block else math)
+    raise nodes.SkipNode
 
 
 def converted(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:

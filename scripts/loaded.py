@@ -1,10 +1,10 @@
-"""Measures what a training loads: the modules of the package after a few iterations, an evaluation and a save.
+"""Measures what a training loads: the modules of the package after three iterations, an evaluation and a save.
 
-    python -m scripts.loaded ppo            # each module, its code lines, and which module imported it first
-    python -m scripts.loaded ppo --groups   # the largest packages alone
+    python -m scripts.loaded                       # the largest rooms of each training
+    python -m scripts.loaded ppo                   # its modules, their code lines, and who imported each first
 
-Nothing is followed on paper: the training runs in a fresh process, and what is in `sys.modules` afterwards counts.
-Names that a table resolves at run time are in it, so laziness hides nothing.
+Trainings run in fresh processes, and what is in `sys.modules` afterwards counts. So what a table names at run time is
+in it as well: laziness hides nothing.
 """
 
 from __future__ import annotations
@@ -14,43 +14,52 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from scripts.house import PACKAGE, ROOT, Module
 
-TRAIN = """
-import importlib.abc, json, sys, tempfile
+PROGRAM = """
+import importlib.abc, json, os, sys, tempfile
+import gymnasium, numpy, pydantic, torch  # once for all trainings; nothing of the package is loaded before the forks
 
 first = {}
 
 class Watch(importlib.abc.MetaPathFinder):
-    # Records which module imports a name first; imports by a path are those of the module that asked for it.
+    # Records which module imports a name first; for a name of a table, the module with the table.
     def find_spec(self, name, path=None, target=None):
         frame = sys._getframe(1)
-        while frame and frame.f_globals.get("__name__", "").partition(".")[0] in ("importlib", "_frozen_importlib"):
+        passed = ("importlib", "importlib._bootstrap", "_frozen_importlib", "rlrun.engine.settings.registry")
+        while frame and frame.f_globals.get("__name__") in passed:
             frame = frame.f_back
-        while frame and frame.f_globals.get("__name__") == "rlrun.engine.settings.registry":
-            frame = frame.f_back
-        first.setdefault(name, frame.f_globals.get("__name__", "") if frame else "")
+        first.setdefault(name, frame.f_globals["__name__"] if frame else "")
+
+def train(algorithm, config, env):
+    import rlrun
+    made = getattr(rlrun, algorithm)(**config)
+    with tempfile.TemporaryDirectory() as folder, rlrun.Training(env, made) as training:
+        for _ in range(3):
+            training.step()
+        training.evaluate(episodes=1)
+        training.save(folder + "/checkpoint")
 
 sys.meta_path.insert(0, Watch())
-import rlrun
-
-asked = json.loads(sys.argv[1])
-algorithm = getattr(rlrun, asked["algorithm"])(**asked["config"])
-with tempfile.TemporaryDirectory() as folder, rlrun.Training(asked["env"], algorithm) as training:
-    for _ in range(3):
-        training.step()
-    training.evaluate(episodes=1)
-    training.save(folder + "/checkpoint")
-print(json.dumps({
-    name: [module.__file__, first.get(name, "")]
-    for name, module in sys.modules.items() if name.partition(".")[0] == "rlrun" and getattr(module, "__file__", None)
-}))
+for asked in json.loads(sys.argv[1]):
+    child = os.fork()
+    if child:
+        if os.waitpid(child, 0)[1]:
+            sys.exit(1)
+        continue
+    train(**asked)
+    ours = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "rlrun"}
+    found = [(name, path, first[name]) for name, module in ours.items() if (path := getattr(module, "__file__", None))]
+    os.write(1, json.dumps(found).encode() + b"\\n")
+    os._exit(0)
 """
-"""Program of the fresh process; its argument has the `algorithm`, its `config`, and the `env`."""
+"""Program that trains in a child for each of its arguments, which have the `algorithm`, its `config`, and the `env`."""
 
 OFF_POLICY = {"learning_starts": 16, "min_env_steps_per_iteration": 32, "minibatch_size": 8}
 TRAININGS: dict[str, dict[str, Any]] = {
@@ -60,10 +69,7 @@ TRAININGS: dict[str, dict[str, Any]] = {
     },
     "dqn": {"algorithm": "DQN", "env": "CartPole-v1", "config": OFF_POLICY},
     "sac": {"algorithm": "SAC", "env": "Pendulum-v1", "config": OFF_POLICY},
-    "qmix": {
-        "algorithm": "QMIX", "env": {"world": "rlrun.toys:TwoStepGame"},
-        "config": OFF_POLICY,
-    },
+    "qmix": {"algorithm": "QMIX", "env": {"world": "rlrun.toys:TwoStepGame"}, "config": OFF_POLICY},
 }  # fmt: skip
 """Trainings that are measured: those of the defaults, in sizes that take a second."""
 
@@ -83,42 +89,50 @@ class Loaded:
     importer: str
 
 
-def loaded_by(name: str) -> list[Loaded]:
-    """Runs a training in a fresh process, and returns the modules of the package that it loads, in their order.
+@cache
+def loaded_by(*names: str) -> dict[str, list[Loaded]]:
+    """Runs trainings in fresh processes, and returns the modules of the package that each loads, in their order.
 
     Args:
-        name: A key of `TRAININGS`.
+        names: Keys of `TRAININGS`.
     """
-    command = [sys.executable, "-c", TRAIN, json.dumps(TRAININGS[name])]
+    command = [sys.executable, "-c", PROGRAM, json.dumps([TRAININGS[name] for name in names])]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    return [
-        Loaded(module, Module(module, Path(file).read_text()).num_code_lines, importer)
-        for module, (file, importer) in found.items()
-    ]
+    found = map(json.loads, done.stdout.splitlines())
+    return {
+        name: [
+            Loaded(module, Module(module, Path(file).read_text()).num_code_lines, importer)
+            for module, file, importer in modules
+        ]
+        for name, modules in zip(names, found, strict=True)
+    }
 
 
-def groups(loaded: list[Loaded]) -> dict[str, list[Loaded]]:
-    """Returns the modules by room: the first three words of their names, those with most code lines first."""
+def by_room(modules: Sequence[Loaded]) -> dict[str, list[Loaded]]:
+    """Returns modules by room, the first three words of their names; rooms with most code lines come first."""
     found: dict[str, list[Loaded]] = defaultdict(list)
-    for module in loaded:
+    for module in modules:
         words = module.name.split(".")
         found[".".join(words[: min(3, len(words) - 1)]) or PACKAGE].append(module)
-    return dict(sorted(found.items(), key=lambda item: -sum(module.code_lines for module in item[1])))
+    return dict(sorted(found.items(), key=lambda room: -code_lines(room[1])))
+
+
+def code_lines(modules: Sequence[Loaded]) -> int:
+    """Returns the code lines of modules."""
+    return sum(module.code_lines for module in modules)
 
 
 def main() -> int:
-    """Prints what a training loads."""
+    """Prints what trainings load."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("training", choices=TRAININGS)
-    parser.add_argument("--groups", action="store_true", help="print the rooms alone")
-    asked = parser.parse_args()
-    loaded = loaded_by(asked.training)
-    for room, modules in groups(loaded).items():
-        print(f"{sum(module.code_lines for module in modules):6,} {len(modules):4} {room}")
-        for module in [] if asked.groups else sorted(modules, key=lambda each: -each.code_lines):
-            print(f"  {module.code_lines:6,}      {module.name.removeprefix(room + '.'):<40} {module.importer}")
-    print(f"{sum(module.code_lines for module in loaded):6,} {len(loaded):4} in all")
+    parser.add_argument("training", nargs="?", choices=TRAININGS)
+    asked = parser.parse_args().training
+    for name, modules in loaded_by(*([asked] if asked else TRAININGS)).items():
+        print(f"{name}: {len(modules)} modules, {code_lines(modules):,} code lines")
+        for room, own in by_room(modules).items():
+            print(f"{code_lines(own):6,} {len(own):4} {room}")
+            for module in sorted(own, key=lambda each: -each.code_lines) if asked else ():
+                print(f"{module.code_lines:10,}  {module.name.removeprefix(room + '.'):<40} {module.importer}")
     return 0
 
 

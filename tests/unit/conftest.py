@@ -15,5 +15,5 @@ def traced_updates(monkeypatch):
         graph = make_fx(function)(*(argument.clone() for argument in arguments))
         return lambda given: graph(*given)
 
-    monkeypatch.setattr("rlrun.engine.learner.executors.execution.compiled", traced)
+    monkeypatch.setattr("rlrun.engine.learner.executors.compilation.compiled", traced)
     monkeypatch.setattr("rlrun.engine.training.assemble.learner_factory.may_have_kernels", lambda algorithm: False)

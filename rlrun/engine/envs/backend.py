@@ -31,6 +31,12 @@ BACKENDS = {
 }
 """Import paths of the backends by name."""
 
+SINGLE_ENV = {
+    "check": "rlrun.engine.envs.single_env:check_single_env",
+    "make": "rlrun.engine.envs.single_env:make_single_env",
+}
+"""Import paths of what checks and makes the single form of an env that a backend steps in vector form."""
+
 _CARTPOLE = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
 _CARTPOLE_KWARGS = frozenset({"sutton_barto_reward"})
 

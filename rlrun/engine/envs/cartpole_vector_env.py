@@ -10,15 +10,15 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.engine.envs.backend import EnvBackend
+from rlrun.engine.envs.backend import SINGLE_ENV, EnvBackend
 from rlrun.engine.envs.cartpole_motion import CartPoleMotion
 from rlrun.engine.envs.env_ids import find_spec
 from rlrun.engine.envs.episode_ledger import EpisodeLedger
 from rlrun.engine.envs.episode_position import EpisodePosition, EpisodeSeeds
 from rlrun.engine.envs.lockstep_restore import restore_in_lockstep
-from rlrun.engine.envs.single_env import check_single_env, make_single_env
 from rlrun.engine.envs.spaces import Spaces, action_mismatch
 from rlrun.engine.envs.vector_env import NO_COLUMNS, EnvError, Infos, Tree, VectorEnv
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     import gymnasium
@@ -159,7 +159,7 @@ class CartPoleBackend(EnvBackend):
 
     @override
     def check(self, config: EnvConfig) -> None:
-        check_single_env(config)
+        load_internal(SINGLE_ENV["check"])(config)
 
     @override
     def make(
@@ -177,7 +177,8 @@ class CartPoleBackend(EnvBackend):
 
     @override
     def make_single(self, config: EnvConfig, render_mode: str | None, seed: int) -> gymnasium.Env[Any, Any]:
-        return make_single_env(config, render_mode=render_mode, seed=seed)
+        env: gymnasium.Env[Any, Any] = load_internal(SINGLE_ENV["make"])(config, render_mode=render_mode, seed=seed)
+        return env
 
     @override
     def spaces(self, config: EnvConfig) -> Spaces:

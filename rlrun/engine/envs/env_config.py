@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Le
 from pydantic import (
@@ -24,9 +24,18 @@ from typing_extensions import override
 
 from rlrun.engine.data.sample_batch import OWN_COLUMNS
 from rlrun.engine.messages.errors import did_you_mean
-from rlrun.engine.messages.explain import Mistake, UnknownKey
-from rlrun.engine.messages.foreign_names import unknown_key
-from rlrun.engine.settings.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
+from rlrun.engine.settings.config import (
+    EXPLANATIONS,
+    ConfigModel,
+    NonEmptyText,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+)
+from rlrun.engine.settings.registry import load_internal
+
+if TYPE_CHECKING:
+    from rlrun.engine.messages.explain import Mistake
 
 Backend = Literal["auto", "vector", "loop", "envpool"]
 
@@ -86,7 +95,8 @@ def _openenv_in_full(data: Any) -> Any:
 
 def _below_openenv(mistake: Mistake) -> InitErrorDetails:
     """Pydantic's error for a mistake in the settings of a server, which `EnvConfig` has in `kwargs`."""
-    reason = UnknownKey(mistake.message) if mistake.at_key else ValueError(mistake.message)
+    kind = load_internal(EXPLANATIONS["error of a key"]) if mistake.at_key else ValueError
+    reason = kind(mistake.message)
     loc = ("openenv", *mistake.location)
     return {"type": "value_error", "loc": loc, "input": None, "ctx": {"error": reason}}
 
@@ -465,5 +475,6 @@ def _foreign_settings(
     """Yields a validation error for each setting in raw data that is invalid for its kind of env."""
     for key in data:
         if key in foreign:
-            error = UnknownKey(unknown_key(key, known))
+            message = load_internal(EXPLANATIONS["unknown key"])(key, known)
+            error = load_internal(EXPLANATIONS["error of a key"])(message)
             yield {"type": "value_error", "loc": (key,), "input": data[key], "ctx": {"error": error}}

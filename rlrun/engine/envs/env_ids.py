@@ -16,8 +16,15 @@ from gymnasium.envs.registration import EnvSpec
 
 from rlrun.engine.envs.env_config import EnvConfig, is_unnamed
 from rlrun.engine.messages.errors import EnvironmentUnusable, UsageError, did_you_mean
-from rlrun.engine.messages.foreign_names import env_package, env_packages, is_world_module, moved_module
-from rlrun.engine.settings.registry import load_object
+from rlrun.engine.settings.registry import load_internal, load_object
+
+FOREIGN_NAMES = {
+    "moved module": "rlrun.engine.messages.foreign_names:moved_module",
+    "package": "rlrun.engine.messages.foreign_names:env_package",
+    "packages": "rlrun.engine.messages.foreign_names:env_packages",
+    "world": "rlrun.engine.messages.foreign_names:is_world_module",
+}
+"""Import paths of what knows the envs of other packages, which only unknown ids need."""
 
 _PACKAGES = {
     "gymnasium.envs.box2d": ("Box2D", "pip install 'rlrun[box2d]'"),
@@ -99,7 +106,7 @@ def find_spec(env_id: str) -> EnvSpec:
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
-        if "." not in module and not _is_installed(module) and module in env_packages():
+        if "." not in module and not _is_installed(module) and module in load_internal(FOREIGN_NAMES["packages"])():
             raise EnvironmentUnusable(f"env {env_id} needs {module}, which is not installed: pip install {module}")
         load_object(f"{module}:__name__", "env package")  # imports it, with a clear message where that fails
     if name not in gymnasium.registry and not register_atari() and name.startswith("ALE/"):
@@ -175,7 +182,7 @@ def _unimported(env_id: str) -> str:
 
     For example, the prefix of MiniGrid-Empty-5x5-v0 names the package `minigrid`.
     """
-    if package := env_package(env_id):
+    if package := load_internal(FOREIGN_NAMES["package"])(env_id):
         install = "" if _is_installed(package) else f"`pip install {package}` and "
         return f" before its package is imported; {install}write {package}:{env_id}"
     package = re.split("[-/]", env_id)[0].lower()
@@ -188,8 +195,9 @@ def _unimported(env_id: str) -> str:
 
 def _other(env_id: str) -> str:
     """Hint for an id that is a PettingZoo module, or a dotted path without a factory; "" for other ids."""
-    if is_world_module(env_id):
-        return f"; a world of many agents is env: {{pettingzoo: {moved_module(env_id) or env_id}}}"
+    if load_internal(FOREIGN_NAMES["world"])(env_id):
+        module = load_internal(FOREIGN_NAMES["moved module"])(env_id) or env_id
+        return f"; a world of many agents is env: {{pettingzoo: {module}}}"
     if re.fullmatch(r"\w+(\.\w+)+", env_id):
         module, _, name = env_id.rpartition(".")
         is_there = importlib.util.find_spec(module.partition(".")[0]) is not None  # imports nothing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from rlrun.engine.data.sample_batch import SampleBatch, network_columns
 from rlrun.engine.functional.saved_numbers import as_count, load_generator
-from rlrun.engine.learner.data_parallel.reducer import Reducer
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
 from rlrun.engine.learner.learner import EvaluatedFunction
 from rlrun.engine.learner.minibatch_updates import NO_PRIORITIES, MinibatchUpdates
@@ -23,6 +22,9 @@ from rlrun.engine.learner.output_functions import evaluated, network_outputs, re
 from rlrun.engine.learner.staging import Staging, over_memory
 from rlrun.engine.learner.update import Parameters, Precision
 from rlrun.engine.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from rlrun.engine.learner.data_parallel.reducer import Reducer
 
 
 class LocalLearner:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,10 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.engine.data.sample_batch import SampleBatch
-from rlrun.engine.learner.data_parallel.reducer import Reducer
 from rlrun.engine.learner.executors.execution import Execution
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
-from rlrun.engine.learner.gradient_sums import GradientSums, split_sums
 from rlrun.engine.learner.minibatches import Selection
 from rlrun.engine.learner.objective import Objective
 from rlrun.engine.learner.objective_counts import ObjectiveCounts
@@ -22,8 +22,20 @@ from rlrun.engine.learner.optimizers import OptimizerState
 from rlrun.engine.learner.statistic_totals import StatisticTotals
 from rlrun.engine.learner.update import Parameters, Precision, Update, apply_sum, fresh_state, measured_by
 from rlrun.engine.policy.policy import Policy
+from rlrun.engine.settings.registry import load_internal
+
+if TYPE_CHECKING:
+    from rlrun.engine.learner.data_parallel.reducer import Reducer
+    from rlrun.engine.learner.gradient_sums import GradientSums
 
 NO_PRIORITIES = np.zeros(0, np.float32)
+
+
+SUMS = {
+    "sums": "rlrun.engine.learner.gradient_sums:GradientSums",
+    "split": "rlrun.engine.learner.gradient_sums:split_sums",
+}
+"""Import paths of gradient sums, which only some updates are made of."""
 
 
 class MinibatchUpdates:
@@ -75,16 +87,23 @@ class MinibatchUpdates:
                 self._states[each.name] = fresh_state(each.optimizer, size, parameters.flat.device)
         self._execution = Execution(update_executor, announce, runs_own_code=runs_own_code)
         self._updates: dict[tuple[str, ...], Update] = {}
-        self._sums = GradientSums(
-            policy,
-            objectives,
-            precision,
-            self._execution,
-            microbatch_size=microbatch_size,
-            as_means=not optimizer_is_here,
-        )
+        self._microbatch_size = microbatch_size
+        self._as_means = not optimizer_is_here
         self._in_parts = reducer is not None or microbatch_size is not None
         self.takes_rows = update_executor in ("numpy", "c") and not self._in_parts
+
+    @cached_property
+    def _sums(self) -> GradientSums:
+        """Sums of gradients, for updates in parts and for learners that only compute gradients."""
+        made: GradientSums = load_internal(SUMS["sums"])(
+            self._policy,
+            self._objectives,
+            self._precision,
+            self._execution,
+            microbatch_size=self._microbatch_size,
+            as_means=self._as_means,
+        )
+        return made
 
     def step(
         self, batch: SampleBatch, settings: Mapping[str, Tensor], objectives: Collection[str] | None = None
@@ -159,7 +178,7 @@ class MinibatchUpdates:
             statistics: Names of the statistics in each sum, by the objective's name.
             settings: Current values of scheduled settings by name, each [].
         """
-        for objective, total in split_sums(self._policy, self._objectives, gradients, statistics):
+        for objective, total in load_internal(SUMS["split"])(self._policy, self._objectives, gradients, statistics):
             self._apply(objective, total, tuple(statistics[objective.name]), settings)
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:

@@ -99,10 +99,6 @@ class UnknownKey(ValueError):
     """Error of a validator about an unknown key; the text is the complete message."""
 
 
-class SilentMessage(str):
-    """Message that goes only into a trial's record, not to the terminal, since the user need not act."""
-
-
 def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = True) -> str:
     """Error message for an unknown name: suggests the most similar allowed name, or lists all if they are few.
 

@@ -12,8 +12,11 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import leaves, map_tree
 from rlrun.engine.data.views import VIEW_FRAMES, is_viewed
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.replay.frame_store import FrameStore
 from rlrun.engine.replay.stores import Allocate, Indices, PlainStore, Store
+from rlrun.engine.settings.registry import load_internal
+
+FRAME_STORE = "rlrun.engine.replay.frame_store:FrameStore"
+"""Import path of the store of frame stacks, and of history windows."""
 
 FLAGS = ("terminateds", "truncateds", "valid")
 
@@ -49,17 +52,17 @@ def stores_for(
     def plain(leaf: NDArray[Any]) -> Store:
         return PlainStore(shape, leaf.shape[2:], leaf.dtype, new)
 
-    def stacked(leaf: NDArray[Any]) -> Store:
-        is_stack = leaf.ndim >= 5 and leaf.shape[2] == frame_stack
-        return FrameStore(shape, leaf.shape[2:], leaf.dtype, new) if is_stack else plain(leaf)
+    def is_stack(leaf: NDArray[Any]) -> bool:
+        return leaf.ndim >= 5 and leaf.shape[2] == frame_stack
 
     def frames(leaf: NDArray[Any]) -> Store:
-        return FrameStore(shape, leaf.shape[2:], leaf.dtype, new)
+        store: Store = load_internal(FRAME_STORE)(shape, leaf.shape[2:], leaf.dtype, new)
+        return store
 
-    stores = {"obs": map_tree(stacked, fragment["obs"])}
+    stores = {"obs": map_tree(lambda leaf: frames(leaf) if is_stack(leaf) else plain(leaf), fragment["obs"])}
     if has_frames(fragment):
         stores["obs"] = {**stores["obs"], VIEW_FRAMES: map_tree(frames, fragment["obs"][VIEW_FRAMES])}
-    if frame_stack is not None and not any(isinstance(store, FrameStore) for store in leaves(stores["obs"])):
+    if frame_stack is not None and not has_frames(fragment) and not any(map(is_stack, leaves(fragment["obs"]))):
         shapes = ", ".join(str(leaf.shape[2:]) for leaf in leaves(fragment["obs"]))
         raise UsageError(
             f"replay.frame_stack is {frame_stack}, but no part of the observation is a stack of that many images: "

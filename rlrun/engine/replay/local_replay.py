@@ -14,12 +14,17 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.functional.seeding import child_seed
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.replay.replay import GIGABYTES, Awaited, ReplayRatio
-from rlrun.engine.replay.replay_buffer import ReplayBuffer
 from rlrun.engine.replay.replay_config import ReplayConfig, SequenceReplayConfig
-from rlrun.engine.replay.sequences import SequenceReplay
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from rlrun.engine.replay.hindsight import MakeGoals
+
+EXPERIENCES = {
+    "transitions": "rlrun.engine.replay.replay_buffer:ReplayBuffer",
+    "sequences": "rlrun.engine.replay.sequences:SequenceReplay",
+}
+"""Import paths of the replay buffers by what they store."""
 
 NOTHING_AWAITED: Awaited = ((), math.inf)
 
@@ -171,10 +176,12 @@ def local_replay(
     """
     number, seed = len(workers), child_seed(run_seed, "replay")
     if not sequences:
-        buffer = ReplayBuffer(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed, make_goals=make_goals)
+        make = load_internal(EXPERIENCES["transitions"])
+        buffer = make(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed, make_goals=make_goals)
         return LocalReplay(buffer, workers)
     if not isinstance(config, SequenceReplayConfig):
         raise UsageError(
             f"a replay of sequences needs settings of rlrun.plugin:SequenceReplayConfig, not {type(config).__name__}"
         )
-    return LocalReplay(SequenceReplay(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed), workers)
+    make = load_internal(EXPERIENCES["sequences"])
+    return LocalReplay(make(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed), workers)

@@ -9,13 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.engine.hook import refuse_other_settings
 from rlrun.engine.messages.errors import UsageError
-from rlrun.engine.replay.prioritized_sampler import PrioritizedSampler
 from rlrun.engine.replay.replay_config import ReplayConfig
 from rlrun.engine.replay.row_sampler import Rows, RowSampler
 from rlrun.engine.replay.stores import Indices
-from rlrun.engine.settings.registry import load_object
+from rlrun.engine.settings.registry import load_internal, load_object
+
+PARTS = {
+    "prioritized": "rlrun.engine.replay.prioritized_sampler:PrioritizedSampler",
+    "refusal of settings": "rlrun.engine.hook:refuse_other_settings",
+}
+"""Import paths of prioritized sampling, and of what checks the settings of custom samplers."""
 
 
 class UniformSampler(RowSampler):
@@ -50,7 +54,7 @@ def sampler_of(config: ReplayConfig) -> tuple[type[RowSampler], Mapping[str, Any
         return UniformSampler, {}
     if config.sampling == "prioritized":
         names = ("alpha", "beta", "epsilon")
-        return PrioritizedSampler, {name: getattr(config, f"priority_{name}") for name in names}
+        return load_internal(PARTS["prioritized"]), {name: getattr(config, f"priority_{name}") for name in names}
     named = {config.sampling: {}} if isinstance(config.sampling, str) else config.sampling
     ((path, settings),) = named.items()
     found = load_object(path, "sampler")
@@ -58,7 +62,7 @@ def sampler_of(config: ReplayConfig) -> tuple[type[RowSampler], Mapping[str, Any
         raise UsageError(f"'{path}' is not a RowSampler: derive it from rlrun.plugin.RowSampler")
     if missing := ", ".join(sorted(found.__abstractmethods__)):
         raise UsageError(f"the sampler '{path}' has no {missing}: write all abstract methods of RowSampler")
-    refuse_other_settings(f"the sampler '{path}'", found, settings, "rows")
+    load_internal(PARTS["refusal of settings"])(f"the sampler '{path}'", found, settings, "rows")
     return found, settings
 
 

@@ -20,16 +20,19 @@ from rlrun.engine.envs.env_watch import INTERRUPT_S, Watched
 from rlrun.engine.envs.episode_position import EpisodeSeeds
 from rlrun.engine.envs.spaces import first_bad_row
 from rlrun.engine.envs.vector_env import EnvError
-from rlrun.engine.functional.binomial import exact_interval
 from rlrun.engine.functional.seeding import generator
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.endless_episodes import EpisodeWatchdog
+from rlrun.engine.settings.registry import load_internal
 from rlrun.engine.worlds.make import make_vector_world
 from rlrun.engine.worlds.mapping import PolicyMapping
 from rlrun.engine.worlds.vector_world import SlotRows, VectorWorld, place_of
 
 if TYPE_CHECKING:
     import pandas
+
+EXACT_INTERVAL = "rlrun.engine.functional.binomial:exact_interval"
+"""Import path of the confidence interval of a rate."""
 
 ENV_SLOTS = 8
 """Default number of episodes that run in parallel."""
@@ -90,7 +93,7 @@ class EvaluationResult:
     def rates(self) -> dict[str, tuple[float, float]]:
         """Exact 95 % confidence intervals of columns whose sum per episode is 0 or 1, such as a success, by name."""
         rates = {name: sums for name, sums in self.columns.items() if sums and set(sums) <= {0.0, 1.0}}
-        return {name: exact_interval(int(sum(sums)), len(sums)) for name, sums in rates.items()}
+        return {name: load_internal(EXACT_INTERVAL)(int(sum(sums)), len(sums)) for name, sums in rates.items()}
 
     @property
     def mean(self) -> float:

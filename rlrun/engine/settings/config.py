@@ -29,13 +29,25 @@ from pydantic.fields import FieldInfo
 from typing_extensions import override
 
 from rlrun.engine.messages.errors import SpecError
-from rlrun.engine.messages.explain import Mistake, annotation_at, mistakes_of, problems_of, shown
-from rlrun.engine.messages.foreign_names import counterpart_message, unknown_key
+from rlrun.engine.settings.registry import load_internal
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
+
+    from rlrun.engine.messages.explain import Mistake
 else:
     ModelMetaclass = type(BaseModel)
+
+EXPLANATIONS = {
+    "annotation": "rlrun.engine.messages.explain:annotation_at",
+    "counterpart": "rlrun.engine.messages.foreign_names:counterpart_message",
+    "error of a key": "rlrun.engine.messages.explain:UnknownKey",
+    "mistakes": "rlrun.engine.messages.explain:mistakes_of",
+    "problems": "rlrun.engine.messages.explain:problems_of",
+    "unknown key": "rlrun.engine.messages.foreign_names:unknown_key",
+    "value": "rlrun.engine.messages.explain:shown",
+}
+"""Import paths of what explains mistakes, which only wrong settings need."""
 
 PositiveInt = Annotated[int, Gt(0)]
 """Type of an integer above 0."""
@@ -75,7 +87,8 @@ between and constant values outside of them. Values are never negative."""
 def _with_settings(plugins: Any) -> Any:
     """Settings of each class by its import path; a bare path has none."""
     if not isinstance(plugins, list | tuple):
-        raise ValueError(f"must be a list of package.module:Class, each with or without settings, not {shown(plugins)}")
+        given = load_internal(EXPLANATIONS["value"])(plugins)
+        raise ValueError(f"must be a list of package.module:Class, each with or without settings, not {given}")
     return tuple({plugin: {}} if isinstance(plugin, str) else plugin for plugin in plugins)
 
 
@@ -95,7 +108,8 @@ class _Explaining(ModelMetaclass):
         try:
             return super().__call__(**values)
         except ValidationError as error:
-            raise SpecError(problems_of(cast("type[ConfigModel]", self).mistakes(error))) from None
+            mistakes = cast("type[ConfigModel]", self).mistakes(error)
+            raise SpecError(load_internal(EXPLANATIONS["problems"])(mistakes)) from None
 
 
 class ConfigModel(BaseModel, metaclass=_Explaining):
@@ -151,21 +165,27 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise SpecError(problems_of(cls.mistakes(error), path)) from None
+            raise SpecError(load_internal(EXPLANATIONS["problems"])(cls.mistakes(error), path)) from None
 
     @classmethod
     def mistakes(cls, error: ValidationError) -> list[Mistake]:
         """Converts pydantic's validation error to a list of mistakes with rlrun's messages."""
-        return [replace(each, message=cls._key_message(each) or each.message) for each in mistakes_of(error, cls)]
+        found: list[Mistake] = load_internal(EXPLANATIONS["mistakes"])(error, cls)
+        return [replace(each, message=cls._key_message(each) or each.message) for each in found]
 
     @classmethod
     def _key_message(cls, mistake: Mistake) -> str:
         """Error message for an unknown key, "" for a mistake of another kind."""
-        section = config_in(annotation_at(cls, mistake.location[:-1])) if mistake.at_key else None
-        name = str(mistake.location[-1]) if mistake.at_key else ""
+        if not mistake.at_key:
+            return ""
+        name = str(mistake.location[-1])
+        section = config_in(load_internal(EXPLANATIONS["annotation"])(cls, mistake.location[:-1]))
         if section is None or name in section.model_fields:  # a validator has said what is wrong with it
             return ""
-        return section.why_gone(name) or unknown_key(name, section.model_fields)
+        if gone := section.why_gone(name):
+            return gone
+        unknown: str = load_internal(EXPLANATIONS["unknown key"])(name, section.model_fields)
+        return unknown
 
     @classmethod
     def why_gone(cls, name: str) -> str:
@@ -174,8 +194,11 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         "" if the name is unknown.
         """
         if name in cls.refused:
-            return f"{shown(name)} cannot be set here: {cls.refused[name]}"
-        return "" if name in cls.model_fields else counterpart_message(name, [cls.has_setting], cls.model_fields)
+            return f"{load_internal(EXPLANATIONS['value'])(name)} cannot be set here: {cls.refused[name]}"
+        if name in cls.model_fields:
+            return ""
+        message: str = load_internal(EXPLANATIONS["counterpart"])(name, [cls.has_setting], cls.model_fields)
+        return message
 
     @classmethod
     def has_setting(cls, name: str) -> bool:

@@ -16,10 +16,12 @@ import types
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlrun.engine.messages.errors import TrainingFailed, UsageError, did_you_mean
-from rlrun.engine.messages.foreign_names import other_algorithm
+
+if TYPE_CHECKING:
+    from rlrun.engine.messages.foreign_names import OtherAlgorithm
 
 BUILT_IN_BY_KIND = {
     "start with one of these": {
@@ -115,6 +117,9 @@ BUILT_IN_BY_KIND = {
 
 BUILT_IN = dict(sorted((name, path) for kind in BUILT_IN_BY_KIND.values() for name, path in kind.items()))
 """Import paths of the built-in algorithms, by name."""
+
+OTHER_ALGORITHM = "rlrun.engine.messages.foreign_names:other_algorithm"
+"""Import path of the table of other libraries' algorithms, which only unknown names need."""
 
 ENTRY_POINT_GROUP = "rlrun.algorithms"
 """Entry point group through which installed packages provide algorithms by name."""
@@ -217,7 +222,7 @@ def corresponding_algorithm(name: str) -> str:
         >>> corresponding_algorithm("Rainbow"), corresponding_algorithm("ACKTR")
         ('dqn', '')
     """
-    other = other_algorithm(_plain(name))
+    other = _other_algorithm(name)
     return "" if other is None else other.ours
 
 
@@ -240,10 +245,16 @@ def _algorithm_path(name: str) -> str:
         return _entry_points()[name].value
     if (known := known_algorithm(name)) != name:
         return _algorithm_path(known)
-    if (other := other_algorithm(_plain(name))) is not None:
+    if (other := _other_algorithm(name)) is not None:
         raise UsageError(f"unknown algorithm '{name}': {other.advice}")
     near = did_you_mean(name.lower(), algorithm_names()) or "; `rlrun algorithms` lists those that there are"
     raise UsageError(f"unknown algorithm '{name}'{near}")
+
+
+def _other_algorithm(name: str) -> OtherAlgorithm | None:
+    """Another library's algorithm of a name; None if none is known."""
+    found: OtherAlgorithm | None = load_internal(OTHER_ALGORITHM)(_plain(name))
+    return found
 
 
 def _plain(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from rlrun.engine.envs.env_config import WorldClock
 from rlrun.engine.envs.spaces import Spaces
-from rlrun.engine.worlds.games.array_game import ArrayGame
-from rlrun.engine.worlds.games.game_tree import GameTree
+
+if TYPE_CHECKING:
+    from rlrun.engine.worlds.games.array_game import ArrayGame
+    from rlrun.engine.worlds.games.game_tree import GameTree
 
 Info = Mapping[str, Any]
 

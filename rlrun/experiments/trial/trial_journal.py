@@ -15,7 +15,7 @@ from typing import Any
 
 from rlrun.engine.checkpoint.format import Content
 from rlrun.engine.messages.errors import DiskFull, RlrunError, shortened
-from rlrun.engine.messages.explain import SilentMessage
+from rlrun.engine.messages.silent_message import SilentMessage
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.trial.results import RETURN, ResultWriter, Row, best_value
 from rlrun.experiments.trial.trial_checkpoints import TrialCheckpoints

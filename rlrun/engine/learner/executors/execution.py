@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,24 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree, named_leaves
 from rlrun.engine.kernels.steps import NoKernel
 from rlrun.engine.learner.executors.c_update import CUpdate, in_c
-from rlrun.engine.learner.executors.compilation import CompiledUpdate, compiled
 from rlrun.engine.learner.executors.numpy_update import NumpyUpdate, in_numpy, require_same
 from rlrun.engine.learner.executors.update_executor import UpdateExecutor
 from rlrun.engine.learner.minibatches import Selection
 from rlrun.engine.learner.optimizers import OptimizerState
 from rlrun.engine.learner.statistic_totals import StatisticTotals
 from rlrun.engine.learner.update import Computation, Parameters
-from rlrun.engine.messages.explain import SilentMessage
+from rlrun.engine.messages.silent_message import SilentMessage
+from rlrun.engine.settings.registry import load_internal
+
+if TYPE_CHECKING:
+    from rlrun.engine.learner.executors.compilation import CompiledUpdate
+
+
+TRANSLATIONS = {
+    "compiled": "rlrun.engine.learner.executors.compilation:compiled",
+    "cuda_graph": "rlrun.engine.learner.executors.cuda_graph:CapturedUpdate",
+}
+"""Import paths of the translations of an update that only some machines and precisions use."""
 
 
 class Execution:
@@ -68,7 +78,7 @@ class Execution:
                 num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
                 self._made[key] = self._translated(function, arguments, num_kept)
             else:
-                self._made[key] = compiled(function, arguments, self._announce)
+                self._made[key] = load_internal(TRANSLATIONS["compiled"])(function, arguments, self._announce)
         made = self._made[key]
         return computation(parameters, states, batch, scheduled) if made is None else made(arguments)
 
@@ -92,9 +102,7 @@ class Execution:
             return "by C, which has no kernel for", in_c
         if self._update_executor == "numpy":
             return "by NumPy, which has no kernel for", in_numpy
-        from rlrun.engine.learner.executors.cuda_graph import CapturedUpdate
-
-        return "as a CUDA graph, which cannot hold", CapturedUpdate
+        return "as a CUDA graph, which cannot hold", load_internal(TRANSLATIONS["cuda_graph"])
 
     def run_minibatches(
         self,

@@ -141,7 +141,7 @@ def test_seeds_and_scheduled_settings_leave_the_compiled_update_as_it_is(
         keys.append(cache_key(str(recorded(function, arguments)), arguments))
         return lambda given: function(*given)
 
-    monkeypatch.setattr("rlrun.engine.learner.executors.execution.compiled", noted)
+    monkeypatch.setattr("rlrun.engine.learner.executors.compilation.compiled", noted)
     for seed, changes in ((0, {}), (1, settings)):
         config = {
             "train_batch_size": 32,

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from rlrun.engine.messages.errors import DiskFull
-from rlrun.engine.messages.explain import SilentMessage
+from rlrun.engine.messages.silent_message import SilentMessage
 from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.trial.results import read_results
 from rlrun.experiments.trial.trial_checkpoints import TrialCheckpoints

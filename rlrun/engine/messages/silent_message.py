@@ -1,0 +1,7 @@
+"""Messages that a user need not see while a trial runs."""
+
+from __future__ import annotations
+
+
+class SilentMessage(str):
+    """Message that goes only into a trial's record, not to the terminal, since the user need not act."""

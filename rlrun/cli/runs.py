@@ -66,29 +66,38 @@ def runs(
         if wants_json():
             print_json(deletion)
         return
-    from rlrun.cli.targets import is_own, run_names
-    from rlrun.experiments.runs.run_state import last_change, read_run_state
-
     wanted = None if status is None else _status_named(status)
-    names = [name for name in run_names(runs_dir) if not tags or _has_tags(runs_dir / name, tags)]
-    if limit is not None and wanted is None and sort in ("age", "name"):  # which needs no look into their files
-        names = sorted(names, key=lambda name: -last_change(runs_dir / name) if sort == "age" else name)[:limit]
-    there = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in names]
-    found = [run for run in there if wanted is None or wanted in {trial["status"] for trial in run["trials"]}]
+    looked_at = _listed_runs(runs_dir, tags, sort, limit if wanted is None else None)
+    found = [run for run in looked_at if wanted is None or wanted in {trial["status"] for trial in run["trials"]}]
     found = sorted(found, key=lambda run: _place(run, sort))[:limit]
     if wants_json():
         print_json({"runs": found})
-        return
-    if there and not found:
-        echo(f"None of {counted(len(there), 'run')} in {runs_dir} has a trial that is {str(status).lower()}.")
-        return
-    if not found and tags:
+    elif found:
+        echo(_table(found))
+        _echo_problems(found, runs_dir)
+    elif looked_at:
+        echo(f"None of {counted(len(looked_at), 'run')} in {runs_dir} has a trial that is {str(status).lower()}.")
+    elif tags:
         echo(f"No run in {runs_dir} has {'the tag' if len(tags) == 1 else 'all the tags'} {', '.join(tags)}.")
-        return
-    if not found:
+    else:
         echo(f"No runs in {runs_dir}. Begin one: rlrun train --algorithm ppo --env CartPole-v1")
-        return
-    echo(_table(found))
+
+
+def _listed_runs(runs_dir: Path, tags: tuple[str, ...], sort: str, limit: int | None) -> list[dict[str, Any]]:
+    """Data of the runs that have all tags; of the first alone, if their order needs no look into their files."""
+    from rlrun.cli.targets import run_names
+    from rlrun.experiments.runs.run_state import last_change, read_run_state
+
+    names = [name for name in run_names(runs_dir) if not tags or _has_tags(runs_dir / name, tags)]
+    if limit is not None and sort in ("age", "name"):
+        names = sorted(names, key=lambda name: -last_change(runs_dir / name) if sort == "age" else name)[:limit]
+    return [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in names]
+
+
+def _echo_problems(found: list[dict[str, Any]], runs_dir: Path) -> None:
+    """Prints on stderr what is wrong with listed runs, and which ones other users wrote."""
+    from rlrun.cli.targets import is_own
+
     for run in found:
         for problem in filter(None, (run["problem"], *(trial["problem"] for trial in run["trials"]))):
             echo(f"{run['name']}: {problem}", err=True)

@@ -55,23 +55,41 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
         bar: Character for drawing bars, "" for no bars.
     """
     everyone = list(run.trials.values())
-    settings = list(dict.fromkeys(name for trial in everyone for name in trial.params))
-    seeds = {trial.seed for trial in everyone}
+    columns = [
+        *_name_columns(trials, has_single_trial=len(everyone) == 1),
+        *_setting_columns(everyone, trials),
+        *_progress_columns(trials, now, bar),
+    ]
+    return [each for each in columns if each.rank == 0 or any(cell.strip() not in ("", "-") for cell in each.cells)]
+
+
+def _name_columns(trials: Sequence[TrialProgress], *, has_single_trial: bool) -> list[Column]:
+    """Columns of the trials' names and statuses.
+
+    Parameters and the seed have columns of their own, so that the number is enough of the names of several trials.
+    """
+    names = [trial.name if has_single_trial else trial.name.partition("-")[0] for trial in trials]
+    return [Column("trial", names, 0, False), Column("status", [trial.status for trial in trials], 0, False)]
+
+
+def _setting_columns(everyone: Sequence[TrialProgress], trials: Sequence[TrialProgress]) -> list[Column]:
+    """Columns of the settings that differ, and of the seed if there are several."""
+    names = dict.fromkeys(name for trial in everyone for name in trial.params)
+    columns = [
+        Column(name, [_setting(trial, name) for trial in trials], 12 + place if place < 3 else 30 + place)
+        for place, name in enumerate(names)
+    ]
+    if len({trial.seed for trial in everyone}) > 1:
+        columns.append(Column("seed", [cell_text(trial.seed) for trial in trials], 20))
+    return columns
+
+
+def _progress_columns(trials: Sequence[TrialProgress], now: float, bar: str) -> list[Column]:
+    """Columns of what the trials have done, how fast, and where."""
     results = [trial.result or {} for trial in trials]
     metric = counted_metric(results)
     lefts = [trial.seconds_left(now) for trial in trials]
-    has_single_trial = len(everyone) == 1
-    columns = [
-        # Parameters and the seed have columns of their own, so that the trial's number is enough.
-        Column(
-            "trial", [trial.name if has_single_trial else trial.name.partition("-")[0] for trial in trials], 0, False
-        ),
-        Column("status", [trial.status for trial in trials], 0, False),
-        *(
-            Column(name, [_setting(trial, name) for trial in trials], 12 + place if place < 3 else 30 + place)
-            for place, name in enumerate(settings)
-        ),
-        Column("seed", [cell_text(trial.seed) for trial in trials] if len(seeds) > 1 else [], 20),
+    return [
         Column("iter", [cell_text(result.get("iteration")) for result in results], 60),
         Column(STEP_NAMES[metric], [cell_text(result.get(metric)) for result in results], 10),
         Column("of", [_limit_text(trial, metric) for trial in trials], 80),
@@ -82,7 +100,6 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
         Column("left", ["" if left is None else whole_seconds(left) for left in lefts], 70),
         Column("where", [trial.place for trial in trials], 90, False),
     ]
-    return [each for each in columns if each.rank == 0 or any(cell.strip() not in ("", "-") for cell in each.cells)]
 
 
 def fitting_columns(columns: Sequence[Column], width: int) -> list[Column]:

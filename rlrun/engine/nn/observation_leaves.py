@@ -156,40 +156,22 @@ class _Reading:
     def _numbers_leaf(self, space: gymnasium.Space[Any], path: str) -> ObservationLeaf:
         setting, own = self.settings.get(path, DEFAULT), known_kind(space)
         shape, dtype = own.form(space)
-        is_float = bool(np.issubdtype(dtype, np.floating))
         if not math.prod(shape):
             return ObservationLeaf("vector", shape, is_normalized=self.normalize)
         least, most = own.bounds(space)
         low, high = setting.bounds or (float(np.min(least)), float(np.max(most)))
         kind = setting.encode_as or _default_encoding(shape, dtype, high - low)
-        match kind:
-            case "one_hot" | "embedding":
-                if is_float or high - low >= MOST_SCALED_VALUES or not (low.is_integer() and high.is_integer()):
-                    vectors = "one-hot" if kind == "one_hot" else "learned"
-                    raise UsageError(
-                        f"model.observations: {path!r} is {space} from {low:g} to {high:g}, and {vectors} vectors are "
-                        f"made of whole numbers with at most {MOST_SCALED_VALUES:,} values: set its bounds, or "
-                        "encode_as: vector"
-                    )
-                return ObservationLeaf(kind, shape, (int(high - low) + 1,), (int(low),))
-            case "image":
-                if len(shape) not in (2, 3, 4):
-                    raise UsageError(
-                        f"model.observations: {path!r} of shape {shape} is no image: those are [height, width], with "
-                        "channels first or last, and perhaps stacked along a fourth axis in front"
-                    )
-                # Real numbers that lie between -1 and 1 already are of the size that convolutions learn from.
-                is_small = is_float and setting.bounds is None and max(-low, high) <= 1
-            case "entities":
-                if len(shape) != 2:
-                    raise UsageError(
-                        f"model.observations: {path!r} of shape {shape} are no entities: those are [entities, features]"
-                    )
-                is_small = is_float and setting.bounds is None
-            case "vector":
-                if self.normalize and setting.bounds is None:
-                    return ObservationLeaf("vector", shape, is_normalized=True)
-                is_small = is_float and setting.bounds is None
+        is_float = bool(np.issubdtype(dtype, np.floating))
+        if kind in ("one_hot", "embedding"):
+            if is_float or not _is_countable(low, high):
+                raise _no_whole_numbers(kind, f"{path!r} is {space} from {low:g} to {high:g}")
+            return ObservationLeaf(kind, shape, (int(high - low) + 1,), (int(low),))
+        _check_shape(kind, shape, path)
+        if kind == "vector" and self.normalize and setting.bounds is None:
+            return ObservationLeaf("vector", shape, is_normalized=True)
+        is_small = is_float and setting.bounds is None
+        if kind == "image":  # of real numbers, those between -1 and 1 are of the size that convolutions learn from
+            is_small &= max(-low, high) <= 1
         # Adam's steps are too large for weights of large inputs.
         is_scaled = not is_small and _is_bounded(low, high, is_float)
         return ObservationLeaf(
@@ -211,6 +193,36 @@ def _own_leaf(space: gymnasium.Space[Any], encoder: str, path: str) -> Observati
 
 def _within(path: str, key: object) -> str:
     return f"{path}/{key}" if path else str(key)
+
+
+def _check_shape(kind: Encoding, shape: tuple[int, ...], path: str) -> None:
+    """Validates the shape of an image, or of a set of entities.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if kind == "image" and len(shape) not in (2, 3, 4):
+        raise UsageError(
+            f"model.observations: {path!r} of shape {shape} is no image: those are [height, width], with channels "
+            "first or last, and perhaps stacked along a fourth axis in front"
+        )
+    if kind == "entities" and len(shape) != 2:
+        raise UsageError(
+            f"model.observations: {path!r} of shape {shape} are no entities: those are [entities, features]"
+        )
+
+
+def _no_whole_numbers(kind: Encoding, found: str) -> UsageError:
+    """Error: an observation that is found cannot be one-hot or learned vectors."""
+    vectors = "one-hot" if kind == "one_hot" else "learned"
+    return UsageError(
+        f"model.observations: {found}, and {vectors} vectors are made of whole numbers with at most "
+        f"{MOST_SCALED_VALUES:,} values: set its bounds, or encode_as: vector"
+    )
+
+
+def _is_countable(low: float, high: float) -> bool:
+    return high - low < MOST_SCALED_VALUES and low.is_integer() and high.is_integer()
 
 
 def _is_bounded(low: float, high: float, is_float: bool) -> bool:

@@ -107,23 +107,41 @@ def run_all(
             raise
         except KeyboardInterrupt:  # the second interrupt
             interrupts.received = interrupts.received or "SIGINT"
-        for part in parts:  # the processes of all trials have ended with Ray
-            part.directory.settle()
-        ends = [part.directory.results() for part in parts]
-    found = [trial for trials in ends for trial in trials]
-    errors = {active.directory.path / name: error for active in actives for name, error in active.errors.items()}
-    fault = next((active.fault for active in actives if active.fault is not None), None)
-    left = [part.directory.path for part, trials in zip(parts, ends, strict=True) if is_left(part, trials)]
-    failure = call_failure(found, left, signal=interrupts.received, fault=fault, errors=errors)
+        ends = _settled(parts)
+    failure = _failure(parts, actives, ends, interrupts)
     for active in actives:
         if not active.resumed and active.errors and all(isinstance(e, CANNOT_START) for e in active.errors.values()):
             active.directory.discard_if_empty()
     if failure is not None:
         raise failure
+    return [trial for trials in ends for trial in trials]
+
+
+def _settled(parts: Sequence[LaunchedExperiment]) -> list[list[TrialResult]]:
+    """Settles the runs, after the processes of all trials have ended with Ray; returns their results by experiment."""
+    for part in parts:
+        part.directory.settle()
+    return [part.directory.results() for part in parts]
+
+
+def _failure(
+    parts: Sequence[LaunchedExperiment],
+    actives: Sequence[ActiveRun],
+    ends: Sequence[Sequence[TrialResult]],
+    interrupts: Interrupts,
+) -> BaseException | None:
+    """Error of a call: that of `call_failure`, else the first one of an experiment whose trials all failed."""
+    found = [trial for trials in ends for trial in trials]
+    errors = {active.directory.path / name: error for active in actives for name, error in active.errors.items()}
+    fault = next((active.fault for active in actives if active.fault is not None), None)
+    left = [part.directory.path for part, trials in zip(parts, ends, strict=True) if is_left(part, trials)]
+    failure = call_failure(found, left, signal=interrupts.received, fault=fault, errors=errors)
+    if failure is not None:
+        return failure
     for active, trials in zip(actives, ends, strict=True):
         if active.errors and all(trial.status == "ERROR" for trial in trials):
-            raise next(iter(active.errors.values()))
-    return found
+            return next(iter(active.errors.values()))
+    return None
 
 
 def _run_parts(

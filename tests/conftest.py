@@ -35,6 +35,13 @@ pytest_plugins = ["tests.wording"]
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Works in an empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     """Has torch and BLAS use one thread, as a trial does: several threads spin where others have the cores."""

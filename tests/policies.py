@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
 from gymnasium import Space
 
 from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.engine.algorithm_config import AlgorithmConfig
+from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.nn.model_config import ModelConfig
+from rlrun.engine.policy.behavior import BehaviorPolicy
 from rlrun.engine.policy.policy import Policy
+from rlrun.engine.policy.weights import Weights
 
 P = TypeVar("P", bound=Policy)
 
@@ -56,3 +61,34 @@ def policy_from(
 ) -> P:
     """Returns a policy of an algorithm's settings, of which some are given, with any network."""
     return family(Spaces(observation, action), config.parse({}).model_copy(update={"model": model, **settings}), seed)
+
+
+def loaded(
+    policy: Policy,
+    flat: np.ndarray | None = None,
+    *,
+    env_steps: int = 0,
+    filters: dict[str, Any] | None = None,
+    **schedules: Any,
+) -> BehaviorPolicy:
+    """Returns how a policy behaves on a worker: pickled on the way, and with the parameters that acting takes.
+
+    Args:
+        policy: The policy.
+        flat: All of its parameters, its own if there are none.
+        env_steps: Number of env steps that had been taken when they were sent.
+        filters: Moments of observations.
+        **schedules: Values of the exploration's schedules; it is greedy without them.
+    """
+    behavior = pickle.loads(pickle.dumps(policy.behavior()))
+    start, size = policy.acting_range
+    acting = (policy.parameters.gather(policy.module).numpy() if flat is None else flat)[start : start + size]
+    greedy = {"epsilon": 0.0, "temperature": 1.0, "exploration_noise": 0.0}
+    behavior.load(Weights(0, acting, filters or {}, env_steps, {**greedy, **schedules}))
+    return behavior
+
+
+def samples(space: Space[Any], number: int, seed: int = 0) -> Any:
+    """Returns elements of a space, stacked: a tree of arrays [number, ...]."""
+    space.seed(seed)
+    return map_tree(lambda *leaves: np.stack(leaves), *(space.sample() for _ in range(number)))

@@ -16,6 +16,8 @@ from rlrun.engine.settings.registry import algorithm_class
 from scripts.golden_runs import DATA, chosen_runs, entry_here, learning_parts, record_data
 from tests.results import all_numbers
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 RUNS = {name: entry_here(spec) for name, spec in chosen_runs("small", None).items()}
 
 
@@ -28,11 +30,6 @@ def takes_a_gpu(entry: dict[str, Any]) -> bool:
 
 
 ON_A_GPU = [name for name, entry in RUNS.items() if takes_a_gpu(entry)]
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def trained(name: str, num_gpus: float, compiles: str | bool) -> tuple[list[dict[str, Any]], list[str]]:

@@ -18,14 +18,11 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.learner.staging import Staging
 from tests.results import all_numbers, numbers
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 SMALL = {"model": {"hiddens": [32, 32]}, "lr": 1e-3, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 0}
 EPOCHS = {**SMALL, "train_batch_size": 256, "minibatch_size": 64, "num_epochs": 2, "max_grad_norm": 0.5}
 OFF_POLICY = {**SMALL, "learning_starts": 100, "minibatch_size": 32, "min_env_steps_per_iteration": 200}
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def made(

@@ -11,12 +11,9 @@ from rlrun.experiments.launch.checks import check_envs
 from rlrun.experiments.spec.load import load_experiments, shipped_configs
 from tests.command import rlrun
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def write_run(name: str, status: str, best: float | None) -> None:

@@ -22,6 +22,7 @@ from rlrun.engine.checkpoint.store import CheckpointStore
 from rlrun.engine.kernels.library import why_no_library
 from rlrun.experiments.runs.run_directory import RunDirectory
 from rlrun.experiments.trial.results import read_results
+from tests.files import files
 from tests.results import all_numbers
 
 pytestmark = pytest.mark.chaos
@@ -79,11 +80,6 @@ def wait_for(what: Callable[[], Any], driver: subprocess.Popen[str]) -> Any:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return found
-
-
-def files(directory: Path) -> dict[str, bytes]:
-    found = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if not path.name.startswith(".")}
 
 
 def disturbed(driver: subprocess.Popen[str], nodes: Nodes, run: Path, code: Path) -> tuple[str, int, Path]:

@@ -21,6 +21,8 @@ from rlrun.engine.rollout.counts import MeasuredFragment
 from rlrun.engine.rollout.phases import FragmentTimes, machine_clock
 from rlrun.experiments.spec.load import shipped_experiment
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 SPEC = """
 tiny:
   algorithm: ppo
@@ -68,11 +70,6 @@ class Careless(PPO):
     def loss(self, outputs, batch, scheduled):
         return batch["no such column"]
 """
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def profile(*words: object) -> Result:

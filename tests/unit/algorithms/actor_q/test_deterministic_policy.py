@@ -1,5 +1,3 @@
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -11,8 +9,7 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.model_config import ActorQModelConfig
-from rlrun.engine.policy.weights import Weights
-from tests.policies import policy_from
+from tests.policies import loaded, policy_from, samples
 from tests.rounding import rounding_error
 
 NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": MultiDiscrete([2, 3])})
@@ -36,23 +33,10 @@ def policy_for(observation_space=NESTED, action_space=ASYMMETRIC, uniform_steps=
     )
 
 
-def loaded(policy, deviation=0.0, env_steps=0):
-    behavior = pickle.loads(pickle.dumps(policy.behavior()))
-    start, size = policy.acting_range
-    acting = policy.parameters.gather(policy.module).numpy()[start : start + size]
-    behavior.load(Weights(0, acting, {}, env_steps, {"exploration_noise": deviation}))
-    return behavior
-
-
-def observations_of(space, rows, seed=0):
-    space.seed(seed)
-    return map_tree(lambda *leaves: np.stack(leaves), *(space.sample() for _ in range(rows)))
-
-
 @pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "silu"])
 def test_the_acting_side_equals_the_torch_actor(activation):
     policy = policy_for(activation=activation)
-    observations = observations_of(NESTED, 50)
+    observations = samples(NESTED, 50)
     networks = policy.outputs(dict(policy.module.named_parameters()), SampleBatch())
     rows = map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)
     expected = policy.action_space.to_env(networks.actions(rows)[:, 0].detach().numpy())
@@ -61,7 +45,7 @@ def test_the_acting_side_equals_the_torch_actor(activation):
 
 def test_actors_of_images_act_in_torch_and_equal_their_module():
     policy = policy_for(IMAGES, hiddens=(8,))
-    observations = observations_of(IMAGES, 4)
+    observations = samples(IMAGES, 4)
     networks = policy.outputs(dict(policy.module.named_parameters()), SampleBatch())
     rows = map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)
     with torch.no_grad():
@@ -97,7 +81,7 @@ def test_actions_without_finite_bounds_are_refused(space, message):
 
 
 def act_all(behavior, noise, starts):
-    record, observations = behavior.collector.allocate(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
+    record, observations = behavior.collector.allocate(*noise.shape[:2]), samples(NESTED, noise.shape[1])
     for t, row in enumerate(noise):
         behavior.act(observations, row, record, t, starts[t])
     return record["actions"]
@@ -108,9 +92,9 @@ def test_gaussian_noise_has_the_scheduled_deviation_and_stays_within_the_bounds(
     noise = policy.behavior().noise_source.noise(np.random.default_rng(0), 400, 50)
     starts = np.zeros((400, 50), bool)
     quiet = act_all(loaded(policy), noise, starts)
-    narrow = act_all(loaded(policy, deviation=((0, 0.0), (100, 0.2)), env_steps=50), noise, starts)
+    narrow = act_all(loaded(policy, exploration_noise=((0, 0.0), (100, 0.2)), env_steps=50), noise, starts)
     assert np.std(narrow - quiet) == pytest.approx(0.1, rel=0.02)
-    wide = act_all(loaded(policy, deviation=3.0), noise, starts)
+    wide = act_all(loaded(policy, exploration_noise=3.0), noise, starts)
     assert (wide.min(), wide.max()) == (-1.0, 1.0)
 
 
@@ -126,7 +110,7 @@ def test_before_the_first_steps_are_over_actions_are_uniform_between_the_bounds(
 
 def correlated(behavior, noise, starts):
     positions = []
-    record, observations = behavior.collector.allocate(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
+    record, observations = behavior.collector.allocate(*noise.shape[:2]), samples(NESTED, noise.shape[1])
     for t, row in enumerate(noise):
         behavior.act(observations, row, record, t, starts[t])
         positions.append(behavior.state()["action_noise"])
@@ -136,7 +120,7 @@ def correlated(behavior, noise, starts):
 def test_correlated_noise_has_its_stationary_variance_and_correlation():
     policy = policy_for(noise="ornstein_uhlenbeck")
     noise = policy.behavior().noise_source.noise(np.random.default_rng(1), 400, 200)
-    x = correlated(loaded(policy, deviation=0.2), noise, np.zeros((400, 200), bool))[60:]
+    x = correlated(loaded(policy, exploration_noise=0.2), noise, np.zeros((400, 200), bool))[60:]
     assert x.var() == pytest.approx(0.2**2 / (0.15 * (2 - 0.15)), rel=0.03)
     assert np.mean(x[1:] * x[:-1]) / x.var() == pytest.approx(0.85, abs=0.01)
 
@@ -146,7 +130,7 @@ def test_correlated_noise_begins_at_zero_in_the_columns_whose_episodes_begin():
     noise = policy.behavior().noise_source.noise(np.random.default_rng(1), 5, 2)
     starts = np.zeros((5, 2), bool)
     starts[3, 1] = True
-    x = correlated(loaded(policy, deviation=0.2), noise, starts)
+    x = correlated(loaded(policy, exploration_noise=0.2), noise, starts)
     np.testing.assert_allclose(x[3, 1], 0.2 * noise[3, 1, :2], atol=rounding_error(2))
     np.testing.assert_allclose(x[3, 0], 0.85 * x[2, 0] + 0.2 * noise[3, 0, :2], atol=rounding_error(2))
 
@@ -155,7 +139,7 @@ def test_correlated_noise_goes_on_from_a_state():
     policy = policy_for(noise="ornstein_uhlenbeck")
     noise = policy.behavior().noise_source.noise(np.random.default_rng(1), 10, 3)
     starts = np.zeros((10, 3), bool)
-    first, second = loaded(policy, deviation=0.3), loaded(policy, deviation=0.3)
+    first, second = loaded(policy, exploration_noise=0.3), loaded(policy, exploration_noise=0.3)
     correlated(first, noise[:5], starts[:5])
     second.load_state(first.state())
     np.testing.assert_array_equal(correlated(first, noise[5:], starts[5:]), correlated(second, noise[5:], starts[5:]))
@@ -163,12 +147,12 @@ def test_correlated_noise_goes_on_from_a_state():
 
 def test_orthogonal_networks_say_almost_nothing_at_first():
     policy = policy_for(orthogonal_init=True)
-    assert np.abs(loaded(policy).outputs(observations_of(NESTED, 20))).max() < 0.1
+    assert np.abs(loaded(policy).outputs(samples(NESTED, 20))).max() < 0.1
 
 
 def test_an_unexplored_action_is_the_actor_s_and_an_explored_one_is_shifted_by_normal_noise():
     policy = policy_for(noise="ornstein_uhlenbeck")
-    behavior, observations = loaded(policy, deviation=0.1), observations_of(NESTED, 3)
+    behavior, observations = loaded(policy, exploration_noise=0.1), samples(NESTED, 3)
     drawn = behavior.actions(observations, np.random.default_rng(4))
     normal = np.random.default_rng(4)
     shifts = normal.standard_normal((3, 2), np.float32) * 0.1

@@ -1,5 +1,4 @@
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -14,8 +13,7 @@ from rlrun.engine.data.tree import map_tree
 from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.model_config import SoftModelConfig
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedGaussian
-from rlrun.engine.policy.weights import Weights
-from tests.policies import policy_from
+from tests.policies import loaded, policy_from, samples
 from tests.rounding import rounding_error
 
 NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": MultiDiscrete([2, 3])})
@@ -34,18 +32,6 @@ def policy_for(action_space=ASYMMETRIC, uniform_steps=0, observation_space=NESTE
         learning_starts=uniform_steps,
         initial_alpha=0.5,
     )
-
-
-def loaded(policy, env_steps=0):
-    behavior = pickle.loads(pickle.dumps(policy.behavior()))
-    start, size = policy.acting_range
-    behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy()[start : start + size], {}, env_steps))
-    return behavior
-
-
-def observations_of(space, rows, seed=0):
-    space.seed(seed)
-    return map_tree(lambda *leaves: np.stack(leaves), *(space.sample() for _ in range(rows)))
 
 
 def torch_outputs(policy, observations):
@@ -98,7 +84,7 @@ def test_log_densities_of_several_actions_add_up():
 
 
 def test_an_acted_action_is_the_one_that_the_learner_draws_from_the_same_noise():
-    policy, observations = policy_for(), observations_of(NESTED, 50)
+    policy, observations = policy_for(), samples(NESTED, 50)
     behavior = loaded(policy)
     noise = behavior.noise_source.noise(np.random.default_rng(0), 1, 50)[0]
     record = behavior.collector.allocate(1, 50)
@@ -111,13 +97,13 @@ def test_an_acted_action_is_the_one_that_the_learner_draws_from_the_same_noise()
 
 
 def test_unexplored_actions_are_what_the_means_become():
-    policy, observations = policy_for(), observations_of(NESTED, 20)
+    policy, observations = policy_for(), samples(NESTED, 20)
     means = torch_outputs(policy, observations)[:, 0, :2].tanh().numpy()
     np.testing.assert_allclose(loaded(policy).actions(observations, None), means * 2 + [-1, 12], atol=NEAR)
 
 
 def test_choices_are_drawn_as_often_as_the_actor_says():
-    policy, observations = policy_for(Discrete(3, start=4)), observations_of(NESTED, 1)
+    policy, observations = policy_for(Discrete(3, start=4)), samples(NESTED, 1)
     probs = torch_outputs(policy, observations)[0, 0].softmax(-1).numpy()
     many = map_tree(lambda leaf: np.repeat(leaf, 20_000, 0), observations)
     drawn = loaded(policy).actions(many, np.random.default_rng(0))
@@ -130,7 +116,7 @@ def test_before_the_first_steps_are_over_actions_are_uniform(space):
     policy = policy_for(space, uniform_steps=100)
     behavior = loaded(policy, env_steps=99)
     noise = behavior.noise_source.noise(np.random.default_rng(0), 100, 100)
-    record, observations = behavior.collector.allocate(100, 100), observations_of(NESTED, 100)
+    record, observations = behavior.collector.allocate(100, 100), samples(NESTED, 100)
     for t in range(100):
         behavior.act(observations, noise[t], record, t, np.zeros(100, bool))
     if space == ASYMMETRIC:

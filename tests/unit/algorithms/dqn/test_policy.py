@@ -1,7 +1,5 @@
 """Q policies: both sides of them, for every kind of head."""
 
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -25,7 +23,7 @@ from rlrun.engine.policy.exploration.parameter_noise import (
     standard_normal,
 )
 from rlrun.engine.policy.weights import Weights
-from tests.policies import plain_policy
+from tests.policies import loaded, plain_policy, samples
 from tests.rounding import rounding_error
 
 BOX = Box(-1, 1, (4,))
@@ -75,20 +73,8 @@ def policy_for(space=BOX, *, hiddens=(32, 16), normalize=False, module=None, exp
     )
 
 
-def observations_of(space, rows, seed=0):
-    space.seed(seed)
-    return map_tree(lambda *parts: np.stack(parts), *(space.sample() for _ in range(rows)))
-
-
 def randomized(policy, seed=0):
     return np.random.default_rng(seed).normal(size=policy.parameters.size).astype(np.float32) / 3
-
-
-def loaded(policy, flat, *, epsilon=0.0, env_steps=0, **schedules):
-    behavior = pickle.loads(pickle.dumps(policy.behavior()))
-    schedules = {"epsilon": epsilon, "temperature": 1.0, **schedules}
-    behavior.load(Weights(0, flat, env_steps=env_steps, schedules=schedules))
-    return behavior
 
 
 def networks_of(policy, flat, noise=None):
@@ -106,7 +92,7 @@ def values_of(policy, flat, observations, noise=None):
 @HEAD_KINDS
 def test_the_numpy_mirror_equals_the_torch_module(space, head):
     policy = policy_for(space, **head)
-    flat, observations = randomized(policy), observations_of(space, 50)
+    flat, observations = randomized(policy), samples(space, 50)
     values = loaded(policy, flat).outputs(observations)
     assert values.shape == (50, 3)
     np.testing.assert_allclose(values, values_of(policy, flat, observations), atol=NEAR)
@@ -115,7 +101,7 @@ def test_the_numpy_mirror_equals_the_torch_module(space, head):
 @pytest.mark.parametrize("head", [HEADS["means"], HEADS["noisy dueling c51"]], ids=["means", "noisy dueling c51"])
 def test_policies_of_images_act_in_torch_and_equal_their_module(head):
     policy = policy_for(IMAGE, hiddens=(16,), **head)
-    flat, observations = randomized(policy) / 10, observations_of(IMAGE, 3)
+    flat, observations = randomized(policy) / 10, samples(IMAGE, 3)
     np.testing.assert_allclose(
         loaded(policy, flat).outputs(observations), values_of(policy, flat, observations), atol=NEAR_IMAGES
     )
@@ -124,7 +110,7 @@ def test_policies_of_images_act_in_torch_and_equal_their_module(head):
 def test_a_network_of_one_s_own_acts_and_may_be_noisy():
     for head in ({}, {"noisy_sigma": 0.5}, {"returns": ReturnModel("quantile", 8)}):
         policy = policy_for(module=f"{__name__}:OwnNet", **head)
-        flat, observations = randomized(policy), observations_of(BOX, 5)
+        flat, observations = randomized(policy), samples(BOX, 5)
         np.testing.assert_allclose(
             loaded(policy, flat).outputs(observations),
             values_of(policy, flat, observations),
@@ -156,7 +142,7 @@ def test_advantages_of_a_dueling_network_average_to_nothing():
 
 def test_noise_of_nothing_leaves_a_noisy_network_as_the_plain_one():
     plain, noisy = policy_for(), policy_for(noisy_sigma=0.5)
-    flat, observations = noisy.parameters.gather(noisy.module).numpy(), observations_of(BOX, 6)
+    flat, observations = noisy.parameters.gather(noisy.module).numpy(), samples(BOX, 6)
     np.testing.assert_array_equal(flat[: plain.parameters.size], plain.parameters.gather(plain.module).numpy())
     nothing = np.zeros((1, 3, noisy.module.num_noise), np.float32)
     expected = values_of(plain, flat[: plain.parameters.size], observations)
@@ -192,7 +178,7 @@ def acted(behavior, observations, noise, *, t=0, starts=None):
 
 def test_a_worker_acts_with_noise_drawn_for_a_fragment_as_the_learner_would_and_evaluation_without():
     policy = policy_for(noisy_sigma=4.0)
-    flat, observations = randomized(policy), observations_of(BOX, 40)
+    flat, observations = randomized(policy), samples(BOX, 40)
     behavior = loaded(policy, flat)
     noise = behavior.noise_source.noise(np.random.default_rng(3), 2, 40)
     drawn = factors(standard_normal(float(noise[0, 0, 2]), policy.module.num_noise))
@@ -217,7 +203,7 @@ def test_the_learner_draws_noise_for_each_of_three_passes_and_only_for_noisy_net
 
 def test_the_best_action_is_taken_as_often_as_epsilon_leaves_it():
     policy = policy_for()
-    flat, observations = randomized(policy), observations_of(BOX, 1).repeat(4000, 0)
+    flat, observations = randomized(policy), samples(BOX, 1).repeat(4000, 0)
     (best,) = set(values_of(policy, flat, observations).argmax(-1))
     behavior = loaded(policy, flat, epsilon=((0, 1.0), (100, 0.3)), env_steps=100)
     actions = acted(behavior, observations, behavior.noise_source.noise(np.random.default_rng(0), 1, 4000))
@@ -236,7 +222,7 @@ def test_epsilon_follows_the_env_steps_that_weights_arrive_with(env_steps, epsil
 
 def test_soft_q_draws_actions_by_the_softmax_of_values_over_temperature():
     policy = policy_for(exploration="soft_q")
-    flat, observations = randomized(policy), observations_of(BOX, 1).repeat(20_000, 0)
+    flat, observations = randomized(policy), samples(BOX, 1).repeat(20_000, 0)
     values = values_of(policy, flat, observations[:1])[0] / 0.5
     behavior = loaded(policy, flat, temperature=0.5)
     noise = behavior.noise_source.noise(np.random.default_rng(1), 1, 20_000)
@@ -246,7 +232,7 @@ def test_soft_q_draws_actions_by_the_softmax_of_values_over_temperature():
 
 def test_noise_on_parameters_holds_until_an_episode_begins_in_the_first_column():
     policy = policy_for(exploration="parameter_noise")
-    flat, observations = randomized(policy), observations_of(BOX, 30)
+    flat, observations = randomized(policy), samples(BOX, 30)
     behavior = loaded(policy, flat, epsilon=0.2)
     noise = behavior.noise_source.noise(np.random.default_rng(3), 3, 30)
     first, later = np.zeros(30, bool), np.zeros(30, bool)
@@ -279,7 +265,7 @@ def test_noise_on_parameters_grows_while_it_changes_less_than_epsilon_would_and_
 
 def test_what_actions_were_worth_is_recorded_with_the_closing_observation():
     policy = policy_for(records_values=True)
-    flat, observations = randomized(policy), observations_of(BOX, 6).reshape(3, 2, 4)
+    flat, observations = randomized(policy), samples(BOX, 6).reshape(3, 2, 4)
     behavior = loaded(policy, flat, epsilon=1.0)
     noise, record = behavior.noise_source.noise(np.random.default_rng(0), 2, 2), behavior.collector.allocate(2, 2)
     for t in range(2):
@@ -307,7 +293,7 @@ def test_an_exploration_of_ones_own_acts_in_place_of_rlruns_and_each_acting_side
     behaviors = [loaded(policy, randomized(policy)) for _ in range(2)]
     record = behaviors[0].collector.allocate(1, 4)
     noise = behaviors[0].noise_source.noise(np.random.default_rng(0), 1, 4)
-    taken = behaviors[0].act(observations_of(BOX, 4), noise[0], record, 0, np.zeros(4, bool))
+    taken = behaviors[0].act(samples(BOX, 4), noise[0], record, 0, np.zeros(4, bool))
     assert taken.tolist() == [2 + ACTIONS.start] * 4
     assert [behavior.exploration.steps for behavior in behaviors] == [1, 0]
     assert behaviors[0].exploration.num_actions == ACTIONS.n

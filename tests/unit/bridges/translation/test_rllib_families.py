@@ -16,10 +16,7 @@ from rlrun.experiments.spec.load import load_experiments
 from rlrun.experiments.spec.yaml_source import parse_document
 from rlrun.toys.matrix_games import TwoStepGame
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def text_of(run: str, config: str = "{}", env: str = "CartPole-v1", stop: str = "{timesteps_total: 9}") -> str:

@@ -20,6 +20,8 @@ from rlrun.engine.messages.errors import SpecError
 from rlrun.experiments.spec.load import load_experiments
 from rlrun.experiments.spec.yaml_source import parse_document
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 PPO = """\
 balance:
     env: CartPole-v0
@@ -37,11 +39,6 @@ balance:
         observation_filter: MeanStdFilter
         model: {fcnet_hiddens: [32], fcnet_activation: linear, vf_share_layers: true}
 """
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def text_of(written: str, **options: Any) -> str:

@@ -1,7 +1,5 @@
 """Actions that are described by features: their logits and values follow them wherever they stand in the list."""
 
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -17,8 +15,7 @@ from rlrun.engine.functional.moments import Moments
 from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.nn.model_config import ModelConfig, QModelConfig, SoftModelConfig, StateValueModelConfig
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
-from rlrun.engine.policy.weights import Weights
-from tests.policies import plain_policy, policy_from
+from tests.policies import loaded, plain_policy, policy_from
 from tests.rounding import rounding_error
 
 NUMBER, FEATURES, ROWS = 5, 3, 40
@@ -57,12 +54,6 @@ def flat_of(policy):
     return np.random.default_rng(0).normal(size=policy.parameters.size).astype(np.float32)
 
 
-def loaded(policy, filters=None):
-    behavior = pickle.loads(pickle.dumps(policy.behavior()))
-    behavior.load(Weights(0, flat_of(policy), filters or {}, schedules={"epsilon": 0.0}))
-    return behavior
-
-
 def observations_of(seed=1):
     rng = np.random.default_rng(seed)
     mask = rng.integers(0, 2, (ROWS, NUMBER), np.int8)
@@ -88,7 +79,7 @@ def outputs_of(policy, observations):
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
 def test_numpy_and_torch_say_the_same_of_listed_actions(make):
     policy, observations = make(), observations_of()
-    acted = loaded(policy).outputs(observations)
+    acted = loaded(policy, flat_of(policy)).outputs(observations)
     np.testing.assert_allclose(acted, outputs_of(policy, observations), rtol=NEAR, atol=NEAR)
     assert acted[acted > -1e8].std() > 0.1
 
@@ -99,7 +90,10 @@ def test_actions_listed_in_another_order_have_the_same_logits_in_that_order(make
     order = np.random.default_rng(2).permutation(NUMBER)
     moved = {**observations, **{key: observations[key][:, order] for key in ("actions", "action_mask")}}
     np.testing.assert_allclose(
-        loaded(policy).outputs(moved), loaded(policy).outputs(observations)[:, order], rtol=NEAR, atol=NEAR
+        loaded(policy, flat_of(policy)).outputs(moved),
+        loaded(policy, flat_of(policy)).outputs(observations)[:, order],
+        rtol=NEAR,
+        atol=NEAR,
     )
     np.testing.assert_allclose(
         outputs_of(policy, moved), outputs_of(policy, observations)[:, order], rtol=NEAR, atol=NEAR
@@ -126,7 +120,7 @@ def test_logits_are_the_scaled_dot_product_of_both_embeddings():
 
 def test_filters_normalise_the_state_and_leave_the_list_as_it_is():
     policy = actor_critic(normalize=True)
-    behavior = loaded(policy)
+    behavior = loaded(policy, flat_of(policy))
     moments = behavior.collector.moments(
         map_tree(lambda leaf: leaf[None], observations_of()), np.ones((1, ROWS), np.bool_)
     )
@@ -137,7 +131,8 @@ def test_filters_normalise_the_state_and_leave_the_list_as_it_is():
 def test_a_list_needs_no_mask():
     space = Dict({key: SEEN[key] for key in ("actions", "state")})
     observations = {key: leaf for key, leaf in observations_of().items() if key != "action_mask"}
-    assert (loaded(actor_critic(space)).outputs(observations) > -1e8).all()
+    policy = actor_critic(space)
+    assert (loaded(policy, flat_of(policy)).outputs(observations) > -1e8).all()
 
 
 @pytest.mark.parametrize(

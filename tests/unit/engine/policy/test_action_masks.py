@@ -1,7 +1,6 @@
 """Action masks: a forbidden action has no probability, no gradient, no say in a target, and is never taken."""
 
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -25,8 +24,7 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.model_config import ActorQModelConfig, ModelConfig, SoftModelConfig
 from rlrun.engine.policy.action_masks import MaskedOutputs, masked, masked_tensor
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
-from rlrun.engine.policy.weights import Weights
-from tests.policies import plain_policy, policy_from
+from tests.policies import loaded, plain_policy, policy_from
 from tests.rounding import rounding_error
 
 BOX = Box(-1, 1, (3,))
@@ -82,15 +80,6 @@ def flat_of(policy, scale=2.0):
     return (np.random.default_rng(0).normal(size=policy.parameters.size) * scale).astype(np.float32)
 
 
-def loaded(policy, flat=None, *, epsilon=0.0, env_steps=0, filters=None):
-    behavior = pickle.loads(pickle.dumps(policy.behavior()))
-    start, size = policy.acting_range
-    acting = (flat_of(policy) if flat is None else flat)[start : start + size]
-    schedules = {"epsilon": epsilon, "temperature": 1.0}
-    behavior.load(Weights(0, acting, filters=filters or {}, env_steps=env_steps, schedules=schedules))
-    return behavior
-
-
 def fragment_of(behavior, observations):
     """Has a policy act once in as many env slots as there are observations."""
     slots = len(observations["action_mask"])
@@ -117,7 +106,7 @@ def rows_of(observations):
 @pytest.mark.parametrize(("actions", "sizes"), [(ACTIONS, (5,)), (CHOICES, (3, 2, 4))], ids=["discrete", "multi"])
 def test_recorded_log_probabilities_are_those_of_the_masked_distribution_in_torch(actions, sizes):
     policy, observations = actor_critic(masked_space(sum(sizes)), actions), observations_of(sizes=sizes)
-    behavior = loaded(policy)
+    behavior = loaded(policy, flat_of(policy))
     record, taken = fragment_of(behavior, observations)
     behavior.collector.postprocess(record)
     outputs, _ = outputs_of(policy, observations)
@@ -144,7 +133,7 @@ def test_outputs_are_masked_alike_in_numpy_and_torch_and_stay_as_they_are_where_
 def test_a_mask_is_about_the_choices_of_a_nested_action_in_the_space_s_order():
     actions = Tuple([BOX, Dict({"b": MultiDiscrete([2, 4]), "a": Discrete(3)}), MultiBinary(2)])
     policy, observations = actor_critic(masked_space(9), actions), observations_of(sizes=(3, 2, 4))
-    behavior = loaded(policy)
+    behavior = loaded(policy, flat_of(policy))
     record, (numbers, choices, bits) = fragment_of(behavior, observations)
     behavior.collector.postprocess(record)
     outputs, _ = outputs_of(policy, observations)
@@ -188,7 +177,7 @@ def test_a_mask_has_no_parameters_and_no_network_sees_it():
     masked, plain = actor_critic(masked_space()), actor_critic(Dict({"seen": BOX}))
     assert masked.parameters.size == plain.parameters.size
     observations = observations_of()
-    values = loaded(masked).collector.recording.value_network
+    values = loaded(masked, flat_of(masked)).collector.recording.value_network
     heads = [values({"obs": {**observations, "action_mask": mask}})[0]["value"] for mask in (masks_of(ROWS), 1)]
     np.testing.assert_array_equal(*heads)
 
@@ -212,9 +201,11 @@ def test_the_filter_measures_no_mask_and_passes_it_on():
         observations_of(),
     )
     seen = map_tree(lambda leaf: leaf[None], observations)
-    moments = loaded(policy).collector.moments(seen, np.ones((1, ROWS), np.bool_))
+    moments = loaded(policy, flat_of(policy)).collector.moments(seen, np.ones((1, ROWS), np.bool_))
     assert list(moments) == ["observations/seen"]
-    behavior = loaded(policy, filters={"observations/seen": Moments(100.0, np.full(3, 5.0), np.full(3, 400.0))})
+    behavior = loaded(
+        policy, flat_of(policy), filters={"observations/seen": Moments(100.0, np.full(3, 5.0), np.full(3, 400.0))}
+    )
     filtered = behavior.filter(observations)
     assert filtered["action_mask"] is observations["action_mask"]
     assert (filtered["seen"] < -1).all()
@@ -309,7 +300,7 @@ def test_recurrent_q_policies_take_allowed_actions_alone():
         seed=3,
     )
     observations = observations_of()
-    _, taken = fragment_of(loaded(policy, epsilon=0.5), observations)
+    _, taken = fragment_of(loaded(policy, flat_of(policy), epsilon=0.5), observations)
     assert np.take_along_axis(observations["action_mask"], taken[:, None], 1).all()
 
 

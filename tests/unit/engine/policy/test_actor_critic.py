@@ -12,7 +12,7 @@ from rlrun.engine.nn.model_config import ModelConfig
 from rlrun.engine.nn.observation_leaves import dense_inputs
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
 from rlrun.engine.policy.weights import Weights
-from tests.policies import plain_policy
+from tests.policies import plain_policy, samples
 from tests.rounding import rounding_error
 
 NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": Tuple([Discrete(4, start=2), MultiDiscrete([2, 3])]), "c": MultiBinary(2)})
@@ -30,11 +30,6 @@ def policy_for(observation_space, action_space=None, normalize=False, **model):
         normalize_observations=normalize,
         seed=5,
     )
-
-
-def observations_of(space, rows, seed=0):
-    space.seed(seed)
-    return map_tree(lambda *leaves: np.stack(leaves), *(space.sample() for _ in range(rows)))
 
 
 def randomized(policy, seed=0):
@@ -65,7 +60,7 @@ def test_the_numpy_mirror_equals_the_torch_module(space, shared, activation):
     flat = randomized(policy)
     behavior = pickle.loads(pickle.dumps(policy.behavior()))
     behavior.load(Weights(0, flat))
-    observations = observations_of(space, 50)
+    observations = samples(space, 50)
     outputs, values = heads_of(policy, observations)
     np.testing.assert_allclose(behavior.outputs(observations), outputs, atol=NEAR)
     np.testing.assert_allclose(acted_values(behavior, observations), values, atol=NEAR)
@@ -75,7 +70,7 @@ def test_the_numpy_mirror_equals_the_torch_module(space, shared, activation):
 def test_bytes_that_are_no_image_enter_both_sides_between_0_and_1_to_the_last_bit(low, high):
     space = Dict({"memory": Box(low, high, (128,), np.uint8), "speed": Box(-9, 9, (2,))})
     policy = policy_for(space)
-    observations = observations_of(space, 50)
+    observations = samples(space, 50)
     observations["memory"][0], observations["memory"][1] = low, high
     encoded = policy.module.policy_encoder(map_tree(torch.as_tensor, observations)).numpy()
     np.testing.assert_array_equal(dense_inputs(policy.leaves, observations), encoded)
@@ -92,7 +87,7 @@ def test_image_policies_act_in_torch_and_equal_their_module(conv):
     flat = randomized(policy)
     behavior = policy.behavior()
     behavior.load(Weights(0, flat))
-    observations = observations_of(space, 4)
+    observations = samples(space, 4)
     outputs, values = heads_of(policy, observations)
     np.testing.assert_allclose(behavior.outputs(observations), outputs, atol=NEAR_IMAGES)
     np.testing.assert_allclose(acted_values(behavior, observations), values, atol=NEAR_IMAGES)
@@ -126,7 +121,7 @@ def test_a_nested_observation_is_told_by_its_keys_whatever_their_order():
     policy = policy_for(space, hiddens=(8,))
     behavior = policy.behavior()
     behavior.load(Weights(0, randomized(policy)))
-    observations = observations_of(space, 3)
+    observations = samples(space, 3)
     turned = dict(reversed(observations.items()))
     np.testing.assert_array_equal(behavior.outputs(turned), behavior.outputs(observations))
 
@@ -142,7 +137,7 @@ def test_observations_without_axes_or_without_numbers_are_learned_from_like_othe
     flat = randomized(policy)
     behavior = policy.behavior()
     behavior.load(Weights(0, flat))
-    raw = map_tree(lambda leaf: leaf.reshape(7, 3, *leaf.shape[1:]), observations_of(space, 21))
+    raw = map_tree(lambda leaf: leaf.reshape(7, 3, *leaf.shape[1:]), samples(space, 21))
     behavior.load(Weights(1, flat, behavior.collector.moments(raw, np.ones((7, 3), np.bool_))))
     batch = recorded(behavior, space)
     batch["valid"] = np.ones((6, 3), bool)
@@ -152,7 +147,7 @@ def test_observations_without_axes_or_without_numbers_are_learned_from_like_othe
 
 def recorded(behavior, space, length=6, columns=3):
     observations = map_tree(
-        lambda leaf: leaf.reshape(length + 1, columns, *leaf.shape[1:]), observations_of(space, (length + 1) * columns)
+        lambda leaf: leaf.reshape(length + 1, columns, *leaf.shape[1:]), samples(space, (length + 1) * columns)
     )
     noise = behavior.noise_source.noise(np.random.default_rng(0), length, columns)
     batch = behavior.collector.allocate(length, columns)
@@ -222,7 +217,7 @@ def test_without_a_generator_the_likeliest_action_is_taken():
     policy = policy_for(Box(-1, 1, (4,)), Discrete(3, start=1))
     behavior = policy.behavior()
     behavior.load(Weights(0, randomized(policy)))
-    observations = observations_of(Box(-1, 1, (4,)), 20)
+    observations = samples(Box(-1, 1, (4,)), 20)
     outputs = behavior.outputs(observations)
     np.testing.assert_array_equal(behavior.actions(observations, None), outputs.argmax(-1) + 1)
     drawn = behavior.actions(observations, np.random.default_rng(0))
@@ -304,7 +299,7 @@ def test_a_network_of_one_s_own_acts_in_torch():
     flat = randomized(policy)
     behavior = policy.behavior()
     behavior.load(Weights(0, flat))
-    observations = observations_of(Box(-1, 1, (4,)), 5)
+    observations = samples(Box(-1, 1, (4,)), 5)
     expected, _ = policy.module(torch.as_tensor(observations))
     np.testing.assert_allclose(behavior.outputs(observations), expected.detach(), atol=rounding_error(4 + 8))
 
@@ -368,6 +363,6 @@ def test_layers_that_neither_draw_nor_remember_as_they_are_set_are_taken():
     policy = policy_for(Box(-1, 1, (4,)), module="own_networks:frozen")
     behavior = policy.behavior()
     behavior.load(Weights(0, randomized(policy)))
-    observations = observations_of(Box(-1, 1, (4,)), 5)
+    observations = samples(Box(-1, 1, (4,)), 5)
     expected, _ = policy.module(torch.as_tensor(observations))
     np.testing.assert_allclose(behavior.outputs(observations), expected.detach(), atol=rounding_error(4 + 8))

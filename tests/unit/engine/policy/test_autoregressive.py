@@ -1,7 +1,6 @@
 """Parts of an action that are drawn one after the other: a joint distribution that independent parts have not."""
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -15,8 +14,7 @@ from rlrun.engine.data.tree import map_tree
 from rlrun.engine.messages.errors import SpecError, UsageError
 from rlrun.engine.nn.model_config import ModelConfig, QModelConfig, StateValueModelConfig
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
-from rlrun.engine.policy.weights import Weights
-from tests.policies import plain_policy, policy_from
+from tests.policies import loaded, plain_policy, policy_from
 from tests.rounding import rounding_error
 
 BOX = Box(-1, 1, (3,))
@@ -41,12 +39,6 @@ def policy_for(actions, observations=BOX, **model):
 
 def flat_of(policy, scale=1.0):
     return (np.random.default_rng(0).normal(size=policy.parameters.size) * scale).astype(np.float32)
-
-
-def loaded(policy, flat=None):
-    behavior = pickle.loads(pickle.dumps(policy.behavior()))
-    behavior.load(Weights(0, flat_of(policy) if flat is None else flat))
-    return behavior
 
 
 def fragment_of(behavior, observations, length=1, seed=4):
@@ -76,7 +68,7 @@ def seen(rows=ROWS, seed=1):
 @pytest.mark.parametrize("actions", [CHOICES, NESTED, NESTED_CHOICES], ids=str)
 def test_what_acts_in_numpy_records_the_log_probabilities_that_torch_finds(actions, make):
     policy, observations = make(actions), seen()
-    record, _ = fragment_of(loaded(policy), observations)
+    record, _ = fragment_of(loaded(policy, flat_of(policy)), observations)
     own = torch.from_numpy(record["actions"][0])
     found = distribution_of(policy, observations, own).log_prob(own[:, None])[:, 0]
     np.testing.assert_allclose(record["logp"][0], found.detach(), rtol=NEAR, atol=NEAR)
@@ -108,7 +100,7 @@ def test_probabilities_add_up_to_one_over_all_joint_actions(actions):
 def test_actions_are_drawn_as_often_as_their_joint_probability_says():
     policy, number = policy_for(CHOICES), 100_000
     observations = np.tile(seen(1), (number, 1))
-    record, _ = fragment_of(loaded(policy), observations)
+    record, _ = fragment_of(loaded(policy, flat_of(policy)), observations)
     joint = np.array(list(itertools.product(range(3), range(2), range(4))))
     logp = distribution_of(policy, observations[: len(joint)], joint).log_prob(torch.from_numpy(joint)[:, None])
     drawn = np.bincount(np.ravel_multi_index(record["actions"][0].T, (3, 2, 4)), minlength=24) / number
@@ -122,19 +114,19 @@ def test_a_mask_forbids_actions_of_each_part_whatever_the_parts_before():
     for first, size in ((0, 3), (3, 2), (5, 4)):
         mask[np.arange(ROWS), first + rng.integers(0, size, ROWS)] = 1
     observations = {"action_mask": mask, "seen": seen()}
-    record, taken = fragment_of(loaded(policy), observations)
+    record, taken = fragment_of(loaded(policy, flat_of(policy)), observations)
     assert np.take_along_axis(mask, np.add(taken, [0, 3, 5]), 1).all()
     own = torch.from_numpy(record["actions"][0])
     found = distribution_of(policy, observations, own).log_prob(own[:, None])[:, 0]
     np.testing.assert_allclose(record["logp"][0], found.detach(), rtol=NEAR, atol=NEAR)
-    likeliest = loaded(policy).actions(observations, None)
+    likeliest = loaded(policy, flat_of(policy)).actions(observations, None)
     assert np.take_along_axis(mask, np.add(likeliest, [0, 3, 5]), 1).all()
 
 
 @pytest.mark.parametrize("core", ["lstm", "gru", "gtrxl"])
 def test_with_memory_the_recorded_log_probabilities_are_those_of_the_rows(core):
     policy, observations = policy_for(CHOICES, core=core, core_width=8), seen(5)
-    record, _ = fragment_of(loaded(policy), observations, length=4)
+    record, _ = fragment_of(loaded(policy, flat_of(policy)), observations, length=4)
     rows = {
         name: torch.from_numpy(np.moveaxis(record[name][:4], 1, 0).copy())
         for name in ("obs", "actions", "episode_starts")
@@ -148,7 +140,7 @@ def test_with_memory_the_recorded_log_probabilities_are_those_of_the_rows(core):
 
 def test_the_likeliest_action_is_that_of_each_part_given_those_before():
     policy, observations = policy_for(CHOICES), seen()
-    likeliest = loaded(policy).actions(observations, None)
+    likeliest = loaded(policy, flat_of(policy)).actions(observations, None)
     outputs = distribution_of(policy, observations, likeliest).outputs[:, 0].detach().numpy()
     parts = np.split(outputs, [3, 5], -1)
     np.testing.assert_array_equal(likeliest, np.stack([part.argmax(-1) for part in parts], -1))

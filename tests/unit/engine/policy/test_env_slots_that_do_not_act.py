@@ -11,8 +11,7 @@ from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
 from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config, RecurrentModelConfig
 from rlrun.engine.nn.model_config import ActorQModelConfig, ModelConfig
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
-from rlrun.engine.policy.weights import Weights
-from tests.policies import plain_policy, policy_from
+from tests.policies import loaded, plain_policy, policy_from
 from tests.rounding import rounding_error
 
 SPACE, BOUNDED, CHOICES = Box(-1, 1, (3,)), Box(-1, 1, (2,)), Discrete(3)
@@ -53,26 +52,19 @@ POLICIES = {
 }
 
 
-def loaded(policy):
-    behavior, (start, size) = policy.behavior(), policy.acting_range
-    acting = policy.parameters.gather(policy.module).numpy()[start : start + size]
-    behavior.load(Weights(0, acting, schedules=SCHEDULES))
-    return behavior
-
-
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
 def test_a_slot_does_over_its_own_steps_what_it_does_when_all_act(make):
     policy, generator = make(), np.random.default_rng(0)
     observations = generator.normal(size=(LENGTH, SLOTS, 3)).astype(np.float32)
-    noise = loaded(policy).noise_source.noise(np.random.default_rng(1), LENGTH, SLOTS)
+    noise = loaded(policy, **SCHEDULES).noise_source.noise(np.random.default_rng(1), LENGTH, SLOTS)
     starts = generator.random((LENGTH, SLOTS)) < 0.2
     starts[0] = True
-    together = loaded(policy)
+    together = loaded(policy, **SCHEDULES)
     expected = together.collector.allocate(LENGTH, SLOTS)
     for t in range(LENGTH):
         together.act(observations[t], noise[t], expected, t, starts[t])
 
-    behavior = loaded(policy)
+    behavior = loaded(policy, **SCHEDULES)
     waits = generator.random((3 * LENGTH, SLOTS)) < 0.5
     waits[:, 2] = False
     own = np.zeros(SLOTS, np.int64)  # which of its steps each slot is at

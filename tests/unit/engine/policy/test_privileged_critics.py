@@ -18,9 +18,9 @@ from rlrun.engine.data.sample_batch import SampleBatch
 from rlrun.engine.data.tree import map_tree
 from rlrun.engine.envs.spaces import Spaces
 from rlrun.engine.messages.errors import SpecError, UsageError
-from rlrun.engine.policy.weights import Weights
 from rlrun.engine.training.act.privileged_parts import privileged_parts
 from rlrun.engine.training.training import Training
+from tests.policies import loaded
 
 SPLIT = Dict({"position": Box(-1.0, 1.0, (2,)), "velocity": Box(-1.0, 1.0, (3,))})
 PRIVILEGED = {"hiddens": [8], "actor_sees": ["position"], "critic_sees": ["position", "velocity"]}
@@ -33,13 +33,6 @@ def observations(velocity: float) -> dict[str, np.ndarray]:
 
 def batch(velocity: float) -> SampleBatch:
     return SampleBatch(obs=map_tree(lambda leaf: torch.from_numpy(leaf[:, None]), observations(velocity)))
-
-
-def loaded(policy):
-    behavior, (start, size) = policy.behavior(), policy.acting_range
-    flat = policy.parameters.gather(policy.module).numpy()[start : start + size]
-    behavior.load(Weights(0, flat, filters={}, env_steps=10**9, schedules=dict.fromkeys(behavior.schedules, 0.0)))
-    return behavior
 
 
 @pytest.mark.parametrize("core", [{}, {"core": "gru", "core_width": 4}])

@@ -1,5 +1,3 @@
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -12,8 +10,7 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.nn.model_config import ModelConfig, SoftModelConfig
 from rlrun.engine.policy.action_spaces.squashed_box import SquashedGaussian
 from rlrun.engine.policy.actor_critic import ActorCriticPolicy
-from rlrun.engine.policy.weights import Weights
-from tests.policies import plain_policy, policy_from
+from tests.policies import loaded, plain_policy, policy_from
 from tests.rounding import rounding_error
 
 SPACE = Box(-1, 1, (5,))
@@ -39,13 +36,6 @@ def soft(observation_space=SPACE, action_space=ACTIONS, uniform_steps=0, **model
         learning_starts=uniform_steps,
         initial_alpha=1.0,
     )
-
-
-def loaded(policy, env_steps=0):
-    behavior = pickle.loads(pickle.dumps(policy.behavior()))
-    start, size = policy.acting_range
-    behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy()[start : start + size], {}, env_steps))
-    return behavior
 
 
 def observations_of(rows, columns, seed=0):

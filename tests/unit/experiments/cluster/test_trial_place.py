@@ -28,6 +28,7 @@ from rlrun.experiments.trial import results
 from rlrun.experiments.trial.results import read_results
 from rlrun.experiments.trial.trial_directory import TrialDirectory
 from rlrun.experiments.trial.trial_loop import TrialLoop
+from tests.files import files
 from tests.results import all_numbers
 
 ELSEWHERE = Path("/only/the/driver/has/runs/steady")
@@ -85,11 +86,6 @@ def spec(iterations: int = 6, **checkpoint: Any) -> TrialSpec:
     }
     (experiment,) = parse_experiments({"steady": entry})
     return experiment.trials()[0]
-
-
-def files(directory: Path) -> dict[str, bytes]:
-    found = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if not path.name.startswith(".")}
 
 
 def test_after_each_push_the_run_has_what_the_trial_has(tmp_path: Path, run: Path, disk: DriverFiles) -> None:
@@ -179,7 +175,7 @@ def test_only_the_newest_whole_checkpoint_is_fetched_and_the_older_ones_are_stil
     here = CheckpointStore(place.directory / "checkpoints", keep=3).scan()
     assert here.newest == place.directory / "checkpoints/iteration_000003"
     assert [place.with_driver_paths(skipped.reason) for skipped in here.skipped] == wording(
-        ELSEWHERE, TRIAL, size, "/checkpoints/iteration_000004", "state.json"
+        ELSEWHERE, TRIAL, "/checkpoints/iteration_000004", "state.json", size=size
     )
     assert [path.name for path in (place.directory / "checkpoints/iteration_000002").iterdir()] == ["manifest.json"]
     with TrialLoop(spec(keep=3), place.directory, resume=True) as loop:

@@ -16,6 +16,7 @@ from rlrun.experiments.runs import run_upload
 from rlrun.experiments.runs.run_upload import RunUpload, copy_location, fetch_run, is_taken
 from rlrun.experiments.trial.results import read_results
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
+from tests.files import files
 
 TRIAL = "000-seed=0"
 
@@ -37,11 +38,6 @@ def new_run(directory: Path) -> Path:
     (run / "run.json").write_text('{"trials": ["000-seed=0"]}')
     (run / ".lock").write_text("4711")
     return run
-
-
-def files(directory: Path) -> dict[str, bytes]:
-    found = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if not path.name.startswith(".")}
 
 
 def stored(uri: str) -> dict[str, bytes]:

@@ -7,6 +7,8 @@ import pytest
 from rlrun.engine.messages.errors import SpecError
 from rlrun.experiments.spec.load import load_experiments
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 BASE = "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 1e5}\n"
 SWEEP = f"{BASE}  num_samples: 4\n  config: {{gamma: {{uniform: [0.9, 0.99]}}}}\n"
 """What a case's lines come after: their first one is line 7 and begins in column 3."""
@@ -390,11 +392,6 @@ def problems(text: str) -> list[str]:
     with pytest.raises(SpecError) as caught:
         load_experiments(["spec.yaml"])
     return [str(problem).removeprefix("spec.yaml:") for problem in caught.value.problems]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(("lines", "messages"), [*SCHEDULERS, *SEARCHERS, *POPULATIONS, *OTHERS])

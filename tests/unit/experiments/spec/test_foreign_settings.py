@@ -18,6 +18,8 @@ from rlrun.experiments.spec.keys import ENTRY_KEYS
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
 from rlrun.experiments.spec.tuning import Pb2Config, PbtConfig
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 CONFIGS = {name: algorithm_class(name).Config for name in algorithm_names()}
 BESIDE = (RunSettings, EvaluationConfig, PbtConfig, Pb2Config)
 FOREIGN_SETTINGS = {
@@ -30,11 +32,6 @@ def problems(text: str) -> list[str]:
     with pytest.raises(SpecError) as caught:
         load_experiments([Path("spec.yaml")])
     return [str(problem) for problem in caught.value.problems]
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def below(config: type[ConfigModel]) -> Iterator[type[ConfigModel]]:

@@ -9,6 +9,8 @@ from rlrun.engine.messages.errors import SpecError
 from rlrun.engine.settings.registry import algorithm_class, algorithm_names
 from rlrun.experiments.spec.load import load_experiments, parse_experiments
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 OFF_POLICY = ("apex", "apex_ddpg", "ddpg", "dqn", "dreamer", "gorila", "mbpo", "qtopt", "r2d2", "r2d3", "sac", "td3")
 GRADIENT_WORKERS = ("a3c", "async_dqn", "gorila")
 
@@ -43,11 +45,6 @@ def problems(algorithm: str, config: str, further: str = "", overrides: tuple[st
     with pytest.raises(SpecError) as caught:
         load_experiments([file], overrides)
     return [str(problem) for problem in caught.value.problems]
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(("algorithm", "setting", "reason"), REFUSED)

@@ -21,6 +21,7 @@ from rlrun.experiments.trial.exploit import Exploit
 from rlrun.experiments.trial.results import read_results
 from rlrun.experiments.trial.trial_directory import TrialDirectory
 from rlrun.experiments.trial.trial_loop import TrialLoop
+from tests.trial_loops import run
 
 MakeTrial = Callable[..., TrialSpec]
 Curve = Callable[[Path], list[dict[str, Any]]]
@@ -104,11 +105,6 @@ class Halves(StatefulOperator):
 
 
 MEASURES = ({f"{__name__}:Measures": {"scale": 2.0}},)
-
-
-def run(loop: TrialLoop, until: int | None = None) -> None:
-    while not loop.done and (until is None or loop.training.iteration < until):
-        loop.step()
 
 
 def without_hooks(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -17,15 +17,10 @@ from rlrun.experiments.trial.exploit import Exploit
 from rlrun.experiments.trial.results import read_results
 from rlrun.experiments.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.experiments.trial.trial_loop import TrialLoop
+from tests.trial_loops import run
 
 MakeTrial = Callable[..., TrialSpec]
 Curve = Callable[[Path], list[dict[str, Any]]]
-
-
-def run(loop: TrialLoop, until: int | None = None) -> None:
-    """Runs a loop to its stop or to an iteration."""
-    while not loop.done and (until is None or loop.training.iteration < until):
-        loop.step()
 
 
 def record(directory: Path) -> TrialRecord:

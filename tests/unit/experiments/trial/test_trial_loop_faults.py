@@ -1,8 +1,6 @@
 """What a trial says and keeps when the machine lets it down."""
 
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,19 +16,9 @@ from rlrun.experiments.trial.results import read_results
 from rlrun.experiments.trial.trial_directory import TrialDirectory
 from rlrun.experiments.trial.trial_loop import TrialLoop
 from rlrun.toys.known_optimum import ConstantReward
+from tests.files import files_of_at_most
 
 MakeTrial = Callable[..., TrialSpec]
-
-
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """Limits the size of files, which the kernel answers as it answers a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_full_disk_ends_the_trial_and_spares_the_checkpoints_before(

@@ -17,15 +17,11 @@ from rlrun.experiments.spec.experiment import TrialSpec
 from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial.exploit import Exploit
 from rlrun.experiments.trial.trial_loop import TrialLoop
+from tests.trial_loops import run
 
 MakeTrial = Callable[..., TrialSpec]
 Curve = Callable[[Path], list[dict[str, Any]]]
 LEARNING = {"normalize_observations": True, "clip_rewards": 0.5}
-
-
-def run(loop: TrialLoop, until: int | None = None) -> None:
-    while not loop.done and (until is None or loop.training.iteration < until):
-        loop.step()
 
 
 def contents(folder: Path) -> dict[str, bytes]:

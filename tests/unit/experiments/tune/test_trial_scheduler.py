@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,21 +20,11 @@ from rlrun.experiments.spec.load import parse_experiments
 from rlrun.experiments.trial.results import RESULT_FILE
 from rlrun.experiments.tune.trainable import ROW
 from rlrun.experiments.tune.trial_scheduler import RuleScheduler
+from tests.files import files_of_at_most
 
 HYPERBAND = {"metric": "learner/lr", "time_attr": "iteration", "grace_period": 4, "max_t": 16, "reduction_factor": 2}
 LR = [1e-4, 2e-4, 3e-4, 4e-4, 5e-4, 6e-4]
 CONTINUE, WAITS, STOP = TrialScheduler.CONTINUE, TrialScheduler.NOOP, TrialScheduler.STOP
-
-
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """Limits the size of files, which the kernel answers as it answers a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 class Actor:

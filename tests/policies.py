@@ -80,7 +80,7 @@ def loaded(
         filters: Moments of observations.
         **schedules: Values of the exploration's schedules; it is greedy without them.
     """
-    behavior = pickle.loads(pickle.dumps(policy.behavior()))
+    behavior: BehaviorPolicy = pickle.loads(pickle.dumps(policy.behavior()))
     start, size = policy.acting_range
     acting = (policy.parameters.gather(policy.module).numpy() if flat is None else flat)[start : start + size]
     greedy = {"epsilon": 0.0, "temperature": 1.0, "exploration_noise": 0.0}

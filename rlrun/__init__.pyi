@@ -40,7 +40,7 @@ from rlrun.algorithms.dqn.dqn import DQN as _DQN
 from rlrun.algorithms.dqn.dqn import IQN as _IQN
 from rlrun.algorithms.dqn.dqn import DQNConfig, IQNConfig, MunchausenConfig
 from rlrun.algorithms.dqn.gorila import Gorila as _Gorila
-from rlrun.algorithms.dqn.gorila import GorilaConfig, UniformReplayConfig
+from rlrun.algorithms.dqn.gorila import GorilaConfig
 from rlrun.algorithms.dqn.pqn import PQN as _PQN
 from rlrun.algorithms.dqn.pqn import PQNConfig
 from rlrun.algorithms.dreamer.dreamer import Dreamer as _Dreamer
@@ -2485,7 +2485,7 @@ class Gorila(_Gorila):
         min_share_of_fragments: float = 1.0,
         gradients_in_flight: int = 1,
         minibatch_size: int = 64,
-        replay: UniformReplayConfig | Mapping[str, Any] = ...,
+        replay: ReplayConfig | Mapping[str, Any] = ...,
         learning_starts: int = 1000,
         training_intensity: float = 0.25,
         n_step: int = 1,
@@ -2530,7 +2530,7 @@ class Gorila(_Gorila):
             min_share_of_fragments: Share of the remote workers whose fragments complete a synchronous round.
             gradients_in_flight: Fragments in flight per worker, each followed by the gradients that are due after it.
             minibatch_size: Transitions per minibatch from the replay buffer.
-            replay: Settings of the workers' local replay buffers.
+            replay: Settings of the replay buffer.
             learning_starts: Env steps that are stored before the first minibatch is sampled.
             training_intensity: Minibatches per env step after learning starts, for any number of envs.
             n_step: Number n of steps in n-step returns.

@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     from rlrun.engine.replay.hindsight import MakeGoals
 
 
-@fixed("gradients of the workers come without priorities", sampling="uniform", priority_alpha=0.6, priority_beta=0.4)
-@fixed("gradients of the workers come without priorities", priority_epsilon=1e-6)
-class UniformReplayConfig(ReplayConfig):
-    """Settings of a replay buffer with uniform sampling."""
+UNIFORM = {"sampling": "uniform", "priority_alpha": 0.6, "priority_beta": 0.4, "priority_epsilon": 1e-6}
+"""Settings of a replay buffer that is sampled uniformly."""
 
 
 @defaults(double=False)
+@fixed("gradients of the workers come without priorities", replay=UNIFORM)
 @fixed("workers learn from observations as they came", normalize_observations=False)
 @fixed("gradients of the workers are without noise on parameters", noisy=False, noisy_sigma=0.5)
 class GorilaConfig(DQNConfig, WorkerGradientConfig):
@@ -43,8 +42,6 @@ class GorilaConfig(DQNConfig, WorkerGradientConfig):
     `learning_starts` are totals over all workers. `double` is false, since the paper precedes Double DQN.
     """
 
-    replay: UniformReplayConfig = UniformReplayConfig()
-    """Settings of the workers' local replay buffers."""
     gradients_in_flight: PositiveInt = 1
     """Fragments in flight per worker, each followed by the gradients that are due after it. With 1 a worker waits for
     new weights after each fragment; with 2 it continues with older ones."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from rlrun.engine.functional.schedules import value_at, values_at
 
 if TYPE_CHECKING:
-    from rlrun.engine.flow.collecting_workers import CollectedSteps
     from rlrun.engine.learner.learner import Learner
+    from rlrun.engine.rollout.counts import RolloutCounts
     from rlrun.engine.settings.config import Schedule
 
 ClockUnit = Literal["env_steps", "sgd_steps"]
@@ -35,7 +35,7 @@ class Clock:
     def __init__(
         self,
         schedules: Mapping[str, Schedule],
-        counts: CollectedSteps,
+        counts: RolloutCounts,
         start_learner: Callable[[], Learner],
         unit: ClockUnit = "env_steps",
         fixed: Mapping[str, Schedule] | None = None,

@@ -13,9 +13,9 @@ from rlrun.engine.messages.errors import UsageError
 from rlrun.engine.rollout.worker import Orders
 
 if TYPE_CHECKING:
-    from rlrun.engine.flow.collecting_workers import CollectingWorkers
     from rlrun.engine.functional.moments import Moments
     from rlrun.engine.policy.weights import Weights
+    from rlrun.engine.rollout.worker_set import WorkerSet
 
 Delivery = Literal["batches", "references"]
 """Fragment transport: by value, or large fragments as references into the worker's object store."""
@@ -34,7 +34,7 @@ class PolicyWorkers:
         has_source: Whether fragments are delivered to a stream.
     """
 
-    def __init__(self, workers: CollectingWorkers, policy: str) -> None:
+    def __init__(self, workers: WorkerSet, policy: str) -> None:
         self.policy = policy
         self.learns_on_workers = False
         self.sendings = 0

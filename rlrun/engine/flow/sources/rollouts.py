@@ -14,8 +14,8 @@ from rlrun.engine.flow.nodes import Delivered, Pending, Polled, Source, loaded_i
 from rlrun.engine.rollout.rollout import DEFAULT_POLICY, with_weights_version
 
 if TYPE_CHECKING:
-    from rlrun.engine.flow.collecting_workers import CollectingWorkers
     from rlrun.engine.rollout.rollout import Rollout
+    from rlrun.engine.rollout.worker_set import WorkerSet
 
 RolloutMode = Literal["sync", "async"]
 """Collection mode: synchronous rounds, or asynchronous delivery in order of completion."""
@@ -29,7 +29,7 @@ class RolloutSource(Source):
 
     def __init__(
         self,
-        workers: CollectingWorkers,
+        workers: WorkerSet,
         policy: str | Sequence[str],
         settings: Mapping[str, Any],
         on_workers: Any,
@@ -90,7 +90,7 @@ class SyncRollouts(RolloutSource):
     A worker that misses a round continues to collect; its late fragment is dropped, and its next one counts.
     """
 
-    def __init__(self, workers: CollectingWorkers, policy: str | Sequence[str], on_workers: Any) -> None:
+    def __init__(self, workers: WorkerSet, policy: str | Sequence[str], on_workers: Any) -> None:
         super().__init__(workers, policy, {"mode": "sync"}, on_workers)
         self._round: dict[int, Rollout] | None = None
         self._late: set[int] = set()
@@ -153,7 +153,7 @@ class AsyncRollouts(RolloutSource):
 
     def __init__(
         self,
-        workers: CollectingWorkers,
+        workers: WorkerSet,
         policy: str | Sequence[str],
         on_workers: Any,
         in_flight: int,

@@ -25,7 +25,7 @@ EPOCHS = {**SMALL, "train_batch_size": 256, "minibatch_size": 64, "num_epochs": 
 OFF_POLICY = {**SMALL, "learning_starts": 100, "minibatch_size": 32, "min_env_steps_per_iteration": 200}
 
 
-def made(
+def seeded_training(
     algorithm: str, env: str = "CartPole-v1", announce: Callable[[str], None] = lambda message: None, **config: Any
 ) -> Training:
     classes: dict[str, type[Algorithm[Any]]] = {
@@ -37,7 +37,7 @@ def made(
     return Training(env, classes[algorithm](**copy.deepcopy(config)), seed=3, announce=announce)
 
 
-def learned(row: dict[str, Any]) -> dict[str, float]:
+def learner_metrics(row: dict[str, Any]) -> dict[str, float]:
     return {key: value for key, value in row.items() if key.startswith("learner/") and isinstance(value, float)}
 
 
@@ -66,7 +66,7 @@ def test_staged_batches_are_equal_however_many_are_under_way() -> None:
 
 
 def test_the_learner_is_on_the_gpu() -> None:
-    with made("ppo", **EPOCHS, num_gpus=1, compile=False) as training:
+    with seeded_training("ppo", **EPOCHS, num_gpus=1, compile=False) as training:
         training.step()
         learner = training.running.trainees[0].learner
         assert learner.device.type == "cuda"
@@ -89,7 +89,7 @@ def looks_at_numbers(training: Training) -> None:
 def test_a_loss_that_looks_at_numbers_is_computed_operation_by_operation() -> None:
     results, told = [], []
     for compiles in (False, "auto"):
-        with made("ppo", announce=told.append, **EPOCHS, num_gpus=1, compile=compiles) as training:
+        with seeded_training("ppo", announce=told.append, **EPOCHS, num_gpus=1, compile=compiles) as training:
             looks_at_numbers(training)
             results.append([numbers(training.step()) for _ in range(2)])
     assert results[0] == results[1]
@@ -99,8 +99,8 @@ def test_a_loss_that_looks_at_numbers_is_computed_operation_by_operation() -> No
 def test_bfloat16_agrees_with_float32_to_some_percent() -> None:
     rows = []
     for precision in ("float32", "bfloat16"):
-        with made("ppo", **EPOCHS, num_gpus=1, compile=False, precision=precision) as training:
-            rows.append(learned(training.step()))
+        with seeded_training("ppo", **EPOCHS, num_gpus=1, compile=False, precision=precision) as training:
+            rows.append(learner_metrics(training.step()))
     for name in ("learner/value_loss", "learner/entropy", "learner/grad_norm"):
         assert rows[1][name] == pytest.approx(rows[0][name], rel=0.1), name
 
@@ -110,8 +110,8 @@ def test_learners_in_processes_learn_what_one_in_the_trial_does(num_learners: in
     """One has the whole GPU, and NCCL; two share it, and add up by gloo."""
     rows = []
     for place in ({}, {"num_learners": num_learners}):
-        with made("ppo", **EPOCHS, **place, num_gpus=1, compile=False) as training:
-            rows.append(learned(training.step()))
+        with seeded_training("ppo", **EPOCHS, **place, num_gpus=1, compile=False) as training:
+            rows.append(learner_metrics(training.step()))
     for name, value in rows[0].items():
         assert rows[1][name] == pytest.approx(value, rel=1e-3, abs=1e-4), name
 
@@ -120,7 +120,7 @@ def test_learners_in_processes_learn_what_one_in_the_trial_does(num_learners: in
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
 def test_a_resumed_training_goes_on_with_the_same_numbers(algorithm: str, compiles: bool | str, tmp_path: Path) -> None:
     config = {"ppo": EPOCHS, "dqn": OFF_POLICY}[algorithm]
-    with made(algorithm, **config, num_gpus=1, compile=compiles) as training:
+    with seeded_training(algorithm, **config, num_gpus=1, compile=compiles) as training:
         training.step()
         saved = training.save(tmp_path / "saved")
         expected = [training.step() for _ in range(2)]
@@ -129,7 +129,7 @@ def test_a_resumed_training_goes_on_with_the_same_numbers(algorithm: str, compil
 
 
 def test_a_policy_that_learned_on_the_gpu_acts_on_the_cpu(tmp_path: Path) -> None:
-    with made("ppo", **EPOCHS, num_gpus=1, compile=False) as training:
+    with seeded_training("ppo", **EPOCHS, num_gpus=1, compile=False) as training:
         training.step()
         saved, expected = training.save(tmp_path / "saved"), training.evaluate(5, seed=1).returns
     with Training.restore(saved, for_training=False) as training:
@@ -140,13 +140,13 @@ def test_a_policy_that_learned_on_the_gpu_acts_on_the_cpu(tmp_path: Path) -> Non
 def test_an_asynchronous_learner_learns_on_the_gpu_from_workers_of_ray() -> None:
     small = {key: value for key, value in SMALL.items() if key != "min_env_steps_per_iteration"}
     config = {**small, "num_workers": 2, "train_batch_size": 256, "rollout_fragment_length": 32}
-    with made("impala", **config, num_gpus=1, min_env_steps_per_iteration=2000) as training:
-        rows = [learned(training.step()) for _ in range(2)]
+    with seeded_training("impala", **config, num_gpus=1, min_env_steps_per_iteration=2000) as training:
+        rows = [learner_metrics(training.step()) for _ in range(2)]
     assert all(np.isfinite(row["learner/value_loss"]) for row in rows)
 
 
 def test_memory_of_the_gpu_does_not_grow() -> None:
-    with made("ppo", **EPOCHS, num_gpus=1, compile="auto") as training:
+    with seeded_training("ppo", **EPOCHS, num_gpus=1, compile="auto") as training:
         for _ in range(5):
             training.step()
         torch.cuda.synchronize()

@@ -69,7 +69,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 600.0) -> None:
         time.sleep(0.1)
 
 
-def rows(flow: Flow[Any], batches: int) -> list[list[list[int]]]:
+def rows_with_pids(flow: Flow[Any], batches: int) -> list[list[list[int]]]:
     """Returns (worker, fragment, version, fragments before it was made, pid) of the fragments of the next batches."""
     return [batch["row"][0].tolist() for batch in flow.take(batches)]
 
@@ -119,7 +119,7 @@ def test_a_worker_that_is_lost_behind_an_aggregator_is_made_anew_and_its_aggrega
     workers = make_set(1, timeout_s=8.0, acts={(1, 1): "die", (1, 4): "hang"})
     flow = aggregated_rollouts(workers, aggregators=1, batch_size=3)
     workers.order(Orders(weights(3)))
-    delivered = [row[1:4] for batch in rows(flow, 2) for row in batch]
+    delivered = [row[1:4] for batch in rows_with_pids(flow, 2) for row in batch]
     # Who dies may take an answer along that nobody had fetched; then the next life begins with that one.
     dead = delivered[1][2]
     assert dead in (0, 1)
@@ -136,15 +136,15 @@ def test_an_aggregator_that_dies_is_made_anew_with_its_workers_and_loses_only_wh
     workers.order(Orders(weights(3)))
     delivered: list[list[int]] = []
     while {row[0] for row in delivered} != {1, 2}:
-        delivered += rows(flow, 1)[0]
+        delivered += rows_with_pids(flow, 1)[0]
     of_workers = {row[0]: row[4] for row in delivered}
     aggregators = set(actor_pids()) - others - set(of_workers.values())
     assert len(aggregators) == 2
     os.kill(min(aggregators), signal.SIGKILL)
     while len({row[4] for row in delivered}) < 3:
-        delivered += rows(flow, 1)[0]
+        delivered += rows_with_pids(flow, 1)[0]
     (renewed,) = {row[0] for row in delivered if row[3]}
-    delivered += [row for batch in rows(flow, 2) for row in batch]
+    delivered += [row for batch in rows_with_pids(flow, 2) for row in batch]
     assert workers.worker_restarts == 1
     counted = delivered + waiting(flow)
     assert workers.counts.env_steps == 10 * len(counted)
@@ -172,7 +172,7 @@ def test_an_error_behind_an_aggregator_arrives_as_it_was(make_set: MakeSet) -> N
 def test_workers_behind_aggregators_are_restored_whatever_stands_between(make_set: MakeSet) -> None:
     workers = make_set(2)
     flow = aggregated_rollouts(workers, aggregators=2, batch_size=2)
-    delivered = [row for batch in rows(flow, 4) for row in batch]
+    delivered = [row for batch in rows_with_pids(flow, 4) for row in batch]
     state = workers.state()
     made = [saved["worker"]["fragment"] for saved in state["workers"]]
     assert all(made[row[0] - 1] > row[1] for row in delivered)
@@ -186,7 +186,7 @@ def test_workers_behind_aggregators_are_restored_whatever_stands_between(make_se
     assert again.counts.env_steps == state["env_steps"]
     firsts: dict[int, int] = {}
     while len(firsts) < 2:
-        for row in rows(restored, 1)[0]:
+        for row in rows_with_pids(restored, 1)[0]:
             firsts.setdefault(row[0], row[1])
     assert firsts == dict(zip((1, 2), made, strict=True))
 

@@ -63,13 +63,13 @@ def policies_of(foragers: Algorithm[Any], hunters: Algorithm[Any], train: tuple[
     return Policies({"foragers": foragers, "hunters": hunters}, sampling, mapping=mapping, train=train)
 
 
-def made(algorithm: type[Algorithm[Any]], settings: dict[str, Any], **more: Any) -> Algorithm[Any]:
+def algorithm_with(algorithm: type[Algorithm[Any]], settings: dict[str, Any], **more: Any) -> Algorithm[Any]:
     return algorithm(algorithm.Config.parse({**settings, **more}))
 
 
 def recurrent_ppo_beside_dqn() -> Policies:
-    ppo = made(PPO, ON_POLICY, normalize_observations=True, model={"hiddens": [8], "core": "lstm"}, seq_len=4)
-    return policies_of(ppo, made(DQN, OFF_POLICY))
+    ppo = algorithm_with(PPO, ON_POLICY, normalize_observations=True, model={"hiddens": [8], "core": "lstm"}, seq_len=4)
+    return policies_of(ppo, algorithm_with(DQN, OFF_POLICY))
 
 
 @pytest.mark.usefixtures("running_ray")
@@ -96,7 +96,7 @@ def test_workers_go_on_bit_for_bit_in_mid_episode_and_so_does_one_that_dies_in_a
 
 @pytest.mark.usefixtures("running_ray")
 def test_asynchronous_policies_go_on_side_by_side_when_a_worker_dies(tmp_path: Path) -> None:
-    policies = policies_of(made(Impala, {**SMALL, "train_batch_size": 200}), made(Apex, OFF_POLICY))
+    policies = policies_of(algorithm_with(Impala, {**SMALL, "train_batch_size": 200}), algorithm_with(Apex, OFF_POLICY))
     with Training(foraging(note=tmp_path / "died"), policies, seed=1) as training:
         result = training.step()
         while not result["worker_restarts"]:
@@ -110,8 +110,8 @@ def test_asynchronous_policies_go_on_side_by_side_when_a_worker_dies(tmp_path: P
 
 @pytest.mark.usefixtures("running_ray")
 def test_one_policy_of_a_world_learns_from_aggregators_whose_worker_dies(tmp_path: Path) -> None:
-    impala = made(Impala, {**SMALL, "train_batch_size": 200, "num_aggregators": 2})
-    policies = policies_of(impala, made(PPO, ON_POLICY), train=("foragers",))
+    impala = algorithm_with(Impala, {**SMALL, "train_batch_size": 200, "num_aggregators": 2})
+    policies = policies_of(impala, algorithm_with(PPO, ON_POLICY), train=("foragers",))
     with Training(foraging(note=tmp_path / "died"), policies, seed=1) as training:
         frozen = training.running.trainees[1].learner.flat().copy()
         result = training.step()
@@ -130,7 +130,7 @@ def test_a_league_on_two_workers_goes_on_bit_for_bit_though_one_is_killed(tmp_pa
         num_workers=2, num_envs_per_worker=3, rollout_fragment_length=13, min_env_steps_per_iteration=100
     )
     policies = Policies(
-        {"main": made(PPO, {**ON_POLICY, "train_batch_size": 96})},
+        {"main": algorithm_with(PPO, {**ON_POLICY, "train_batch_size": 96})},
         sampling,
         mapping="rlrun.plugin:alternate",
         seats={"opponent": SeatSettings(plays_against="main", scripted={"rlrun.toys:RandomLegal": 0.2})},

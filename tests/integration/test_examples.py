@@ -357,7 +357,7 @@ def test_evolution_strategies_with_a_worker_of_their_own_solve_cartpole(lab: Pat
     assert trial["last_result"]["iteration"] < 40
 
 
-def drawn(*steps: tuple[float, float, float]) -> NDArray[np.float32]:
+def exploration_noise(*steps: tuple[float, float, float]) -> NDArray[np.float32]:
     """Noise of the own exploration in one env slot, [T, 1, 3]: whether, by which action, for how long."""
     return np.array(steps, np.float32)[:, None]
 
@@ -382,7 +382,7 @@ def explored(exploration: Any, noise: NDArray[np.float32], starts: Sequence[int]
 
 def test_the_own_exploration_repeats_an_action_for_as_long_as_it_has_drawn() -> None:
     best, twice, once = (0.9, 0.3, 0.8), (0.1, 0.6, 0.8), (0.1, 0.9, 0.7)
-    noise = drawn(best, twice, twice, once, best, twice, best)
+    noise = exploration_noise(best, twice, twice, once, best, twice, best)
     assert explored(custom_exploration(0.5), noise) == [0, 2, 2, 3, 0, 2, 2]
     assert explored(custom_exploration(0.0), noise) == [0] * 7
     assert explored(custom_exploration(0.5), noise, starts=(6,)) == [0, 2, 2, 3, 0, 2, 0]  # it ends with its episode
@@ -390,7 +390,7 @@ def test_the_own_exploration_repeats_an_action_for_as_long_as_it_has_drawn() -> 
 
 def test_the_own_exploration_draws_allowed_actions_and_breaks_off_where_one_is_forbidden() -> None:
     exploration, masks = custom_exploration(0.5), np.array([[0, 1, 1, 0], [0, 1, 1, 0], [1, 1, 0, 1]])
-    noise = drawn((0.1, 0.6, 0.9), (0.9, 0.6, 0.9), (0.9, 0.6, 0.9))
+    noise = exploration_noise((0.1, 0.6, 0.9), (0.9, 0.6, 0.9), (0.9, 0.6, 0.9))
     none = np.array([False])
     found = [
         int(exploration.explore(lambda: {"outputs": np.array([[0, 1, 0, 0]])}, step, none, None, mask[None])[0])
@@ -400,7 +400,7 @@ def test_the_own_exploration_draws_allowed_actions_and_breaks_off_where_one_is_f
 
 
 def test_the_own_exploration_goes_on_with_a_repetition_and_keeps_those_of_slots_that_do_not_act() -> None:
-    noise = drawn((0.1, 0.6, 0.8), (0.9, 0.6, 0.8), (0.9, 0.6, 0.8))
+    noise = exploration_noise((0.1, 0.6, 0.8), (0.9, 0.6, 0.8), (0.9, 0.6, 0.8))
     first, restored = custom_exploration(0.5), custom_exploration(0.5)
     assert explored(first, noise[:1]) == [2]
     first.explore(lambda: {"outputs": np.zeros((1, 4))}, noise[1], np.array([False]), np.array([False]), None)

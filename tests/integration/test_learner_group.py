@@ -53,7 +53,7 @@ def made_by(**config: Any) -> AlgorithmLearnerFactory:
     return AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=3, update_executor="eager")
 
 
-def batch_of(rows: int, seed: int = 0) -> SampleBatch:
+def half_valid_batch(rows: int, seed: int = 0) -> SampleBatch:
     """Returns rows of experience, most of them valid in the first half and few in the second."""
     rng = np.random.default_rng(seed)
     chance = np.where(np.arange(rows) < rows // 2, 0.95, 0.3)
@@ -111,7 +111,7 @@ def replicas(group: LearnerGroup, method: str) -> list[Any]:
 def test_two_learners_on_their_shares_are_one_on_the_whole_after_one_step(pair: LearnerGroup) -> None:
     alone = made_by()()
     for learner in (alone, pair):
-        learner.learn(batch_of(40), num_epochs=1, minibatch_size=40, scheduled=scheduled_after(0))
+        learner.learn(half_valid_batch(40), num_epochs=1, minibatch_size=40, scheduled=scheduled_after(0))
     assert pair.sgd_steps == alone.sgd_steps == 1
     np.testing.assert_allclose(pair.flat(), alone.flat(), atol=1e-6)
     assert pair.last_statistics() == pytest.approx(alone.last_statistics(), abs=rounding_error(40))
@@ -122,7 +122,9 @@ def test_two_learners_stay_one_over_epochs_of_minibatches_and_hold_the_same_bits
     alone = made_by()()
     for seed in range(3):
         for learner in (alone, pair):
-            learner.learn(batch_of(60, seed), num_epochs=3, minibatch_size=24, scheduled=scheduled_after(300 * seed))
+            learner.learn(
+                half_valid_batch(60, seed), num_epochs=3, minibatch_size=24, scheduled=scheduled_after(300 * seed)
+            )
     assert (pair.sgd_steps, pair.weights_version) == (alone.sgd_steps, alone.weights_version) == (27, 3)
     np.testing.assert_allclose(pair.flat(), alone.flat(), atol=rounding_error(24 + 27))
     first, second = replicas(pair, "flat")
@@ -135,7 +137,7 @@ def test_two_learners_stay_one_over_epochs_of_minibatches_and_hold_the_same_bits
 
 def test_two_learners_share_minibatches_of_sequences(running_ray: None) -> None:
     config = {"model": {"hiddens": [8], "core": "gru", "core_width": 4}, "seq_len": 4}
-    rng, steps = np.random.default_rng(0), batch_of(60)
+    rng, steps = np.random.default_rng(0), half_valid_batch(60)
     fragment = steps.map(lambda leaf: leaf.reshape(10, 6, *leaf.shape[2:]))
     fragment["episode_starts"] = rng.random((10, 6)) < 0.2
     fragment["state"] = rng.normal(size=(10, 6, 8)).astype(np.float32)
@@ -152,30 +154,34 @@ def test_two_learners_share_minibatches_of_sequences(running_ray: None) -> None:
 
 def test_two_learners_agree_on_when_a_statistic_ends_the_passes(pair: LearnerGroup) -> None:
     alone, free = made_by()(), made_by()()
-    free.learn(batch_of(60), num_epochs=4, minibatch_size=24, scheduled=scheduled_after(0))
+    free.learn(half_valid_batch(60), num_epochs=4, minibatch_size=24, scheduled=scheduled_after(0))
     bound = free.take_statistics()["kl"] / 2
     for seed in range(3):
         for learner in (alone, pair):
             learner.learn(
-                batch_of(60, seed), num_epochs=6, minibatch_size=24, scheduled=scheduled_after(0), stop=("kl", bound)
+                half_valid_batch(60, seed),
+                num_epochs=6,
+                minibatch_size=24,
+                scheduled=scheduled_after(0),
+                stop=("kl", bound),
             )
     assert pair.sgd_steps == alone.sgd_steps < 3 * 18
     assert [state["sgd_steps"] for state in replicas(pair, "state")] == [alone.sgd_steps] * 2
 
 
 def test_a_checkpoint_of_two_learners_goes_on_bit_for_bit_in_two_and_closely_in_one(pair: LearnerGroup) -> None:
-    pair.learn(batch_of(60), num_epochs=2, minibatch_size=24, scheduled=scheduled_after(0))
+    pair.learn(half_valid_batch(60), num_epochs=2, minibatch_size=24, scheduled=scheduled_after(0))
     pair.update_target()
     scheduled = {**scheduled_after(0), "lr": 5e-3}
     saved = pair.flat(), pair.optimizer_state(), pair.state(), pair.target()
-    pair.learn(batch_of(60, 1), num_epochs=2, minibatch_size=24, scheduled=scheduled)
+    pair.learn(half_valid_batch(60, 1), num_epochs=2, minibatch_size=24, scheduled=scheduled)
     expected, one = pair.flat(), made_by()()
     for learner in (pair, one):
         learner.load_flat(saved[0])
         learner.load_optimizer_state(saved[1])
         learner.load_state(saved[2])
         learner.load_target(saved[3])
-        learner.learn(batch_of(60, 1), num_epochs=2, minibatch_size=24, scheduled=scheduled)
+        learner.learn(half_valid_batch(60, 1), num_epochs=2, minibatch_size=24, scheduled=scheduled)
         assert (learner.sgd_steps, learner.weights_version) == (12, 2)
     np.testing.assert_array_equal(pair.flat(), expected)
     np.testing.assert_allclose(one.flat(), expected, atol=rounding_error(24 + 12))
@@ -194,7 +200,7 @@ def test_each_of_two_learners_asks_the_target_network_about_its_own_columns(pair
 
 def test_a_function_is_evaluated_by_a_learner_elsewhere_as_by_one_here(pair: LearnerGroup) -> None:
     alone = made_by()()
-    batch = SampleBatch(batch_of(6), shift=np.arange(6, dtype=np.float32).reshape(6, 1))
+    batch = SampleBatch(half_valid_batch(6), shift=np.arange(6, dtype=np.float32).reshape(6, 1))
     found, expected = (learner.evaluate(shifted_values, batch)["values"] for learner in (pair, alone))
     np.testing.assert_allclose(found, expected, atol=rounding_error(4 + 16))
     assert found[-1, 0] - found[0, 0] > 3
@@ -215,7 +221,7 @@ def test_part_of_the_target_network_moves_alone_in_both_learners(pair: LearnerGr
 
 def test_gradients_from_elsewhere_move_both_learners(pair: LearnerGroup) -> None:
     alone, worker = made_by()(), made_by()()
-    gradients = worker.gradients(batch_of(40), scheduled=scheduled_after(0))
+    gradients = worker.gradients(half_valid_batch(40), scheduled=scheduled_after(0))
     for learner in (alone, pair):
         learner.apply_gradients(gradients, worker.statistics_of_gradients, scheduled=scheduled_after(0))
     first, second = replicas(pair, "flat")
@@ -269,7 +275,7 @@ def test_two_learners_with_parameter_servers_are_one_until_a_server_dies(running
         for seed in range(2):
             for learner in (alone, group):
                 learner.learn(
-                    batch_of(60, seed), num_epochs=2, minibatch_size=24, scheduled=scheduled_after(300 * seed)
+                    half_valid_batch(60, seed), num_epochs=2, minibatch_size=24, scheduled=scheduled_after(300 * seed)
                 )
         np.testing.assert_allclose(group.flat(), alone.flat(), atol=rounding_error(24 + 12))
         first, second = replicas(group, "flat")
@@ -284,7 +290,7 @@ def test_two_learners_with_parameter_servers_are_one_until_a_server_dies(running
             group.load_flat(saved[0])
             group.load_optimizer_state(saved[1])
             group.load_state(saved[2])
-            group.learn(batch_of(60, 9), num_epochs=1, minibatch_size=24, scheduled=scheduled_after(0))
+            group.learn(half_valid_batch(60, 9), num_epochs=1, minibatch_size=24, scheduled=scheduled_after(0))
             after.append(group.flat())
         np.testing.assert_array_equal(after[0], after[1])
 
@@ -294,7 +300,7 @@ def test_two_learners_with_parameter_servers_are_one_until_a_server_dies(running
         with pytest.raises(
             TrainingFailed, match=r"^(parameter server|learner) [01] died .*, and the others cannot continue"
         ):
-            group.learn(batch_of(60, 9), num_epochs=1, minibatch_size=24, scheduled=scheduled_after(0))
+            group.learn(half_valid_batch(60, 9), num_epochs=1, minibatch_size=24, scheduled=scheduled_after(0))
     finally:
         group.close()
 

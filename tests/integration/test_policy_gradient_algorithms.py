@@ -34,7 +34,7 @@ ENVS = {
 }
 
 
-def made(name, env, seed=0, **changes):
+def small_training(name, env, seed=0, **changes):
     algorithm = CLASSES[name.split()[0]](**{**SMALL, **ALGORITHMS[name], **changes})
     return Training(env, algorithm, seed=seed)
 
@@ -42,7 +42,7 @@ def made(name, env, seed=0, **changes):
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
 @pytest.mark.parametrize("name", SYNCHRONOUS)
 def test_a_restored_synchronous_run_goes_on_bit_for_bit(name, env, tmp_path):
-    with made(name, env, seed=4) as training:
+    with small_training(name, env, seed=4) as training:
         first = [numbers(training.step()) for _ in range(3)]
         training.save(tmp_path / "checkpoint")
         expected = [numbers(training.step()) for _ in range(3)]
@@ -56,7 +56,7 @@ def test_a_restored_synchronous_run_goes_on_bit_for_bit(name, env, tmp_path):
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_a_restored_asynchronous_run_goes_on_with_its_counters_and_parameters(name, env, tmp_path):
-    with made(name, env, seed=4) as training:
+    with small_training(name, env, seed=4) as training:
         first = [numbers(training.step()) for _ in range(3)]
         training.save(tmp_path / "checkpoint")
         weights, target = training.running.trainee.learner.flat(), training.running.trainee.learner.target()
@@ -71,7 +71,9 @@ def test_a_restored_asynchronous_run_goes_on_with_its_counters_and_parameters(na
 def test_one_pass_that_begins_at_the_target_policy_needs_no_other_network():
     found = []
     for minibatch_size in (None, 64):  # the whole batch both times; only the first way knows it beforehand
-        with made("appo", "CartPole-v1", num_epochs=1, minibatch_size=minibatch_size, target_update_interval=1) as one:
+        with small_training(
+            "appo", "CartPole-v1", num_epochs=1, minibatch_size=minibatch_size, target_update_interval=1
+        ) as one:
             operators = [step.name for step in one.running.flow.describe()]
             assert ("AddTargetOutputs" in operators) is (minibatch_size is not None)
             for _ in range(3):

@@ -33,7 +33,7 @@ def weights(version: int) -> dict[str, Weights]:
     return {"default": Weights(version, np.zeros(1000, np.float32))}
 
 
-def rows(flow: Flow[Any], number: int) -> list[list[int]]:
+def rows_of_workers(flow: Flow[Any], number: int) -> list[list[int]]:
     """Returns (worker, fragment, weights version, fragments before the worker was made) of the next batches."""
     return [batch["row"][:4].tolist() for batch in flow.take(number)]
 
@@ -79,7 +79,14 @@ def make_set(tmp_path: Path) -> Iterator[MakeSet]:
 
 def test_synchronous_rollouts_come_in_rounds_in_the_order_of_the_workers(make_set: MakeSet) -> None:
     flow = policy_workers(make_set(3, seconds={1: 0.3, 2: 0.1})).rollouts()
-    assert rows(flow, 6) == [[1, 0, -1, 0], [2, 0, -1, 0], [3, 0, -1, 0], [1, 1, -1, 0], [2, 1, -1, 0], [3, 1, -1, 0]]
+    assert rows_of_workers(flow, 6) == [
+        [1, 0, -1, 0],
+        [2, 0, -1, 0],
+        [3, 0, -1, 0],
+        [1, 1, -1, 0],
+        [2, 1, -1, 0],
+        [3, 1, -1, 0],
+    ]
 
 
 def test_a_broadcast_downstream_comes_before_the_next_round(make_set: MakeSet) -> None:
@@ -114,7 +121,7 @@ def test_weights_go_to_one_worker_if_only_that_is_named(make_set: MakeSet) -> No
     flow = policy_workers(workers).rollouts()
     workers.order(Orders(weights(5)))
     workers.order(Orders(weights(6)), only=2)
-    assert rows(flow, 2) == [[1, 0, 5, 0], [2, 0, 6, 0]]
+    assert rows_of_workers(flow, 2) == [[1, 0, 5, 0], [2, 0, 6, 0]]
 
 
 @pytest.mark.parametrize("how", ["die", pytest.param("hang", marks=pytest.mark.chaos)])
@@ -123,7 +130,7 @@ def test_a_worker_that_is_lost_in_mid_fragment_is_made_anew_and_asked_again(make
     flow = policy_workers(workers).rollouts()
     workers.order(Orders(weights(3)))
     workers.order(Orders({"another": weights(9)["default"]}))  # each policy's last weights are told again
-    assert rows(flow, 6) == [
+    assert rows_of_workers(flow, 6) == [
         [1, 0, 3, 0],
         [2, 0, 3, 0],
         [1, 1, 3, 0],
@@ -153,7 +160,7 @@ def test_a_worker_killed_from_outside_does_not_end_the_run(make_set: MakeSet, tm
     assert int(first["row"][4]) != pid
     assert second["row"][:4].tolist() == [2, 1, 3, 0]
     os.kill(int(second["row"][4]), signal.SIGKILL)  # between two rounds
-    assert rows(flow, 2) == [[1, 2, 3, 1], [2, 2, 3, 2]]
+    assert rows_of_workers(flow, 2) == [[1, 2, 3, 1], [2, 2, 3, 2]]
     assert workers.worker_restarts == 2
 
 
@@ -211,9 +218,9 @@ def test_weights_that_a_worker_refuses_are_reported_with_its_next_fragment(make_
 def test_asynchronous_rollouts_do_not_wait_for_the_slowest(make_set: MakeSet, tmp_path: Path) -> None:
     workers = make_set(2, acts={(1, 0): "wait"})
     flow = policy_workers(workers).rollouts(mode="async", in_flight=2)
-    assert [row[:2] for row in rows(flow, 12)] == [[2, fragment] for fragment in range(12)]
+    assert [row[:2] for row in rows_of_workers(flow, 12)] == [[2, fragment] for fragment in range(12)]
     gate(tmp_path, 1).touch()
-    while rows(flow, 1)[0][:2] != [1, 0]:
+    while rows_of_workers(flow, 1)[0][:2] != [1, 0]:
         pass
 
 
@@ -242,7 +249,7 @@ def test_an_asynchronous_worker_that_is_lost_goes_on_with_the_fragment_that_is_d
     flow = policy_workers(workers).rollouts(mode="async", in_flight=2)
     delivered: list[list[int]] = []
     while sum(row[0] == 1 for row in delivered) < 5:
-        delivered += rows(flow, 1)
+        delivered += rows_of_workers(flow, 1)
     due = delivered[-1][3]
     assert due == 2 or (due, how) == (1, "die")  # a worker that dies may not have sent its last answer yet
     expected = [[fragment, 3, due if fragment >= due else 0] for fragment in range(5)]
@@ -275,8 +282,12 @@ def test_a_set_continues_from_the_state_of_another(make_set: MakeSet) -> None:
     restored = policy_workers(again).rollouts()
     assert again.load_state(state) == 1 + 2
     restored.load_state(flow_state)
-    again_rows = rows(restored, 3)
-    assert [row[:3] for row in again_rows] == [row[:3] for row in rows(flow, 3)] == [[2, 2, -1], [1, 3, -1], [2, 3, -1]]
+    again_rows = rows_of_workers(restored, 3)
+    assert (
+        [row[:3] for row in again_rows]
+        == [row[:3] for row in rows_of_workers(flow, 3)]
+        == [[2, 2, -1], [1, 3, -1], [2, 3, -1]]
+    )
     assert (again.counts.env_steps, again.worker_restarts) == (80, 1)
     assert [episode.episode_return for episode in again.counts.take_episodes()] == [
         episode.episode_return for episode in workers.counts.take_episodes()

@@ -9,69 +9,69 @@ from tests.wording import Recordings, Wording, _as_yaml, _parse
 SAID = "config.lr: must be a number"
 
 
-def recorded(*texts: str, writes: bool = False, **varying: object) -> Wording:
+def wording_of(*texts: str, writes: bool = False, **varying: object) -> Wording:
     return Wording(texts, writes, varying)
 
 
 def test_a_text_is_compared_to_the_letter():
-    texts = recorded(SAID, SAID)
+    texts = wording_of(SAID, SAID)
     assert texts("config.lr") == SAID
     assert texts() != f"{SAID}."
 
 
 def test_names_must_be_there_however_the_text_is_recorded():
-    assert recorded(SAID)("gamma") != SAID
-    assert recorded(writes=True)("gamma") != SAID
+    assert wording_of(SAID)("gamma") != SAID
+    assert wording_of(writes=True)("gamma") != SAID
 
 
 def test_lines_are_one_text():
-    assert recorded("a\n  b")() == ["a", "  b"]
-    assert recorded("a\n  b")() != "a\n  b\n"
+    assert wording_of("a\n  b")() == ["a", "  b"]
+    assert wording_of("a\n  b")() != "a\n  b\n"
 
 
 def test_one_of_several_lines_is_found_by_its_names():
-    assert recorded(SAID)() in ["another", SAID]
-    assert recorded("gone")() not in ["another", SAID]
+    assert wording_of(SAID)() in ["another", SAID]
+    assert wording_of("gone")() not in ["another", SAID]
 
 
 def test_the_recorded_line_is_the_first_that_holds_the_names():
-    texts = recorded(writes=True)
+    texts = wording_of(writes=True)
     assert texts("config.lr") in ["another", SAID, "config.lr again"]
     assert texts.finish() == [SAID]
 
 
 def test_what_varies_is_recorded_by_its_name():
-    texts = recorded(writes=True, tmp_path="/tmp/a")
+    texts = wording_of(writes=True, tmp_path="/tmp/a")
     assert texts(pid=17) == "/tmp/a: process 17 runs it"
     assert texts.finish() == ["{tmp_path}: process {pid} runs it"]
 
 
 def test_an_error_is_of_its_kind_and_says_what_is_recorded():
-    with recorded(SAID).raised(ValueError, "config.lr"):
+    with wording_of(SAID).raised(ValueError, "config.lr"):
         raise ValueError(SAID)
-    with pytest.raises(AssertionError), recorded(SAID).raised(ValueError):
+    with pytest.raises(AssertionError), wording_of(SAID).raised(ValueError):
         raise ValueError("something else")
-    with pytest.raises(KeyError), recorded(SAID).raised(ValueError):
+    with pytest.raises(KeyError), wording_of(SAID).raised(ValueError):
         raise KeyError(SAID)
 
 
 def test_warnings_of_a_kind_are_one_text_and_a_repeated_one_counts_once():
-    with recorded("a\nb").warned(UserWarning), warnings.catch_warnings():
+    with wording_of("a\nb").warned(UserWarning), warnings.catch_warnings():
         warnings.simplefilter("always")
         for text in ("a", "b", "a"):
             warnings.warn(text, stacklevel=1)
 
 
 def test_a_text_that_the_test_does_not_ask_for_fails_it():
-    texts = recorded("a", "b")
+    texts = wording_of("a", "b")
     assert texts() == "a"
     with pytest.raises(AssertionError, match="no longer compared"):
         texts.finish()
 
 
 def test_a_text_that_is_missing_or_compared_with_nothing_fails_the_test():
-    assert recorded()() != ""
-    texts = recorded("a")
+    assert wording_of()() != ""
+    texts = wording_of("a")
     texts()
     with pytest.raises(AssertionError, match="compared with nothing"):
         texts.finish()

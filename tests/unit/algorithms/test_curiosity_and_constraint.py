@@ -89,14 +89,14 @@ ASYNCHRONOUS: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
 }
 
 
-def made(name: str) -> Training:
+def training_in_lanes(name: str) -> Training:
     family, settings = {**CASES, **ASYNCHRONOUS}[name]
     return Training(LANES, family(**{**SMALL, **settings}), seed=100)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> None:
-    with made(name) as one:
+    with training_in_lanes(name) as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
         expected = numbers(one.step())
@@ -116,7 +116,7 @@ def state_of_curiosity(training: Training) -> Any:
 
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_asynchronous_learning_is_repeatable_and_a_resume_keeps_the_moments(name: str, tmp_path: Path) -> None:
-    with made(name) as one, made(name) as same:
+    with training_in_lanes(name) as one, training_in_lanes(name) as same:
         results = [numbers(one.step()) for _ in range(2)]
         assert [numbers(same.step()) for _ in range(2)] == results
         checkpoint = one.save(tmp_path / "checkpoint")
@@ -128,7 +128,7 @@ def test_asynchronous_learning_is_repeatable_and_a_resume_keeps_the_moments(name
 
 
 def test_the_random_network_is_what_it_was_after_training() -> None:
-    with made("ppo rnd") as training:
+    with training_in_lanes("ppo rnd") as training:
         learner = training.running.trainee.learner
         before = learner.flat()
         training.step()
@@ -140,7 +140,7 @@ def test_the_random_network_is_what_it_was_after_training() -> None:
 
 
 def test_rows_without_a_step_are_not_learned_from() -> None:
-    with made("ppo rnd") as training:
+    with training_in_lanes("ppo rnd") as training:
         policy = training.running.trainee.learner.policy
         views = policy.parameters.views(policy.parameters.gather(policy.module))
         rows = SampleBatch(

@@ -48,7 +48,7 @@ CASES = {
 }
 
 
-def batch_of(algorithm, policy, length):
+def batch_for_losses(algorithm, policy, length):
     """Rows with random numbers in every column that one of the losses reads."""
     random = torch.Generator().manual_seed(0)
 
@@ -93,7 +93,7 @@ def test_losses_do_not_depend_on_what_is_forbidden_and_leave_it_without_gradient
     algorithm = kind(kind.Config.parse({**LINEAR, **config}))
     policy = algorithm.policy(SPACES, seed=0)
     flat = torch.randn(policy.parameters.size, generator=torch.Generator().manual_seed(1))
-    batch = batch_of(algorithm, policy, length)
+    batch = batch_for_losses(algorithm, policy, length)
     assert head_biases(policy.parameters.views(flat))
 
     def losses(shift):

@@ -112,7 +112,9 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 }
 
 
-def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.float32], NDArray[np.float32], int]:
+def before_and_after(
+    kind: str, update_executor: UpdateExecutor
+) -> tuple[NDArray[np.float32], NDArray[np.float32], int]:
     """Returns the parameters before and after at least 20 updates, and how many there were."""
     name, env, config = KINDS[kind]
     family = {
@@ -155,8 +157,8 @@ def test_kernels_and_eager_updates_agree_to_1e_5_over_20_updates(
 
     monkeypatch.setattr(execution, "in_numpy", partial(counted, in_numpy))
     monkeypatch.setattr(execution, "in_c", partial(counted, in_c))
-    first, ours, steps = learned(kind, update_executor)
-    _, theirs, _ = learned(kind, "eager")
+    first, ours, steps = before_and_after(kind, update_executor)
+    _, theirs, _ = before_and_after(kind, "eager")
     assert {type(each).__name__ for each in made} == {"CUpdate" if update_executor == "c" else "NumpyUpdate"}
     assert 20 <= steps < 60
     assert np.abs(ours - first).max() > 1e-3
@@ -165,4 +167,6 @@ def test_kernels_and_eager_updates_agree_to_1e_5_over_20_updates(
 
 @pytest.mark.parametrize("update_executor", ["numpy", "c"])
 def test_the_same_seed_gives_the_same_bits(update_executor: UpdateExecutor) -> None:
-    np.testing.assert_array_equal(learned("ppo", update_executor)[1], learned("ppo", update_executor)[1])
+    np.testing.assert_array_equal(
+        before_and_after("ppo", update_executor)[1], before_and_after("ppo", update_executor)[1]
+    )

@@ -20,11 +20,11 @@ def outputs_of(logits, values):
     return ActorCriticOutputs(Categorical(logits), values)
 
 
-def drawn(*shape, seed=0):
+def random_tensor(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def rows(seed=0):
+def fragment_rows(seed=0):
     """Rows of whole fragments; the second has ended for good, the third was cut off."""
     rng = np.random.default_rng(seed)
     valid, terminateds = np.ones((S, L), bool), np.zeros((S, L), bool)
@@ -40,7 +40,7 @@ def rows(seed=0):
 
 @pytest.mark.parametrize("algorithm", [PG, A2C])
 def test_the_gradient_is_the_score_times_the_advantage(algorithm):
-    logits = drawn(1, 1, 3).requires_grad_()
+    logits = random_tensor(1, 1, 3).requires_grad_()
     values = torch.tensor([[2.0]])
     batch = SampleBatch(
         actions=torch.tensor([[1]]),
@@ -65,7 +65,9 @@ def test_without_a_baseline_no_value_is_learned():
         value_targets=torch.tensor([[5.0]]),
         valid=torch.tensor([[True]]),
     )
-    PG(PG.Config(use_baseline=False)).loss(outputs_of(drawn(1, 1, 3), values), batch, SCHEDULED).total.backward()
+    PG(PG.Config(use_baseline=False)).loss(
+        outputs_of(random_tensor(1, 1, 3), values), batch, SCHEDULED
+    ).total.backward()
     assert values.grad.item() == 0.0
 
 
@@ -77,7 +79,7 @@ def impala_gradients(batch, logits, values, **config):
 
 
 def test_on_policy_impala_is_a2c_on_n_step_returns():
-    batch, logits, values = rows(), drawn(S, L, 3), drawn(S, L, seed=1)
+    batch, logits, values = fragment_rows(), random_tensor(S, L, 3), random_tensor(S, L, seed=1)
     batch["logp"] = Categorical(logits).log_prob(batch["actions"])
     found, policy_gradient, value_gradient = impala_gradients(batch, logits, values, gamma=0.9)
     ends = np.zeros((S, L), bool)
@@ -103,7 +105,7 @@ def test_on_policy_impala_is_a2c_on_n_step_returns():
 
 
 def test_actions_that_the_present_policy_takes_less_often_count_less_and_others_no_more():
-    batch, logits, values = rows(), drawn(S, L, 3), drawn(S, L, seed=1)
+    batch, logits, values = fragment_rows(), random_tensor(S, L, 3), random_tensor(S, L, seed=1)
     logp = Categorical(logits).log_prob(batch["actions"])
     gradients = []
     for older in (0.0, 1.0, -1.0):  # the log-probability under the older policy, relative to the present one
@@ -117,10 +119,10 @@ def test_actions_that_the_present_policy_takes_less_often_count_less_and_others_
 def test_garbage_in_cells_that_no_step_filled_changes_no_gradient(make):
     gradients = []
     for garbage in (0.0, 50.0):
-        batch = rows()
-        logits, values = drawn(S, L, 3).requires_grad_(), drawn(S, L, seed=1).requires_grad_()
-        batch["logp"] = Categorical(drawn(S, L, 3, seed=2)).log_prob(batch["actions"])
-        batch["target_outputs"] = drawn(S, L, 3, seed=3)
+        batch = fragment_rows()
+        logits, values = random_tensor(S, L, 3).requires_grad_(), random_tensor(S, L, seed=1).requires_grad_()
+        batch["logp"] = Categorical(random_tensor(S, L, 3, seed=2)).log_prob(batch["actions"])
+        batch["target_outputs"] = random_tensor(S, L, 3, seed=3)
         empty = ~batch["valid"]
         batch["logp"] = batch["logp"].masked_fill(empty, -garbage)
         batch["rewards"] = batch["rewards"].masked_fill(empty, garbage)

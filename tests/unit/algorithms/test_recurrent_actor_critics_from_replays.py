@@ -117,7 +117,7 @@ def policy_of(core: str, actions: Space[Any], space: Space[Any]) -> SoftPolicy:
     )
 
 
-def batch_of(policy: SoftPolicy, actions: Tensor, obs: Any) -> SampleBatch:
+def batch_of_sequences(policy: SoftPolicy, actions: Tensor, obs: Any) -> SampleBatch:
     generator = torch.Generator().manual_seed(1)
     starts = torch.zeros(ROWS, BURN_IN + LENGTH + AHEAD, dtype=torch.bool)
     starts[1, 1] = starts[2, BURN_IN + 2] = starts[3, BURN_IN + LENGTH] = True
@@ -152,7 +152,7 @@ def test_networks_judge_each_step_by_what_its_episode_showed_before(core: str) -
     generator = torch.Generator().manual_seed(2)
     obs = torch.randn(ROWS, BURN_IN + LENGTH + AHEAD, 3, generator=generator)
     actions, others = (torch.rand(ROWS, LENGTH, 2, generator=generator) * 2 - 1 for _ in range(2))
-    batch = batch_of(policy, actions, obs)
+    batch = batch_of_sequences(policy, actions, obs)
     views = dict(policy.module.named_parameters())
     networks = policy.outputs(views, batch).networks
     with torch.no_grad():
@@ -178,7 +178,7 @@ def test_networks_judge_each_step_by_what_its_episode_showed_before(core: str) -
 def test_gradients_end_at_the_burn_in() -> None:
     policy = policy_of("gru", Box(-1, 1, (2,)), Box(-9, 9, (3,)))
     obs = torch.randn(ROWS, BURN_IN + LENGTH + AHEAD, 3, generator=torch.Generator().manual_seed(2), requires_grad=True)
-    batch = batch_of(policy, torch.zeros(ROWS, LENGTH, 2), obs)
+    batch = batch_of_sequences(policy, torch.zeros(ROWS, LENGTH, 2), obs)
     networks = policy.outputs(dict(policy.module.named_parameters()), batch).networks
     last = networks.critic_outputs(networks.present(batch), batch["actions"])[:, 0, -1].sum()
     (gradient,) = torch.autograd.grad(last, obs)
@@ -193,7 +193,7 @@ def test_masks_are_those_of_the_steps_that_are_asked_about() -> None:
     masks = torch.randint(0, 2, (*shape, 4), generator=torch.Generator().manual_seed(3)).to(torch.int8)
     masks[..., 0] = 1
     obs = {"numbers": torch.randn(*shape, 3, generator=torch.Generator().manual_seed(4)), ACTION_MASK: masks}
-    batch = batch_of(policy, torch.zeros(ROWS, LENGTH, dtype=torch.long), obs)
+    batch = batch_of_sequences(policy, torch.zeros(ROWS, LENGTH, dtype=torch.long), obs)
     outputs = policy.outputs(dict(policy.module.named_parameters()), batch)
     assert torch.equal(action_masks(outputs.networks.present(batch))[ACTION_MASK], masks[:, BURN_IN : BURN_IN + LENGTH])
     probabilities = outputs.networks.actor_outputs(outputs.networks.following(batch)).softmax(-1)

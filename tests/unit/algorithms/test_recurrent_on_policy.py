@@ -26,7 +26,7 @@ CASES: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
 }
 
 
-def made(name: str) -> Training:
+def training_with_memory(name: str) -> Training:
     cls, settings = CASES[name]
     shared = {"num_envs_per_worker": 16, "compile": False, "model": MODEL, "min_env_steps_per_iteration": 1000}
     return Training(CUE, cls(**{**shared, **settings}), seed=100)
@@ -34,7 +34,7 @@ def made(name: str) -> Training:
 
 @pytest.mark.parametrize("name", CASES)
 def test_memory_recalls_a_cue(name: str) -> None:
-    with made(name) as training:
+    with training_with_memory(name) as training:
         while training.step()["env_steps"] < 20_000 and training.evaluate(50).mean < 0.98:
             pass
         assert training.evaluate(200).mean >= 0.95
@@ -42,7 +42,7 @@ def test_memory_recalls_a_cue(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("impala", "appo")])  # those are not exact
 def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> None:
-    with made(name) as one:
+    with training_with_memory(name) as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
         expected = one.step()["episode_return_mean"]

@@ -38,7 +38,7 @@ def learner_of(**config: Any) -> LocalLearner:
     return AlgorithmLearnerFactory(algorithm, EnvConfig.parse("CartPole-v1"), seed=3, update_executor="eager")()
 
 
-def batch_of(length: int, valid: np.ndarray | None = None, state_size: int = 24) -> SampleBatch:
+def batch_with_a_start(length: int, valid: np.ndarray | None = None, state_size: int = 24) -> SampleBatch:
     """A batch [length, 3] of steps, an episode's start in the middle of the second slot."""
     rng, shape = np.random.default_rng(0), (length, 3)
     starts = np.zeros(shape, np.bool_)
@@ -55,7 +55,7 @@ def batch_of(length: int, valid: np.ndarray | None = None, state_size: int = 24)
     )
 
 
-def learned(rows: SampleBatch, **config: Any) -> np.ndarray:
+def parameters_after(rows: SampleBatch, **config: Any) -> np.ndarray:
     learner, length = learner_of(**config), rows["valid"].shape[1]
     learner.learn(rows, num_epochs=2, minibatch_size=2 * length, scheduled=SCHEDULED)
     flat: np.ndarray = learner.flat()
@@ -66,16 +66,16 @@ def learned(rows: SampleBatch, **config: Any) -> np.ndarray:
 def test_garbage_in_cells_without_a_step_changes_no_bit_of_the_update() -> None:
     valid = np.ones((10, 3), np.bool_)
     valid[4, 0] = valid[7:, 2] = False
-    batch, other = batch_of(10, valid), batch_of(10, valid)
+    batch, other = batch_with_a_start(10, valid), batch_with_a_start(10, valid)
     for column in other.values():
         if column.dtype == np.float32:
             column[~valid] = np.nan
     other["episode_starts"][~valid] = True
-    np.testing.assert_array_equal(learned(sequence_rows(other, 4)), learned(sequence_rows(batch, 4)))
+    np.testing.assert_array_equal(parameters_after(sequence_rows(other, 4)), parameters_after(sequence_rows(batch, 4)))
 
 
 def test_rows_that_are_filled_up_move_the_parameters_as_those_of_steps_alone() -> None:
-    batch = batch_of(5)
+    batch = batch_with_a_start(5)
     alone = learner_of()
     padded = learner_of()
     for learner, length in ((alone, 5), (padded, 8)):
@@ -86,13 +86,15 @@ def test_rows_that_are_filled_up_move_the_parameters_as_those_of_steps_alone() -
 
 
 def test_microbatches_of_rows_add_up_to_the_minibatch() -> None:
-    rows = sequence_rows(batch_of(8), 4)
-    np.testing.assert_allclose(learned(rows, microbatch_size=4), learned(rows), atol=rounding_error(2 * 4 + 4))
+    rows = sequence_rows(batch_with_a_start(8), 4)
+    np.testing.assert_allclose(
+        parameters_after(rows, microbatch_size=4), parameters_after(rows), atol=rounding_error(2 * 4 + 4)
+    )
 
 
 def test_gradients_flow_back_to_the_row_s_first_step_and_no_further_than_an_episode_s_start() -> None:
     policy = learner_of().policy
-    rows = sequence_rows(batch_of(6), 6).map(torch.from_numpy)
+    rows = sequence_rows(batch_with_a_start(6), 6).map(torch.from_numpy)
     rows["obs"].requires_grad_()
     outputs = policy.outputs(policy.parameters.views(policy.parameters.gather(policy.module)), rows)
     last = outputs.values[:, -1].sum() + outputs.distribution.outputs[:, -1].sum()

@@ -64,7 +64,7 @@ def rich_nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def made(name: str, env: str, model: dict[str, Any]) -> Training:
+def training_on(name: str, env: str, model: dict[str, Any]) -> Training:
     cls, settings, own = CASES[name]
     return Training(env, cls(**{**settings, "model": {"hiddens": [16], **own, **model}}), seed=3)
 
@@ -73,12 +73,12 @@ def made(name: str, env: str, model: dict[str, Any]) -> Training:
 @pytest.mark.parametrize(("env", "model"), [(ENTITIES, AS_ENTITIES), (CAMERAS, OWN_FRONT)], ids=["entities", "own"])
 @pytest.mark.usefixtures("rich_nets")
 def test_every_kind_of_algorithm_learns_from_them(name: str, env: str, model: dict[str, Any]) -> None:
-    assert_encoders_learn(made(name, env, model))
+    assert_encoders_learn(training_on(name, env, model))
 
 
 def test_learned_vectors_of_integers_learn() -> None:
     as_vectors = {"observations": {"": {"encode_as": "embedding"}}}
-    assert_encoders_learn(made("ppo", "rlrun.toys:MultiDiscreteMatch", as_vectors))
+    assert_encoders_learn(training_on("ppo", "rlrun.toys:MultiDiscreteMatch", as_vectors))
 
 
 def assert_encoders_learn(training: Training) -> None:
@@ -101,7 +101,7 @@ def assert_encoders_learn(training: Training) -> None:
 @pytest.mark.parametrize("name", ["ppo gru", "dqn"])
 @pytest.mark.usefixtures("rich_nets")
 def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path, wording) -> None:
-    with made(name, CAMERAS, OWN_FRONT) as one:
+    with training_on(name, CAMERAS, OWN_FRONT) as one:
         one.step()
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")

@@ -29,7 +29,7 @@ MADE_OTHERWISE = ("mappo", "maddpg", "qmix", "vdn", "slateq", "archer", "alphaze
 """Those whose worlds or observations have a form of their own."""
 
 
-def made(name: str) -> Algorithm[Any]:
+def smallest_algorithm(name: str) -> Algorithm[Any]:
     """An algorithm with networks that are as small as its settings allow."""
     found: type[Algorithm[Any]] = algorithm_class(name)
     try:
@@ -48,6 +48,6 @@ def supports(algorithm: Algorithm[Any], observation: Space[Any], action: Space[A
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in MADE_OTHERWISE])
 def test_an_algorithm_supports_the_actions_that_it_declares_and_no_others(name: str) -> None:
-    algorithm, observation = made(name), Discrete(2) if name in OF_TABLES else Box(-1, 1, (2,))
+    algorithm, observation = smallest_algorithm(name), Discrete(2) if name in OF_TABLES else Box(-1, 1, (2,))
     declared = [action for action in ACTIONS if {*algorithm.acts_in} & {*action_kinds(action)}]
     assert [action for action in ACTIONS if supports(algorithm, observation, action)] == declared

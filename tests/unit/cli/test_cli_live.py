@@ -29,7 +29,7 @@ def sweep(trials: int, running: int = 0, paused: int = 0, ended: int = 0) -> Run
     return run
 
 
-def drawn(run: RunProgress, width: int, height: int) -> list[str]:
+def drawn_lines(run: RunProgress, width: int, height: int) -> list[str]:
     stream = io.StringIO()
     console = Console(file=stream, width=width, height=height, color_system=None)
     console.print(drawn_run(run, "sweep on Ray: 5 s", "runs/sweep", 0.0, console))
@@ -39,34 +39,34 @@ def drawn(run: RunProgress, width: int, height: int) -> list[str]:
 def test_a_wide_terminal_shows_everything(wording) -> None:
     run = sweep(3, running=1, ended=1)
     run.resources = RunResources(1.0, 2.0, 0.0, 0.0)
-    assert drawn(run, 160, 24) == wording("runs/sweep", "steps/s", "host:1")
+    assert drawn_lines(run, 160, 24) == wording("runs/sweep", "steps/s", "host:1")
 
 
 def test_a_narrow_terminal_leaves_columns_out_and_keeps_the_return(wording) -> None:
     run = sweep(3, running=1)
-    assert drawn(run, 50, 24)[1:3] == wording("0.001", "500,000", "123.4")
-    assert drawn(run, 22, 24)[1:3] == ["trial  status   return", "000    RUNNING   123.4"]
+    assert drawn_lines(run, 50, 24)[1:3] == wording("0.001", "500,000", "123.4")
+    assert drawn_lines(run, 22, 24)[1:3] == ["trial  status   return", "000    RUNNING   123.4"]
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
 @pytest.mark.parametrize("height", [4, 10, 24, 100])
 @pytest.mark.parametrize("trials", [1, 300])
 def test_the_table_fits_the_terminal(width: int, height: int, trials: int) -> None:
-    lines = drawn(sweep(trials, running=min(20, trials), paused=trials // 10, ended=trials // 10), width, height)
+    lines = drawn_lines(sweep(trials, running=min(20, trials), paused=trials // 10, ended=trials // 10), width, height)
     assert max(map(len, lines)) <= width
     assert len(lines) <= max(height - 1, 5)
 
 
 def test_where_there_are_many_trials_running_ones_come_first_then_paused_then_the_last_that_ended(wording) -> None:
     run = sweep(300, running=2, paused=2, ended=50)
-    numbers = [line.split()[0] for line in drawn(run, 80, 13)[2:-2]]
+    numbers = [line.split()[0] for line in drawn_lines(run, 80, 13)[2:-2]]
     assert numbers == ["050", "051", "052", "053", "049", "048", "047", "046"]
-    assert drawn(run, 80, 13)[-2] == wording("300", "246", "50")
+    assert drawn_lines(run, 80, 13)[-2] == wording("300", "246", "50")
     assert len(display_order(run.trials.values())) == 54
 
 
 def test_a_lone_trial_goes_by_its_whole_name() -> None:
-    assert drawn(sweep(1, running=1), 200, 24)[2].startswith("000-lr=0.001-seed=0  RUNNING")
+    assert drawn_lines(sweep(1, running=1), 200, 24)[2].startswith("000-lr=0.001-seed=0  RUNNING")
 
 
 def test_columns_with_nothing_in_them_are_not_there(wording) -> None:

@@ -83,7 +83,9 @@ def spec_with_lab(folder: Path, error: str, step: int, module: str) -> Path:
     return folder / "tiny.yaml"
 
 
-def fragment(worker: int, began: float, seconds: dict[str, float], late: float, clock: str = "") -> MeasuredFragment:
+def measured_fragment(
+    worker: int, began: float, seconds: dict[str, float], late: float, clock: str = ""
+) -> MeasuredFragment:
     ended = began + sum(seconds.values())
     times = FragmentTimes(clock or machine_clock(), began, ended, seconds)
     return MeasuredFragment(worker, 100_000, times, ended + late)
@@ -92,10 +94,10 @@ def fragment(worker: int, began: float, seconds: dict[str, float], late: float, 
 def by_hand() -> Profile:
     """Ten seconds from 100 on, with two workers of which the second is on another machine."""
     fragments = (
-        fragment(1, 100.0, {"env_step": 1.0, "inference": 2.0}, late=1.0),
-        fragment(2, 5000.0, {"env_step": 2.0}, late=-4899.0, clock="elsewhere"),
-        fragment(1, 105.0, {"env_step": 1.0, "inference": 1.0, "sgd": 0.5}, late=2.5),
-        fragment(2, 5003.0, {"env_step": 2.0}, late=-4898.5, clock="elsewhere"),
+        measured_fragment(1, 100.0, {"env_step": 1.0, "inference": 2.0}, late=1.0),
+        measured_fragment(2, 5000.0, {"env_step": 2.0}, late=-4899.0, clock="elsewhere"),
+        measured_fragment(1, 105.0, {"env_step": 1.0, "inference": 1.0, "sgd": 0.5}, late=2.5),
+        measured_fragment(2, 5003.0, {"env_step": 2.0}, late=-4898.5, clock="elsewhere"),
     )
     waits = ((100.0, 103.5), (108.0, 109.0))
     operators = (

@@ -17,7 +17,7 @@ def curve(number: int, label: str = "", *, seeds: int = 1, whole_until: float = 
     return Curve(label or f"lr={number}", xs, ys, whole_until, float(ys[:, -1].mean()))
 
 
-def drawn(output: Path, curves: list[Curve]) -> str:
+def drawn_picture(output: Path, curves: list[Curve]) -> str:
     draw_picture(curves, "episode_return_mean", "env_steps", output)
     return output.read_text()
 
@@ -28,7 +28,7 @@ def comments(svg: str) -> list[str]:
 
 
 def test_every_curve_has_a_colour_and_its_seeds_in_the_legend(tmp_path: Path) -> None:
-    text = drawn(tmp_path / "new" / "a.svg", [curve(0, seeds=3), curve(1)])
+    text = drawn_picture(tmp_path / "new" / "a.svg", [curve(0, seeds=3), curve(1)])
     assert {"lr=0 (3 seeds)", "lr=1 (1 seed)", "env steps"} <= {*comments(text)}
     assert COLORS[0] in text
     assert COLORS[1] in text
@@ -36,14 +36,14 @@ def test_every_curve_has_a_colour_and_its_seeds_in_the_legend(tmp_path: Path) ->
 
 
 def test_of_more_curves_than_colours_the_best_are_coloured(tmp_path: Path) -> None:
-    text = drawn(tmp_path / "a.svg", [curve(number) for number in range(11)])
+    text = drawn_picture(tmp_path / "a.svg", [curve(number) for number in range(11)])
     curves = [f"lr={number} (1 seed)" for number in range(10, 2, -1)]
     assert [comment for comment in comments(text) if "lr=" in comment or "others" in comment] == ["3 others", *curves]
 
 
 def test_a_curve_is_dashed_where_some_of_its_seeds_have_ended(tmp_path: Path) -> None:
-    assert "stroke-dasharray" not in drawn(tmp_path / "whole.svg", [curve(0, seeds=2)])
-    assert "stroke-dasharray" in drawn(tmp_path / "ended.svg", [curve(0, seeds=2, whole_until=50)])
+    assert "stroke-dasharray" not in drawn_picture(tmp_path / "whole.svg", [curve(0, seeds=2)])
+    assert "stroke-dasharray" in drawn_picture(tmp_path / "ended.svg", [curve(0, seeds=2, whole_until=50)])
 
 
 def test_a_long_label_is_cut_and_stands_below_the_axes(tmp_path: Path, wording) -> None:
@@ -52,6 +52,9 @@ def test_a_long_label_is_cut_and_stands_below_the_axes(tmp_path: Path, wording) 
         assert found is not None
         return float(found[1])
 
-    short, long = drawn(tmp_path / "s.svg", [curve(0)]), drawn(tmp_path / "l.svg", [curve(0, "x" * 300)])
+    short, long = (
+        drawn_picture(tmp_path / "s.svg", [curve(0)]),
+        drawn_picture(tmp_path / "l.svg", [curve(0, "x" * 300)]),
+    )
     assert wording("x" * 99) in long.splitlines()
     assert height(long) > height(short)

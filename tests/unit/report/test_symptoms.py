@@ -53,7 +53,7 @@ def test_returns_of_truncated_episodes_go_on_with_their_mean_reward(tmp_path: Pa
     assert data_returns({**config, "input": [{"path": str(tmp_path / "gone")}]}) is None
 
 
-def learned(folder: Path, algorithm: str, data: Path, **config: Any) -> list[str]:
+def symptoms_of(folder: Path, algorithm: str, data: Path, **config: Any) -> list[str]:
     """Learns from data, and returns the names of what is found."""
     small = {"model": {"hiddens": [8]}, "sgd_steps_per_iteration": 20, "minibatch_size": 16, "input": str(data)}
     spec = {"algorithm": algorithm, "config": {**small, **config}, "stop": {"sgd_steps": 200}}
@@ -69,13 +69,13 @@ def test_values_are_found_to_be_above_the_returns_where_nothing_holds_them_down(
 ) -> None:
     data = written(tmp_path / "data", [[math.nan] * 8] * 20, [False] * 20, actions=0.1)
     fast = {"tau": 1.0, "target_update_interval": 5, "critic_lr": 1e-2, "lr": 1e-2, "gamma": 0.9}
-    found = learned(tmp_path, "cql", data, conservative_weight=weight, **fast)
+    found = symptoms_of(tmp_path, "cql", data, conservative_weight=weight, **fast)
     assert ("values above the data's returns" in found) == is_found
 
 
 def test_a_policy_that_leaves_the_recorded_actions_is_found(tmp_path: Path, wording) -> None:
     data = written(tmp_path / "data", [[0.0, 1.0]] * 40, [True] * 40, actions=0.05)
-    found = learned(tmp_path, "td3_bc", data, value_weight=1000.0, lr=1e-2)
+    found = symptoms_of(tmp_path, "td3_bc", data, value_weight=1000.0, lr=1e-2)
     assert "actions outside the data" in found
     (trial,) = RunDirectory.open(tmp_path / "patient").results()
     assert next_steps([trial])[1] == wording("20")  # there is none in the run

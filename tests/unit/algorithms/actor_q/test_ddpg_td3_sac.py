@@ -20,7 +20,7 @@ ROWS = 6
 NEAR = rounding_error(3 + 4 + ROWS)  # inputs of the actor and of the critic, and the rows
 
 
-def made(algorithm, env="Pendulum-v1", hiddens=(), use_sde=False, **changes):
+def actor_q_training(algorithm, env="Pendulum-v1", hiddens=(), use_sde=False, **changes):
     model = {
         "hiddens": list(hiddens),
         "activation": "relu",
@@ -37,7 +37,7 @@ def factory_of(learning, update_executor="eager"):
     return AlgorithmLearnerFactory(learning.description.algorithm, learning.description.env, 0, update_executor)
 
 
-def batch_of(learning, rows=ROWS, seed=0):
+def batch_with_an_invalid_row(learning, rows=ROWS, seed=0):
     """A minibatch with one invalid row, as the learner would get it."""
     rng = np.random.default_rng(seed)
     factory = factory_of(learning)
@@ -89,8 +89,8 @@ def mean_of_valid(x, batch):
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])
 def test_the_deterministic_critics_error_is_the_one_computed_by_hand(algorithm):
-    learning = made(algorithm)
-    learner, batch = batch_of(learning)
+    learning = actor_q_training(algorithm)
+    learner, batch = batch_with_an_invalid_row(learning)
     outputs, named, target = networks(learner, seed=1)
     row = rows_of(batch)
     next_actions = np.tanh(layer(target, "actor", row["next_obs"]))
@@ -108,8 +108,8 @@ def test_the_deterministic_critics_error_is_the_one_computed_by_hand(algorithm):
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
 def test_targets_are_the_least_of_the_critics_that_the_minibatch_draws(algorithm):
-    learning = made(algorithm, num_critics=5, num_target_critics=2)
-    learner, batch = batch_of(learning)
+    learning = actor_q_training(algorithm, num_critics=5, num_target_critics=2)
+    learner, batch = batch_with_an_invalid_row(learning)
     (drawn,) = np.unique(batch["drawn_critics"].reshape(-1, 5), axis=0)  # the same ones in all rows
     assert sorted(drawn) == [0, 0, 0, 1, 1]
     outputs, named, target = networks(learner, seed=1)
@@ -129,8 +129,8 @@ def test_targets_are_the_least_of_the_critics_that_the_minibatch_draws(algorithm
 
 
 def test_targets_of_choices_are_the_least_of_the_drawn_critics_for_each_choice():
-    learning = made(SAC, "CartPole-v1", num_critics=5, num_target_critics=2)
-    learner, batch = batch_of(learning)
+    learning = actor_q_training(SAC, "CartPole-v1", num_critics=5, num_target_critics=2)
+    learner, batch = batch_with_an_invalid_row(learning)
     drawn = batch["drawn_critics"][0, 0] == 1
     outputs, named, target = networks(learner, seed=1)
     observations = batch["next_obs"][:, 0]
@@ -142,16 +142,16 @@ def test_targets_of_choices_are_the_least_of_the_drawn_critics_for_each_choice()
 
 
 def test_every_set_of_critics_is_drawn_and_all_count_where_their_number_is_not_set():
-    learner, _ = batch_of(made(TD3, num_critics=4, num_target_critics=2))
+    learner, _ = batch_with_an_invalid_row(actor_q_training(TD3, num_critics=4, num_target_critics=2))
     generator = np.random.default_rng(0)
     drawn = {tuple(learner.policy.draws(generator, 1, 1)["drawn_critics"].ravel()) for _ in range(100)}
     assert drawn == {pair for pair in itertools.product((0.0, 1.0), repeat=4) if sum(pair) == 2}
-    assert "drawn_critics" not in batch_of(made(TD3, num_critics=4))[1]
+    assert "drawn_critics" not in batch_with_an_invalid_row(actor_q_training(TD3, num_critics=4))[1]
 
 
 def test_more_target_critics_than_critics_are_refused(wording):
     with wording.raised(SpecError, "num_target_critics", "num_critics"):
-        made(SAC, num_target_critics=3)
+        actor_q_training(SAC, num_target_critics=3)
 
 
 @pytest.mark.parametrize("algorithm", [TD3, SAC])
@@ -159,8 +159,8 @@ def test_more_target_critics_than_critics_are_refused(wording):
     ("objective", "reduced"), [("first", lambda values: values[0]), ("minimum", np.min), ("mean", np.mean)]
 )
 def test_the_actor_climbs_the_value_that_is_set(algorithm, objective, reduced):
-    learning = made(algorithm, num_critics=3, actor_objective=objective)
-    learner, batch = batch_of(learning)
+    learning = actor_q_training(algorithm, num_critics=3, actor_objective=objective)
+    learner, batch = batch_with_an_invalid_row(learning)
     outputs, named, _ = networks(learner, seed=2)
     row, cost = rows_of(batch), 0
     actions = np.tanh(layer(named, "actor", row["obs"])) if algorithm is TD3 else None
@@ -174,7 +174,7 @@ def test_the_actor_climbs_the_value_that_is_set(algorithm, objective, reduced):
 
 def test_20_updates_of_the_critics_per_env_step_make_one_update_of_actor_and_temperature():
     shared = {"learning_starts": 10, "minibatch_size": 4, "min_env_steps_per_iteration": 16}
-    with made(SAC, training_intensity=20.0, policy_delay=20, **shared) as learning:
+    with actor_q_training(SAC, training_intensity=20.0, policy_delay=20, **shared) as learning:
         result = learning.step()
         steps = learning.running.trainee.learner.optimizer_state()
     assert (result["env_steps"], result["sgd_steps"]) == (16, 120)
@@ -183,8 +183,8 @@ def test_20_updates_of_the_critics_per_env_step_make_one_update_of_actor_and_tem
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])
 def test_the_deterministic_actor_climbs_the_first_critic(algorithm):
-    learning = made(algorithm)
-    learner, batch = batch_of(learning)
+    learning = actor_q_training(algorithm)
+    learner, batch = batch_with_an_invalid_row(learning)
     outputs, named, _ = networks(learner, seed=1)
     row = rows_of(batch)
     values = critics(named, row["obs"], np.tanh(layer(named, "actor", row["obs"])))[0]
@@ -193,8 +193,8 @@ def test_the_deterministic_actor_climbs_the_first_critic(algorithm):
 
 
 def test_large_target_noise_is_clipped_before_and_after_it_is_added():
-    learning = made(TD3, target_noise=100.0, target_noise_clip=0.25)
-    learner, batch = batch_of(learning)
+    learning = actor_q_training(TD3, target_noise=100.0, target_noise_clip=0.25)
+    learner, batch = batch_with_an_invalid_row(learning)
     outputs, _, target = networks(learner, seed=1)
     clean = np.tanh(layer(target, "actor", batch["next_obs"][:, 0]))
     found = learning.description.algorithm.next_actions(outputs, tensors(batch))[:, 0].numpy()
@@ -211,8 +211,8 @@ def by_hand(named, observations, noise):
 
 
 def test_sac_s_losses_over_continuous_actions_are_those_computed_by_hand():
-    learning = made(SAC, target_entropy=0.25)
-    learner, batch = batch_of(learning)
+    learning = actor_q_training(SAC, target_entropy=0.25)
+    learner, batch = batch_with_an_invalid_row(learning)
     outputs, named, target = networks(learner, seed=2)
     alpha, row = math.exp(named["log_alpha"][0]), rows_of(batch)
     next_actions, next_densities = by_hand(named, row["next_obs"], row["next_noise"])
@@ -233,8 +233,8 @@ def test_sac_s_losses_over_continuous_actions_are_those_computed_by_hand():
 
 
 def test_sac_s_losses_over_choices_are_explicit_sums():
-    learning = made(SAC, "CartPole-v1", target_entropy=0.25)
-    learner, batch = batch_of(learning)
+    learning = actor_q_training(SAC, "CartPole-v1", target_entropy=0.25)
+    learner, batch = batch_with_an_invalid_row(learning)
     outputs, named, target = networks(learner, seed=2)
     alpha, row = math.exp(named["log_alpha"][0]), rows_of(batch)
     errors, climbed, entropies = [], [], []
@@ -271,7 +271,7 @@ def test_sac_s_losses_over_choices_are_explicit_sums():
 
 @pytest.mark.parametrize(("target", "rises"), [(50.0, True), (-50.0, False)])
 def test_the_temperature_rises_while_the_entropy_is_below_its_target_and_falls_while_it_is_above(target, rises):
-    learner, batch = batch_of(made(SAC, target_entropy=target))
+    learner, batch = batch_with_an_invalid_row(actor_q_training(SAC, target_entropy=target))
     table = learner.policy.parameters
     before = table.named(learner.flat())["log_alpha"].item()
     learner.step(SampleBatch(batch), scheduled=SCHEDULED)
@@ -279,7 +279,7 @@ def test_the_temperature_rises_while_the_entropy_is_below_its_target_and_falls_w
 
 
 def test_the_temperature_is_moved_by_the_entropy_that_the_actor_s_objective_has_seen():
-    learner, batch = batch_of(made(SAC, target_entropy=0.5, initial_alpha=0.2))
+    learner, batch = batch_with_an_invalid_row(actor_q_training(SAC, target_entropy=0.5, initial_alpha=0.2))
     learner.step(SampleBatch(batch), scheduled=SCHEDULED)
     statistics = learner.take_statistics()
     expected = math.log(0.2) * (statistics["actor/entropy"] - 0.5)
@@ -287,7 +287,7 @@ def test_the_temperature_is_moved_by_the_entropy_that_the_actor_s_objective_has_
 
 
 def test_a_temperature_that_is_not_learned_stays_as_it_is():
-    learner, batch = batch_of(made(SAC, learn_alpha=False, initial_alpha=0.2))
+    learner, batch = batch_with_an_invalid_row(actor_q_training(SAC, learn_alpha=False, initial_alpha=0.2))
     for _ in range(3):
         learner.step(SampleBatch(batch), scheduled=SCHEDULED)
     assert learner.policy.parameters.named(learner.flat())["log_alpha"].item() == pytest.approx(math.log(0.2))
@@ -295,8 +295,8 @@ def test_a_temperature_that_is_not_learned_stays_as_it_is():
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
 def test_where_an_episode_has_ended_for_good_the_next_observation_does_not_count(algorithm):
-    learning = made(algorithm)
-    learner, batch = batch_of(learning)
+    learning = actor_q_training(algorithm)
+    learner, batch = batch_with_an_invalid_row(learning)
     outputs, *_ = networks(learner, seed=3)
     other = SampleBatch(batch, next_obs=batch["next_obs"] + 1)
     first, second = (
@@ -315,7 +315,7 @@ def moved(learner, before, prefix):
 
 
 def test_td3_s_actor_moves_at_every_third_minibatch_if_so_delayed():
-    learner, batch = batch_of(made(TD3, policy_delay=3))
+    learner, batch = batch_with_an_invalid_row(actor_q_training(TD3, policy_delay=3))
     moves = []
     for _ in range(6):
         before = learner.flat()
@@ -331,7 +331,7 @@ def test_each_learning_rate_moves_its_own_part(algorithm):
     for rate, prefix in (("lr", "actor."), ("critic_lr", "critics."), ("alpha_lr", "log_alpha")):
         if rate not in algorithm.Config.model_fields:
             continue
-        learner, batch = batch_of(made(algorithm))
+        learner, batch = batch_with_an_invalid_row(actor_q_training(algorithm))
         before = learner.flat()
         learner.step(SampleBatch(batch), scheduled={**dict.fromkeys(SCHEDULED, 0.0), rate: 1e-2})
         table = learner.policy.parameters
@@ -351,11 +351,11 @@ def test_each_learning_rate_moves_its_own_part(algorithm):
     ids=["td3", "sac", "choices"],
 )
 def test_traced_and_eager_updates_agree(algorithm, env, changes):
-    learning = made(algorithm, env, hiddens=(8,), **changes)
+    learning = actor_q_training(algorithm, env, hiddens=(8,), **changes)
     learners = [factory_of(learning, executor)() for executor in ("eager", "compiled")]
     start = learners[0].flat()
     for seed in range(6):
-        _, batch = batch_of(learning, rows=32, seed=seed)
+        _, batch = batch_with_an_invalid_row(learning, rows=32, seed=seed)
         for learner in learners:
             priorities = learner.step(SampleBatch(batch), scheduled=SCHEDULED)
             assert priorities.shape == (32,)
@@ -384,7 +384,7 @@ def test_a_restored_run_goes_on_bit_for_bit(algorithm, env, changes, tmp_path):
         "min_env_steps_per_iteration": 40,
         "training_intensity": 0.5,
     }
-    with made(algorithm, env, (8,), **shared, **changes) as learning:
+    with actor_q_training(algorithm, env, (8,), **shared, **changes) as learning:
         for _ in range(3):
             result = learning.step()
         learning.save(tmp_path / "checkpoint")
@@ -401,7 +401,7 @@ def test_a_restored_run_goes_on_bit_for_bit(algorithm, env, changes, tmp_path):
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])
 def test_choices_are_refused_by_an_actor_of_continuous_actions(algorithm, wording):
     with (
-        made(algorithm, "CartPole-v1") as learning,
+        actor_q_training(algorithm, "CartPole-v1") as learning,
         wording.raised(UsageError),
     ):
         learning.step()
@@ -416,9 +416,9 @@ def test_ppo_s_ratios_are_one_under_state_dependent_noise_until_something_is_lea
         "num_epochs": 2,
         "normalize_observations": normalize,
     }
-    with made(PPO, hiddens=(8,), use_sde=True, **shared, lr=0.0) as still:
+    with actor_q_training(PPO, hiddens=(8,), use_sde=True, **shared, lr=0.0) as still:
         for _ in range(2):
             result = still.step()
     assert (abs(result["learner/kl"]) < 1e-6, result["learner/clip_fraction"]) == (True, 0.0)
-    with made(PPO, hiddens=(8,), use_sde=True, **shared, lr=1e-2) as learning:
+    with actor_q_training(PPO, hiddens=(8,), use_sde=True, **shared, lr=1e-2) as learning:
         assert learning.step()["learner/kl"] > 1e-4

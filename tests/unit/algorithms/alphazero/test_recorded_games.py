@@ -35,7 +35,7 @@ def mover(spaces: Spaces) -> BehaviorPolicy:
     return behavior
 
 
-def recorded(world: dict[str, Any], games: int) -> list[Recorded]:
+def recorded_games(world: dict[str, Any], games: int) -> list[Recorded]:
     """Records fragments of games between two policies until so many have ended."""
     config = EnvConfig.parse(world)
     mapping = PolicyMapping(("first", "second"), {"*_0": "first", "x": "first", "red": "first", "*": "second"})
@@ -63,7 +63,7 @@ def recorded(world: dict[str, Any], games: int) -> list[Recorded]:
 def test_returns_and_recorded_rewards_of_two_players_sum_to_0_over_a_thousand_games(
     world: dict[str, Any], longest: int
 ) -> None:
-    fragments = recorded(world, 1000)
+    fragments = recorded_games(world, 1000)
     games = [game for fragment in fragments for game in fragment.episodes]
     assert [game.episode_return for game in games] == [0.0] * len(games)
     assert all(1 <= game.length <= longest for game in games)

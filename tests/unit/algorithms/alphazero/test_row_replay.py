@@ -9,7 +9,7 @@ from rlrun.algorithms.alphazero.row_replay import RowReplay, RowReplayConfig
 from rlrun.engine.data.sample_batch import SampleBatch
 
 
-def rows(first: int, number: int) -> SampleBatch:
+def numbered_boards(first: int, number: int) -> SampleBatch:
     numbers = np.arange(first, first + number)[:, None]
     return SampleBatch(
         obs={"board": np.stack([numbers, -numbers], -1).astype(np.float32), "mask": numbers % 2 == 0},
@@ -25,7 +25,7 @@ def kept(replay: RowReplay) -> set[float]:
 
 def test_rows_come_back_whole() -> None:
     replay = RowReplay(RowReplayConfig(capacity=50), seed=0)
-    assert replay.add(0, rows(0, 20)) == 20
+    assert replay.add(0, numbered_boards(0, 20)) == 20
     batch = replay.sample(30, 0)
     assert batch["obs"]["board"].shape == (30, 1, 2)
     assert (batch["obs"]["board"][..., 0] == batch["outcomes"]).all()
@@ -40,7 +40,7 @@ def test_rows_come_back_whole() -> None:
 def test_the_newest_rows_are_kept(numbers: list[int]) -> None:
     replay, stored = RowReplay(RowReplayConfig(capacity=10), seed=0), 0
     for number in numbers:
-        replay.add(0, rows(stored, number))
+        replay.add(0, numbered_boards(stored, number))
         stored += number
     assert replay.stored_steps == stored
     assert replay.num_ready == 10
@@ -50,7 +50,7 @@ def test_the_newest_rows_are_kept(numbers: list[int]) -> None:
 def test_several_minibatches_at_once_are_those_that_one_after_another_would_be() -> None:
     together, one_by_one = (RowReplay(RowReplayConfig(capacity=8), 0) for _ in range(2))
     for replay in (together, one_by_one):
-        replay.add(0, rows(0, 8))
+        replay.add(0, numbered_boards(0, 8))
     found = together.sample(5, 0, 3)["indices"]
     assert found.tolist() == [index for _ in range(3) for index in one_by_one.sample(5, 0)["indices"].tolist()]
     assert together.drawn_batches == one_by_one.drawn_batches == 3
@@ -58,7 +58,7 @@ def test_several_minibatches_at_once_are_those_that_one_after_another_would_be()
 
 def test_all_rows_are_drawn_alike() -> None:
     replay = RowReplay(RowReplayConfig(capacity=5), seed=3)
-    replay.add(0, rows(0, 5))
+    replay.add(0, numbered_boards(0, 5))
     counts = np.bincount(replay.sample(20_000, 0)["indices"], minlength=5)
     np.testing.assert_allclose(counts / 20_000, 0.2, atol=0.01)
 
@@ -68,13 +68,13 @@ def test_it_goes_on_from_its_state(numbers: list[int]) -> None:
     config, stored = RowReplayConfig(capacity=10), 0
     first, second = RowReplay(config, seed=0), RowReplay(config, seed=1)
     for number in numbers:
-        first.add(0, rows(stored, number))
+        first.add(0, numbered_boards(stored, number))
         stored += number
         first.sample(3, 0)
     second.load_state(first.state())
     assert (second.stored_steps, second.drawn_batches) == (first.stored_steps, first.drawn_batches)
     for replay in (first, second):
-        replay.add(0, rows(stored, 3))
+        replay.add(0, numbered_boards(stored, 3))
     one, other = first.sample(50, 0), second.sample(50, 0)
     assert (one["outcomes"] == other["outcomes"]).all()
     assert (one["obs"]["board"] == other["obs"]["board"]).all()
@@ -82,7 +82,7 @@ def test_it_goes_on_from_its_state(numbers: list[int]) -> None:
 
 def test_what_is_too_large_or_unwanted_is_not_saved() -> None:
     replay = RowReplay(RowReplayConfig(capacity=10, save_in_checkpoints=False), seed=0)
-    replay.add(0, rows(0, 4))
+    replay.add(0, numbered_boards(0, 4))
     assert not replay.is_saved
     assert replay.state()["kept"] is None
     other = RowReplay(RowReplayConfig(capacity=10), seed=1)

@@ -190,7 +190,7 @@ def test_the_critics_learn_nothing_from_padding_and_nothing_from_utterances_that
     assert not gradient[actor[0] : sum(actor)].any()  # the ratios have no gradient
 
 
-def fragment() -> SampleBatch:
+def dialogue_fragment() -> SampleBatch:
     """A fragment [T, B] of one slot: the end of an utterance, two of one dialogue, its final observation, a start."""
     valid = flags("111111011").T
     length = len(valid)
@@ -218,7 +218,7 @@ def test_each_token_of_a_last_choice_has_its_own_advantage_and_others_said_their
         policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=1, has_target=True
     )
     trainee: Any = SimpleNamespace(learner=learner)
-    item = fragment()
+    item = dialogue_fragment()
     found = UtteranceAdvantages(trainee, (END,))(item)
     rows = SampleBatch(
         obs={name: leaf[None, :, 0] for name, leaf in item["obs"].items()},

@@ -27,7 +27,7 @@ def training_of(name: str, *, seed: int = 3, env: dict[str, Any] | None = None, 
     return Training(where, cls(cls.Config.parse({"min_env_steps_per_iteration": 30, **settings})), seed=seed)
 
 
-def loaded(number: int, rows: int, draws: np.random.Generator) -> tuple[LinearArms, RidgeRegressions]:
+def fitted_arms(number: int, rows: int, draws: np.random.Generator) -> tuple[LinearArms, RidgeRegressions]:
     regressions = RidgeRegressions(number, 2, ridge=1.0)
     for i in range(rows):
         regressions.add(i % number, draws.standard_normal(2), draws.standard_normal())
@@ -40,7 +40,7 @@ def loaded(number: int, rows: int, draws: np.random.Generator) -> tuple[LinearAr
 @pytest.mark.parametrize("number", [3, 1])
 def test_linucb_takes_the_arm_with_the_largest_bound(number: int) -> None:
     draws = np.random.default_rng(0)
-    arms, regressions = loaded(number, 7, draws)
+    arms, regressions = fitted_arms(number, 7, draws)
     contexts = draws.standard_normal((20, 2) if number == 3 else (20, 3, 2)).astype(np.float32)
     exploration = UpperConfidenceBound("alpha")
     exploration.load(Weights(0, np.zeros(0, np.float32), schedules={"alpha": 1.5}))
@@ -58,7 +58,7 @@ def test_linucb_takes_the_arm_with_the_largest_bound(number: int) -> None:
 @pytest.mark.parametrize("number", [2, 1])
 def test_lints_draws_from_the_posterior_with_one_draw_for_what_arms_share(number: int) -> None:
     draws = np.random.default_rng(0)
-    arms, regressions = loaded(number, 5, draws)
+    arms, regressions = fitted_arms(number, 5, draws)
     context = draws.standard_normal((1, 2) if number == 2 else (1, 2, 2)).astype(np.float32)
     heads, _ = arms({"obs": context})
     exploration = PosteriorSampling("v", number, 2)

@@ -33,7 +33,7 @@ SPACES = Spaces(gymnasium.spaces.Box(-99, 99, (1,), np.float32), gymnasium.space
 TINY = {"embedding": 8, "num_layers": 2, "num_heads": 2, "context_length": 3, "return_scale": 10.0}
 
 
-def recorded(folder: Path, *lengths: int) -> DataSet:
+def counted_episodes(folder: Path, *lengths: int) -> DataSet:
     """Writes episodes whose observations are 10 * episode + step, and whose rewards are 1, 2, 3, ..."""
     with SetWriter(folder, *SPACES) as writer:
         for episode, length in enumerate(lengths):
@@ -57,7 +57,7 @@ def test_tokens_are_return_state_action_step_by_step() -> None:
 
 
 def test_returns_to_go_hold_the_rewards_of_the_step_itself_and_of_all_later_ones(tmp_path: Path) -> None:
-    windows = Windows(recorded(tmp_path / "set", 4, 2), length=3)
+    windows = Windows(counted_episodes(tmp_path / "set", 4, 2), length=3)
     assert len(windows) == 6
     batch = windows.gather(np.array([0, 1, 4]))
     np.testing.assert_array_equal(batch[RETURNS], [[10, 9, 7], [9, 7, 4], [3, 2, 0]])
@@ -121,7 +121,7 @@ def test_acting_asks_the_transformer_what_training_has_taught_it(tmp_path: Path)
     behavior = policy.behavior()
     flat = policy.parameters.gather(policy.module)
     behavior.load(Weights(0, flat.numpy(), filters={}, env_steps=0, schedules={}))
-    batch = Windows(recorded(tmp_path / "set", 4), length=3).gather(np.array([0, 1]))
+    batch = Windows(counted_episodes(tmp_path / "set", 4), length=3).gather(np.array([0, 1]))
     taught = SampleBatch(batch.map(torch.from_numpy))
     expected = policy.outputs(policy.parameters.views(flat), taught).distribution.outputs.detach()
     behavior.begin_episodes(np.array([True]))

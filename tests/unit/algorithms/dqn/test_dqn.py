@@ -260,7 +260,7 @@ def test_traced_and_eager_updates_agree(kind):
     assert learners[0].take_statistics() == pytest.approx(learners[1].take_statistics(), rel=rounding_error(16 * 10))
 
 
-def drawn(policy, rows):
+def drawn_noise(policy, rows):
     columns = policy.draws(np.random.default_rng(1), rows, 1)
     return SampleBatch({name: torch.from_numpy(column) for name, column in columns.items()})
 
@@ -268,7 +268,7 @@ def drawn(policy, rows):
 def test_quantiles_are_what_the_paper_s_network_gives_at_each_fraction():
     policy = IQN(IQNConfig.parse(SMALL_IQN)).policy(SPACES, seed=3)
     named = {name: p.detach().numpy() for name, p in policy.module.named_parameters()}
-    batch, observations = drawn(policy, 2), np.random.default_rng(0).normal(size=(2, 1, 3)).astype(np.float32)
+    batch, observations = drawn_noise(policy, 2), np.random.default_rng(0).normal(size=(2, 1, 3)).astype(np.float32)
     found = policy.outputs(dict(policy.module.named_parameters()), batch).q_outputs(torch.from_numpy(observations))
 
     def layer(x, name):
@@ -290,7 +290,7 @@ def test_the_loss_weighs_errors_by_the_drawn_fractions():
 
 def test_online_and_target_quantiles_have_fractions_of_their_own_and_greedy_choices_fixed_ones():
     policy = IQN(IQNConfig.parse(SMALL_IQN)).policy(SPACES, seed=3)
-    views, batch = dict(policy.module.named_parameters()), drawn(policy, 2)
+    views, batch = dict(policy.module.named_parameters()), drawn_noise(policy, 2)
     observations = torch.randn(2, 1, 3, generator=torch.Generator().manual_seed(0))
     networks = policy.outputs(views, batch)
     assert networks.q_outputs(observations).shape == (2, 1, 2, 4)
@@ -312,7 +312,7 @@ def test_next_actions_are_chosen_at_midpoints_and_valued_at_drawn_fractions():
     views = {name: torch.randn(p.shape, generator=generator) for name, p in policy.module.named_parameters()}
     observations = torch.randn(rows, 1, 3, generator=generator)
     views["decoder.output.bias"] -= policy.outputs(views, SampleBatch()).values(observations).median(0)[0][0]  # close
-    batch = SampleBatch(drawn(policy, rows), next_obs=observations, rewards=torch.zeros(rows, 1))
+    batch = SampleBatch(drawn_noise(policy, rows), next_obs=observations, rewards=torch.zeros(rows, 1))
     networks = policy.outputs(views, batch)
     at_drawn = networks.target_q_outputs(observations)
     best = policy.outputs(views, SampleBatch()).target_values(observations).argmax(-1)
@@ -346,7 +346,7 @@ def test_soft_targets_weigh_actions_by_their_values_at_midpoints():
     views = dict(policy.module.named_parameters())
     obs, next_obs = torch.randn(2, rows, 1, 3, generator=torch.Generator().manual_seed(0))
     columns = {"obs": obs, "next_obs": next_obs, "rewards": torch.ones(rows, 1)}
-    batch = SampleBatch(drawn(policy, rows), **columns, actions=torch.zeros(rows, 1, dtype=torch.int64))
+    batch = SampleBatch(drawn_noise(policy, rows), **columns, actions=torch.zeros(rows, 1, dtype=torch.int64))
     fixed, networks = policy.outputs(views, SampleBatch()), policy.outputs(views, batch)
     rewards, following = algorithm._rewards_and_returns(networks, batch)
     taken = (fixed.target_values(obs) / tau).log_softmax(-1)[..., 0]

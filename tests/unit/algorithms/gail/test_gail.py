@@ -66,7 +66,7 @@ def rewarding(config: dict[str, Any], spaces: Spaces, logit: float, filters: Fil
     return ImitationRewards(trainee, settings)  # type: ignore[arg-type]
 
 
-def fragment(spaces: Spaces, steps: int, *, ends_at: int | None = None, actions: Any = None) -> SampleBatch:
+def fragment_of_zeros(spaces: Spaces, steps: int, *, ends_at: int | None = None, actions: Any = None) -> SampleBatch:
     """Returns a fragment of one env slot."""
     ends = np.zeros((steps, 1), np.bool_)
     if ends_at is not None:
@@ -118,7 +118,7 @@ def test_a_termination_is_paid_the_discounted_rewards_of_the_absorbing_state(tmp
     expert = written(tmp_path / "set", POLE, 1, lengths=[50], terminated=True)
     gamma, logit = 0.9, 0.25
     operator = rewarding({"expert": expert, "gamma": gamma}, POLE, logit)
-    rewards = operator(fragment(POLE, 10, ends_at=4))["rewards"][:, 0]
+    rewards = operator(fragment_of_zeros(POLE, 10, ends_at=4))["rewards"][:, 0]
     expert_share, own_share = absorbing_share(50, 1, gamma), absorbing_share(10, 1, gamma)
     step = (1 - gamma) * (logit + math.log((1 - expert_share) / (1 - own_share)))
     end = gamma * math.log(expert_share / own_share)
@@ -129,7 +129,8 @@ def test_an_experts_truncated_episodes_lead_to_no_absorbing_state(tmp_path: Path
     falls = written(tmp_path / "falls", POLE, 1, lengths=[20] * 5, terminated=True)
     lasts = written(tmp_path / "lasts", POLE, 1, lengths=[20] * 5, terminated=False)
     rewards = [
-        rewarding({"expert": path}, POLE, 0.0)(fragment(POLE, 20, ends_at=19))["rewards"] for path in (falls, lasts)
+        rewarding({"expert": path}, POLE, 0.0)(fragment_of_zeros(POLE, 20, ends_at=19))["rewards"]
+        for path in (falls, lasts)
     ]
     assert rewards[0][19, 0] > rewards[1][19, 0]
     assert rewards[0][0, 0] < rewards[1][0, 0]
@@ -137,7 +138,7 @@ def test_an_experts_truncated_episodes_lead_to_no_absorbing_state(tmp_path: Path
 
 def test_entries_without_a_step_have_no_reward_and_count_as_no_step(tmp_path: Path) -> None:
     expert = written(tmp_path / "set", POLE, 1, lengths=[9], terminated=False)
-    batch = fragment(POLE, 6)
+    batch = fragment_of_zeros(POLE, 6)
     batch["valid"][2] = False
     operator = rewarding({"expert": expert}, POLE, 1.0)
     assert operator(batch)["rewards"][2, 0] == 0
@@ -150,7 +151,7 @@ def test_expert_steps_are_normalised_as_the_learners_observations_are(tmp_path: 
     filters = Filters()
     filters.moments = {"observations/": Moments.of(seen, 1)}
     operator = rewarding({"expert": expert, "normalize_observations": True}, POLE, 0.0, filters)
-    batch = operator(fragment(POLE, 200))
+    batch = operator(fragment_of_zeros(POLE, 200))
     number = batch[EXPERT_OBS][..., 0] * seen[:, 0].std() + seen[:, 0].mean()
     assert set(number.round(3).ravel()) == {0, 1, 2, 3, 4, 5}  # the final observation has no action
     np.testing.assert_array_equal(number.round() % 2, batch[EXPERT_ACTIONS])
@@ -158,7 +159,7 @@ def test_expert_steps_are_normalised_as_the_learners_observations_are(tmp_path: 
 
 def test_actions_are_compared_as_the_env_took_them(tmp_path: Path) -> None:
     expert = written(tmp_path / "set", PUSH, 1.0, lengths=[5], terminated=False)
-    batch = rewarding({"expert": expert}, PUSH, 0.0)(fragment(PUSH, 3, actions=np.float32(7)))
+    batch = rewarding({"expert": expert}, PUSH, 0.0)(fragment_of_zeros(PUSH, 3, actions=np.float32(7)))
     assert (batch[OWN_ACTIONS] == 1).all()  # the bound 2, in the policy's units
     assert (batch[EXPERT_ACTIONS] == 0.5).all()
     assert (batch["actions"] == 7).all()  # by which the probability ratio is computed

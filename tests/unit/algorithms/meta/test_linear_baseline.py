@@ -8,14 +8,14 @@ from rlrun.algorithms.meta.adapting_worker import baseline_advantages
 from tests.rounding import rounding_error
 
 
-def drawn(length: int = 12, slots: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def random_returns(length: int = 12, slots: int = 7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     valid = np.arange(length)[:, None] < rng.integers(3, length, slots)
     return rng.normal(size=(length, slots)).astype(np.float32), rng.normal(size=(length, slots, 2)), valid
 
 
 def test_advantages_are_the_standardized_residuals_of_least_squares_on_what_is_left_of_each_episode() -> None:
-    rewards, observations, valid = drawn()
+    rewards, observations, valid = random_returns()
     gamma, slots = 0.9, rewards.shape[1]
     x, y = [], []
     for slot in range(slots):
@@ -42,7 +42,7 @@ def test_luck_beyond_what_is_linear_in_the_observation_is_an_advantage() -> None
 
 
 def test_what_stands_in_cells_without_a_step_changes_nothing() -> None:
-    rewards, observations, valid = drawn()
+    rewards, observations, valid = random_returns()
     expected = baseline_advantages(rewards, observations, valid, 0.9)
     found = baseline_advantages(
         np.where(valid, rewards, 1e6).astype(np.float32), np.where(valid[..., None], observations, -7.0), valid, 0.9

@@ -37,7 +37,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-def made(**settings: Any) -> rlrun.Training:
+def maml_training(**settings: Any) -> rlrun.Training:
     return rlrun.Training(GOALS, rlrun.MAML(**{**SMALL, **settings}), seed=100)
 
 
@@ -55,7 +55,7 @@ def worker_of(algorithm: MAML, policy: AdaptablePolicy, worker_index: int = 1) -
 
 
 def test_a_fragment_is_one_task_whose_second_half_was_acted_by_the_adapted_policy() -> None:
-    with made() as training:
+    with maml_training() as training:
         meta, spaces = training.description.policies.first, training.running.trainee.spaces
     assert isinstance(meta, MAML)
     policy = meta.policy(spaces, 1)
@@ -123,7 +123,7 @@ def test_a_row_is_a_task_with_its_phases_episodes_and_steps_one_behind_the_other
 
 @pytest.mark.parametrize("settings", [{}, {"inner_steps": 2}])
 def test_the_learner_finds_the_adapted_policies_that_acted(settings: dict[str, Any]) -> None:
-    with made(num_epochs=1, **settings) as training:
+    with maml_training(num_epochs=1, **settings) as training:
         result = training.step()
     assert abs(result["learner/kl"]) < 1e-6
     assert result["learner/clip_fraction"] == 0
@@ -133,7 +133,7 @@ def test_the_learner_finds_the_adapted_policies_that_acted(settings: dict[str, A
 def test_full_and_first_order_meta_gradients_lead_elsewhere() -> None:
     found = []
     for first_order in (False, True):
-        with made(first_order=first_order) as training:
+        with maml_training(first_order=first_order) as training:
             training.step()
             found.append(training.running.trainee.learner.flat())
     assert not np.array_equal(*found)
@@ -142,7 +142,7 @@ def test_full_and_first_order_meta_gradients_lead_elsewhere() -> None:
 def test_one_step_of_adaptation_leads_to_the_goal_after_a_little_meta_learning() -> None:
     """Who knows nothing of the goal does best to stay, which costs 1/6 a step: 1.33 in eight."""
     learns = {"num_envs_per_worker": 8, "tasks_per_update": 6, "lr": 1e-2, "num_epochs": 3, "max_grad_norm": None}
-    with made(**learns) as training:
+    with maml_training(**learns) as training:
         results = [training.step() for _ in range(12)][-6:]
     after = np.mean([result["adaptation/return_after"] for result in results])
     assert after > -0.9
@@ -150,7 +150,7 @@ def test_one_step_of_adaptation_leads_to_the_goal_after_a_little_meta_learning()
 
 
 def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
-    with made() as one:
+    with maml_training() as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
         expected = one.step()["adaptation/return_after"]

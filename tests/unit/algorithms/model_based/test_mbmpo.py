@@ -47,7 +47,7 @@ SMALL: dict[str, Any] = {
 NEAR = rounding_error(3 + 8)  # inputs of both layers
 
 
-def made(**settings: Any) -> rlrun.Training:
+def mbmpo_training(**settings: Any) -> rlrun.Training:
     return rlrun.Training("CartPole-v1", rlrun.MBMPO(**{**SMALL, **settings}), seed=100)
 
 
@@ -96,7 +96,7 @@ def log_probs(policy: AdaptablePolicy, acting: np.ndarray[Any, Any], batch: Samp
 
 
 def test_a_batch_holds_the_phases_of_each_task_side_by_side_and_adapted_policies_act_in_the_second() -> None:
-    with made() as training:
+    with mbmpo_training() as training:
         trainee = training.running.trainee
         agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", trainee.policy).agent)
         batch = imagination_of(training)(0)
@@ -113,7 +113,7 @@ def test_a_batch_holds_the_phases_of_each_task_side_by_side_and_adapted_policies
 
 
 def test_nothing_counts_behind_an_episodes_end() -> None:
-    with made(dynamics={**DYNAMICS, "terminated": f"{__name__}:half_end"}) as training:
+    with mbmpo_training(dynamics={**DYNAMICS, "terminated": f"{__name__}:half_end"}) as training:
         valid = imagination_of(training)(0)["valid"]
     np.testing.assert_array_equal(valid[0], True)
     assert not (valid[1:] & ~valid[:-1]).any()
@@ -122,14 +122,14 @@ def test_nothing_counts_behind_an_episodes_end() -> None:
 
 
 def test_imagined_rewards_by_a_rule_are_clipped_as_collected_ones_are() -> None:
-    with made(dynamics={**DYNAMICS, "reward": "one_per_step"}, clip_rewards=0.5) as training:
+    with mbmpo_training(dynamics={**DYNAMICS, "reward": "one_per_step"}, clip_rewards=0.5) as training:
         np.testing.assert_array_equal(imagination_of(training)(0)["rewards"], 0.5)
 
 
 def test_a_batch_of_tasks_moves_the_agent_as_it_moves_maml_and_leaves_the_model() -> None:
     env = EnvConfig(id="CartPole-v1")
     shared = {name: SMALL[name] for name in ("model", "num_epochs", "compile")}
-    with made() as training:
+    with mbmpo_training() as training:
         rows = task_rows(imagination_of(training)(0), 8)
     ours = AlgorithmLearnerFactory(MBMPO(MBMPO.Config.parse(SMALL)), env, 1, "eager")()
     theirs = AlgorithmLearnerFactory(MAML(MAML.Config.parse(shared)), env, 1, "eager")()
@@ -144,7 +144,7 @@ def test_a_batch_of_tasks_moves_the_agent_as_it_moves_maml_and_leaves_the_model(
 
 
 def test_so_many_updates_follow_each_fit() -> None:
-    with made() as training:
+    with mbmpo_training() as training:
         fit = FitModel(
             training.running.trainee,
             replay_of(training),
@@ -159,7 +159,7 @@ def test_so_many_updates_follow_each_fit() -> None:
 
 
 def test_workers_collect_with_policies_that_are_adapted_to_one_task_after_the_other() -> None:
-    with made() as training:
+    with mbmpo_training() as training:
         trainee = training.running.trainee
         agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", trainee.policy).agent)
         batch = imagination_of(training)(0)
@@ -178,7 +178,7 @@ def test_workers_collect_with_policies_that_are_adapted_to_one_task_after_the_ot
 
 
 def test_env_steps_are_those_that_were_collected() -> None:
-    with made() as training:
+    with mbmpo_training() as training:
         result = training.step()
         assert result["env_steps"] < 60
         assert result["model_steps"] > 100
@@ -186,7 +186,7 @@ def test_env_steps_are_those_that_were_collected() -> None:
 
 
 def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
-    with made() as one:
+    with mbmpo_training() as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
         expected = one.step()

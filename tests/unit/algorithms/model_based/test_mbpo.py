@@ -31,7 +31,7 @@ SMALL: dict[str, Any] = {
 SCHEDULED = {"lr": 1e-3, "critic_lr": 1e-3, "alpha_lr": 1e-3, "dynamics_lr": 1e-3}
 
 
-def made(env: str = "Pendulum-v1", **settings: Any) -> rlrun.Training:
+def mbpo_training(env: str = "Pendulum-v1", **settings: Any) -> rlrun.Training:
     return rlrun.Training(env, rlrun.MBPO(**{**SMALL, **settings}), seed=100)
 
 
@@ -65,13 +65,13 @@ def test_a_minibatch_moves_the_agent_as_it_moves_sac_and_leaves_the_model() -> N
 
 
 def test_workers_are_sent_the_actor_and_nothing_else() -> None:
-    with made() as training, rlrun.Training("Pendulum-v1", rlrun.SAC(model=SMALL["model"]), seed=100) as sac:
+    with mbpo_training() as training, rlrun.Training("Pendulum-v1", rlrun.SAC(model=SMALL["model"]), seed=100) as sac:
         weights = training.running.trainee.weights().acting
         np.testing.assert_array_equal(weights, sac.running.trainee.weights().acting)
 
 
 def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
-    with made() as one:
+    with mbpo_training() as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
         expected = one.step()
@@ -87,7 +87,7 @@ def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_replay_is_not_saved_collects_and_imagines_anew(tmp_path: Path) -> None:
-    with made(replay={"save_in_checkpoints": False}) as one:
+    with mbpo_training(replay={"save_in_checkpoints": False}) as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
     with rlrun.Training.restore(checkpoint) as other:
@@ -95,12 +95,12 @@ def test_a_run_whose_replay_is_not_saved_collects_and_imagines_anew(tmp_path: Pa
 
 
 def test_choices_are_learned_with_ends_that_are_predicted() -> None:
-    with made("CartPole-v1") as training:
+    with mbpo_training("CartPole-v1") as training:
         assert np.isfinite(training.step()["dynamics/holdout_error"])
 
 
 def test_without_a_temperature_that_is_learned_nobody_asks_for_it() -> None:
-    with made(learn_alpha=False, initial_alpha=0.1) as training:
+    with mbpo_training(learn_alpha=False, initial_alpha=0.1) as training:
         assert "learner/alpha/alpha" not in training.step()
 
 

@@ -50,7 +50,7 @@ def policy_for(spaces: Spaces, **config: Any) -> Policy:
     return MADDPG(MADDPGConfig(**config)).policy_in_world(spaces, WORLD, seed=0)
 
 
-def made(spaces: Spaces = SPACES, **config: Any) -> tuple[MADDPG, Any, SampleBatch]:
+def algorithm_outputs_and_rows(spaces: Spaces = SPACES, **config: Any) -> tuple[MADDPG, Any, SampleBatch]:
     algorithm = MADDPG(MADDPGConfig(**config))
     policy = policy_for(spaces, **config)
     draws, actions = policy.draws(np.random.default_rng(0), ROWS, 1), torch.Generator().manual_seed(3)
@@ -82,7 +82,7 @@ def taken_and_new(outputs: Any, batch: SampleBatch) -> tuple[torch.Tensor, torch
 
 
 def test_discrete_actions_are_one_hot_with_the_gradient_of_the_softmax() -> None:
-    _, outputs, batch = made()
+    _, outputs, batch = algorithm_outputs_and_rows()
     logits = torch.randn(ROWS, 1, MEMBERS, ACTIONS, requires_grad=True)
     weights = torch.randn(ROWS, 1, MEMBERS, ACTIONS)
     drawn = outputs.actions.made(logits, batch[NOISE])
@@ -96,7 +96,7 @@ def test_discrete_actions_are_one_hot_with_the_gradient_of_the_softmax() -> None
 
 @KINDS
 def test_each_critic_is_compared_with_its_members_own_reward_and_who_died_has_no_future(spaces: Spaces) -> None:
-    algorithm, outputs, batch = made(spaces, gamma=0.5)
+    algorithm, outputs, batch = algorithm_outputs_and_rows(spaces, gamma=0.5)
     batch["next_obs"]["present"][2, 0, 1] = False
     actions, _ = taken_and_new(outputs, batch)
     following = outputs.target_actions(batch["next_obs"], batch.get(NEXT_NOISE))
@@ -112,7 +112,7 @@ def test_each_critic_is_compared_with_its_members_own_reward_and_who_died_has_no
 
 
 def test_target_actions_in_a_box_are_those_of_the_target_actors() -> None:
-    _, outputs, batch = made(BOX)
+    _, outputs, batch = algorithm_outputs_and_rows(BOX)
     found = outputs.target_actions(batch["next_obs"], None)
     for member in range(MEMBERS):
         weights = {name: view for name, view in outputs.target_views.items() if name.startswith(f"actors.{member}.")}
@@ -125,7 +125,7 @@ def test_target_actions_in_a_box_are_those_of_the_target_actors() -> None:
 
 
 def test_the_critic_of_an_absent_member_learns_nothing() -> None:
-    algorithm, outputs, batch = made()
+    algorithm, outputs, batch = algorithm_outputs_and_rows()
     batch["obs"]["present"][..., 1] = False
     loss = algorithm.critics_loss(outputs, batch, {})
     named = [outputs.views[f"critics.{member}.head.weight"] for member in range(MEMBERS)]
@@ -136,7 +136,7 @@ def test_the_critic_of_an_absent_member_learns_nothing() -> None:
 
 @KINDS
 def test_each_actor_climbs_its_own_critic_with_its_new_action_beside_the_others_old_ones(spaces: Spaces) -> None:
-    algorithm, outputs, batch = made(spaces, output_penalty=0.5)
+    algorithm, outputs, batch = algorithm_outputs_and_rows(spaces, output_penalty=0.5)
     taken, new = taken_and_new(outputs, batch)
     first = outputs.value(0, batch["obs"], torch.cat([new[:, :, :1], taken[:, :, 1:]], 2))
     second = outputs.value(1, batch["obs"], torch.cat([taken[:, :, :1], new[:, :, 1:]], 2))
@@ -149,7 +149,7 @@ def test_each_actor_climbs_its_own_critic_with_its_new_action_beside_the_others_
 
 @KINDS
 def test_what_a_member_climbs_moves_its_own_actor_alone(spaces: Spaces) -> None:
-    algorithm, outputs, batch = made(spaces)
+    algorithm, outputs, batch = algorithm_outputs_and_rows(spaces)
     batch["obs"]["present"][..., 1] = False
     loss = algorithm.actors_loss(outputs, batch, {})
     for name, view in outputs.views.items():
@@ -159,7 +159,7 @@ def test_what_a_member_climbs_moves_its_own_actor_alone(spaces: Spaces) -> None:
 
 
 def test_a_shared_actor_learns_from_all_members() -> None:
-    algorithm, outputs, batch = made(BOX, share_actor=True)
+    algorithm, outputs, batch = algorithm_outputs_and_rows(BOX, share_actor=True)
     assert len(outputs.actors) == 1
     gradients = []
     for absent in ([], [0], [1]):
@@ -174,7 +174,7 @@ def test_a_shared_actor_learns_from_all_members() -> None:
 
 
 def test_forbidden_actions_are_never_drawn_and_their_logits_cost_nothing() -> None:
-    algorithm, outputs, batch = made(MASKED)
+    algorithm, outputs, batch = algorithm_outputs_and_rows(MASKED)
     assert outputs.target_actions(batch["next_obs"], batch[NEXT_NOISE])[..., 0].sum() == 0
     assert abs(algorithm.actors_loss(outputs, batch, {}).total.item()) < 100
 
@@ -190,7 +190,7 @@ def acting(policy: Any, deviation: float = 0.0) -> Any:
 
 @pytest.mark.parametrize("share_actor", [False, True])
 def test_each_slot_acts_by_its_members_actor(share_actor: bool) -> None:
-    worlds, (_, outputs, _) = 3, made(BOX, share_actor=share_actor)
+    worlds, (_, outputs, _) = 3, algorithm_outputs_and_rows(BOX, share_actor=share_actor)
     seen = np.random.default_rng(0).standard_normal((worlds, MEMBERS, 2), np.float32)
     rows = {"agents": torch.from_numpy(seen)[:, None], "present": torch.ones(worlds, 1, MEMBERS, dtype=torch.bool)}
     own = torch.stack([outputs.actor_outputs(member, rows) for member in range(MEMBERS)], 2)[:, 0].tanh()
@@ -295,7 +295,7 @@ def test_numpy_and_eager_updates_agree(spaces: Spaces) -> None:
 
 @KINDS
 def test_the_graph_that_would_be_compiled_does_what_the_update_does(spaces: Spaces) -> None:
-    algorithm, _, batch = made(spaces, model={"hiddens": [4]})
+    algorithm, _, batch = algorithm_outputs_and_rows(spaces, model={"hiddens": [4]})
     policy = policy_for(spaces, model={"hiddens": [4]})
     flat = policy.parameters.gather(policy.module)
     objectives = algorithm.objectives(policy)

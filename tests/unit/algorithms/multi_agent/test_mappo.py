@@ -160,7 +160,7 @@ def learner_of(**more: Any) -> LocalLearner:
     return LocalLearner(policy, algorithm.objectives(policy), **settings)
 
 
-def learned(learner: LocalLearner) -> tuple[np.ndarray, dict[str, float]]:
+def learned_parameters(learner: LocalLearner) -> tuple[np.ndarray, dict[str, float]]:
     scheduled = {name: float(value) for name, value in SCHEDULED.items()}
     learner.learn(rows_of(48), num_epochs=2, minibatch_size=16, scheduled=scheduled)
     return learner.flat(), learner.take_statistics()
@@ -193,15 +193,15 @@ def test_two_learners_normalise_values_by_the_targets_of_both_and_are_one_on_the
     sums = SumOfTwo()
     pair = [learner_of(share=(rank, 2), reducer=GradientAllReduce(sums.of(rank))) for rank in range(2)]
     with ThreadPoolExecutor(2) as threads:
-        first, second = threads.map(learned, pair)
+        first, second = threads.map(learned_parameters, pair)
     np.testing.assert_array_equal(first[0], second[0])
-    assert_alike(first, alone := learned(learner_of()))
+    assert_alike(first, alone := learned_parameters(learner_of()))
     assert {"policy_loss", "value_loss", "grad_norm"} <= alone[1].keys()
     assert not any(name.startswith("moments") for name in alone[1])
 
 
 def test_microbatches_are_normalised_by_the_targets_of_whole_minibatches() -> None:
-    assert_alike(learned(learner_of(microbatch_size=5)), learned(learner_of()))
+    assert_alike(learned_parameters(learner_of(microbatch_size=5)), learned_parameters(learner_of()))
 
 
 def test_parameter_servers_average_the_moments_of_all_learners() -> None:
@@ -218,9 +218,9 @@ def test_parameter_servers_average_the_moments_of_all_learners() -> None:
 
     pair = [learner_of(share=(rank, 2), reducer=ParameterServers(configs, rank, ask)) for rank in learners]
     with ThreadPoolExecutor(2) as threads:
-        first, second = threads.map(learned, pair)
+        first, second = threads.map(learned_parameters, pair)
     np.testing.assert_array_equal(first[0], second[0])
-    assert_alike(first, learned(alone))
+    assert_alike(first, learned_parameters(alone))
 
 
 GAME = EnvConfig(world="rlrun.toys:TwoStepGame")

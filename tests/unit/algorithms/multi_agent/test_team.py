@@ -17,7 +17,9 @@ def flags(*rows: str) -> np.ndarray:
     return np.array([[mark != "." for mark in row] for row in rows])
 
 
-def fragment(acts: np.ndarray, terminateds: np.ndarray, truncateds: np.ndarray, rewards: Any = 1.0) -> SampleBatch:
+def fragment_with_ticks(
+    acts: np.ndarray, terminateds: np.ndarray, truncateds: np.ndarray, rewards: Any = 1.0
+) -> SampleBatch:
     """A fragment in which agents see 1, 2, 3, ... and the state is ten times that; nothing where nobody is."""
     length, slots = terminateds.shape
     shown = acts.copy()
@@ -43,7 +45,7 @@ NOBODY = flags("..", "..", "..")
 
 def test_a_row_is_the_same_moment_of_all_slots_of_a_world() -> None:
     acts = np.ones((3, 4), np.bool_)
-    made = fragment(acts, np.zeros((2, 4), np.bool_), np.zeros((2, 4), np.bool_))
+    made = fragment_with_ticks(acts, np.zeros((2, 4), np.bool_), np.zeros((2, 4), np.bool_))
     made["obs"] = np.arange(12, dtype=np.float32).reshape(3, 4, 1)
     team = team_of(made)
     assert team["obs"]["agents"].shape == (3, 2, 2, 1)
@@ -56,7 +58,7 @@ def test_a_row_is_the_same_moment_of_all_slots_of_a_world() -> None:
 
 def test_a_member_that_dies_is_absent_while_the_team_goes_on() -> None:
     acts = flags("xx", "xx", "x.", "x.")
-    team = team_of(fragment(acts, flags("..", ".x", ".."), NOBODY, [[1, 2], [1, 2], [1, 0]]))
+    team = team_of(fragment_with_ticks(acts, flags("..", ".x", ".."), NOBODY, [[1, 2], [1, 2], [1, 0]]))
     assert team["obs"]["present"][:, 0].tolist() == [[True, True], [True, True], [True, False], [True, False]]
     assert team["obs"]["agents"][2:, 0, 1].tolist() == [[0.0], [0.0]]
     assert team["actions"][:, 0].tolist() == [[1, 1], [1, 1], [1, 0]]
@@ -66,12 +68,12 @@ def test_a_member_that_dies_is_absent_while_the_team_goes_on() -> None:
 
 
 def test_the_state_is_there_whoever_is_left() -> None:
-    team = team_of(fragment(flags("xx", "xx", ".x", ".x"), flags("..", "x.", ".."), NOBODY))
+    team = team_of(fragment_with_ticks(flags("xx", "xx", ".x", ".x"), flags("..", "x.", ".."), NOBODY))
     assert team["obs"]["state"][:, 0, 0].tolist() == [10.0, 20.0, 30.0, 40.0]
 
 
 def test_the_team_ends_with_its_last_member() -> None:
-    team = team_of(fragment(flags("xx", "x.", "..", "xx"), flags(".x", "x.", ".."), NOBODY))
+    team = team_of(fragment_with_ticks(flags("xx", "x.", "..", "xx"), flags(".x", "x.", ".."), NOBODY))
     assert team["valid"][:, 0].tolist() == [True, True, False]
     assert team["terminateds"][:, 0].tolist() == [False, True, False]
     assert not team["truncateds"].any()
@@ -79,13 +81,13 @@ def test_the_team_ends_with_its_last_member() -> None:
 
 
 def test_an_end_in_the_last_row_is_seen_too() -> None:
-    team = team_of(fragment(flags("xx", "xx", "xx", ".."), flags("..", "..", "xx"), NOBODY))
+    team = team_of(fragment_with_ticks(flags("xx", "xx", "xx", ".."), flags("..", "..", "xx"), NOBODY))
     assert team["terminateds"][:, 0].tolist() == [False, False, True]
 
 
 def test_a_team_that_is_cut_off_shows_those_who_would_have_gone_on() -> None:
     acts = flags("xx", "xx", "..", "xx")
-    team = team_of(fragment(acts, flags("..", "x.", ".."), flags("..", ".x", "..")))
+    team = team_of(fragment_with_ticks(acts, flags("..", "x.", ".."), flags("..", ".x", "..")))
     assert team["truncateds"][:, 0].tolist() == [False, True, False]
     assert not team["terminateds"].any()
     assert team["obs"]["present"][2, 0].tolist() == [False, True]
@@ -95,23 +97,23 @@ def test_a_team_that_is_cut_off_shows_those_who_would_have_gone_on() -> None:
 
 def test_a_cut_at_the_end_of_a_fragment_is_shown_in_the_next_one_as_in_the_row_that_closed_it() -> None:
     team = JoinTeams(TEAM_OF_TWO, "sum")
-    _, before = team((3, fragment(flags("xx", "xx", ".."), NOBODY[:2], flags("..", ".x"))))
+    _, before = team((3, fragment_with_ticks(flags("xx", "xx", ".."), NOBODY[:2], flags("..", ".x"))))
     resumed = JoinTeams(TEAM_OF_TWO, "sum")
     resumed.load_state(team.state())
     for own in (team, resumed):
-        _, after = own((3, fragment(flags("..", "xx", "xx"), NOBODY[:2], NOBODY[:2])))
+        _, after = own((3, fragment_with_ticks(flags("..", "xx", "xx"), NOBODY[:2], NOBODY[:2])))
         np.testing.assert_array_equal(before["obs"]["present"][-1], after["obs"]["present"][0])
         assert not after["valid"][0].any()
 
 
 @pytest.mark.parametrize(("reward", "expected"), [("sum", [10.0, 5.0]), ("once", [5.0, 5.0])])
 def test_a_reward_that_all_are_given_counts_once_if_it_is_the_teams(reward: str, expected: list[float]) -> None:
-    made = fragment(flags("xx", "x.", "x."), flags(".x", ".."), NOBODY[:2], [[5, 5], [5, 0]])
+    made = fragment_with_ticks(flags("xx", "x.", "x."), flags(".x", ".."), NOBODY[:2], [[5, 5], [5, 0]])
     assert team_of(made, reward)["rewards"][:, 0].tolist() == expected
 
 
 def test_what_each_member_was_given_is_shown_in_the_row_behind_the_step() -> None:
-    made = fragment(flags("xx", "xx", "x."), flags("..", ".x"), NOBODY[:2], [[1, 2], [3, 4]])
+    made = fragment_with_ticks(flags("xx", "xx", "x."), flags("..", ".x"), NOBODY[:2], [[1, 2], [3, 4]])
     team = JoinTeams(TEAM_OF_TWO, "sum", shows_given=True)
     _, before = team((0, made))
     assert before["obs"][GIVEN][:, 0].tolist() == [[0, 0], [1, 2], [3, 4]]

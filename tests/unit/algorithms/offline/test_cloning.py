@@ -48,7 +48,7 @@ def cue(rng: np.random.Generator, steps: int) -> tuple[Any, Any]:
     return obs, (obs[:-1, 0] > 0).astype(np.int64)
 
 
-def rows(valid: list[bool]) -> tuple[Any, SampleBatch]:
+def distribution_and_rows(valid: list[bool]) -> tuple[Any, SampleBatch]:
     """Distributions of two actions with probabilities 3/4 and 1/4, and rows in which 0, 1 and 0 were taken."""
     outputs = torch.log(torch.tensor([[[0.75, 0.25]]])).expand(3, 1, 2)
     batch = SampleBatch(actions=torch.tensor([[0], [1], [0]]), valid=torch.tensor(valid)[:, None])
@@ -56,13 +56,13 @@ def rows(valid: list[bool]) -> tuple[Any, SampleBatch]:
 
 
 def test_the_loss_is_the_mean_negative_log_likelihood_of_valid_steps() -> None:
-    distribution, batch = rows([True, True, False])
+    distribution, batch = distribution_and_rows([True, True, False])
     loss = BC().loss(StochasticActorOutputs(distribution), batch, NONE)
     assert float(loss.total) == pytest.approx(-(np.log(0.75) + np.log(0.25)) / 2)
 
 
 def test_marwil_with_beta_0_is_cloning() -> None:
-    distribution, batch = rows([True, True, True])
+    distribution, batch = distribution_and_rows([True, True, True])
     weigh = WeighByAdvantage(None, beta=0.0, start=None, rate=1e-8, max_weight=100.0)  # type: ignore[arg-type]
     batch["weights"] = torch.as_tensor(weigh.weights(np.array([[5.0], [-70.0], [0.0]], np.float32)))
     batch["value_targets"] = torch.zeros(3, 1)
@@ -71,7 +71,7 @@ def test_marwil_with_beta_0_is_cloning() -> None:
 
 
 def test_the_value_loss_is_half_the_mean_squared_error() -> None:
-    distribution, batch = rows([True, True, False])
+    distribution, batch = distribution_and_rows([True, True, False])
     batch |= {"weights": torch.zeros(3, 1), "value_targets": torch.tensor([[1.0], [3.0], [9.0]])}
     loss = MARWIL(vf_loss_coeff=2.0).loss(ActorCriticOutputs(distribution, torch.zeros(3, 1)), SampleBatch(batch), NONE)
     assert float(loss.total) == pytest.approx(5.0)

@@ -31,7 +31,7 @@ SMALL = {
 GRU = {"model": {"hiddens": [8], "core": "gru", "core_width": 8}}
 
 
-def made(**settings: Any) -> Training:
+def ppg_training(**settings: Any) -> Training:
     return Training("CartPole-v1", rlrun.PPG(**{**SMALL, **settings}), seed=1)
 
 
@@ -59,7 +59,7 @@ def test_the_auxiliary_loss_is_both_value_errors_and_the_divergence_from_the_old
 
 @pytest.mark.parametrize("settings", [{}, GRU], ids=["dense", "recurrent"])
 def test_a_phase_learns_from_the_batches_since_the_last_one_and_before_it_the_head_rests(settings: Any) -> None:
-    training = made(**settings)
+    training = ppg_training(**settings)
     learner = training.running.trainee.learner
 
     def head() -> np.ndarray[Any, Any]:
@@ -80,7 +80,7 @@ def test_a_phase_learns_from_the_batches_since_the_last_one_and_before_it_the_he
 
 
 def test_the_policy_that_a_phase_clones_is_the_one_before_it_for_older_batches_too() -> None:
-    training = made(policy_iterations=2, lr=[[0, 1e-2], [100, 0.0]])  # the second batch moves nothing
+    training = ppg_training(policy_iterations=2, lr=[[0, 1e-2], [100, 0.0]])  # the second batch moves nothing
     learner = training.running.trainee.learner
     flats = [learner.flat()]
     for _ in range(2):
@@ -96,7 +96,7 @@ def test_the_policy_that_a_phase_clones_is_the_one_before_it_for_older_batches_t
 
 @pytest.mark.parametrize("settings", [{}, {**GRU, "normalize_observations": True}], ids=["dense", "recurrent"])
 def test_a_resume_within_a_phase_is_exact(settings: Any, tmp_path: Path) -> None:
-    training = made(**settings)
+    training = ppg_training(**settings)
     for _ in range(2):
         training.step()
     training.save(tmp_path / "saved")

@@ -72,13 +72,13 @@ def test_a_data_set_shows_what_a_file_shows(shown: str, tmp_path: Path) -> None:
     batches = []
     for path in (shown, str(tmp_path / "set")):
         replay = replay_of(path, 1.0)
-        replay.add(0, fragment())
+        replay.add(0, fragment_counting_from())
         batches.append(replay.sample(64, 0))
     for name, column in batches[0].items():
         np.testing.assert_array_equal(batches[1][name], column)
 
 
-def fragment(length: int = 20, first: int = 0) -> SampleBatch:
+def fragment_counting_from(length: int = 20, first: int = 0) -> SampleBatch:
     no = np.zeros((length, 1), np.bool_)
     return SampleBatch(
         obs=first + np.arange(length + 1, dtype=np.float32).reshape(-1, 1, 1),
@@ -98,7 +98,7 @@ def are_shown(batch: Mapping[str, Any]) -> Any:
 
 def test_each_row_is_a_demonstration_with_the_given_probability(shown: str) -> None:
     replay = replay_of(shown, 0.25)
-    replay.add(0, fragment())
+    replay.add(0, fragment_counting_from())
     batches = [replay.sample(32, 0) for _ in range(500)]
     counts = np.array([are_shown(batch).sum() for batch in batches])
     assert all(len(batch["indices"]) == len(batch["weights"]) == 32 for batch in batches)
@@ -110,7 +110,7 @@ def test_each_row_is_a_demonstration_with_the_given_probability(shown: str) -> N
 def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(shown: str) -> None:
     together, one_by_one = (replay_of(shown, 0.5, sampling="uniform") for _ in range(2))
     for replay in (together, one_by_one):
-        replay.add(0, fragment())
+        replay.add(0, fragment_counting_from())
     found = together.sample(6, 0, 3)["indices"]
     assert found.tolist() == [index for _ in range(3) for index in one_by_one.sample(6, 0)["indices"].tolist()]
 
@@ -118,13 +118,13 @@ def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(s
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
 def test_none_or_all_rows_are_demonstrations_at_the_ends(shown: str, ratio: float) -> None:
     replay = replay_of(shown, ratio)
-    replay.add(0, fragment())
+    replay.add(0, fragment_counting_from())
     assert set(are_shown(replay.sample(64, 0)).tolist()) == {bool(ratio)}
 
 
 def test_every_step_that_was_shown_behind_the_burn_in_is_drawn_with_nothing_remembered(shown: str) -> None:
     replay = replay_of(shown, 1.0, sampling="uniform")
-    replay.add(0, fragment())
+    replay.add(0, fragment_counting_from())
     batch = replay.sample(2000, 0)
     learned = batch["obs"][:, 3:7, 0][batch["valid"]]
     assert np.unique(learned).tolist() == [1000.0 + t for t in range(3, SHOWN_STEPS)]
@@ -136,13 +136,13 @@ def test_every_step_that_was_shown_behind_the_burn_in_is_drawn_with_nothing_reme
 
 def test_rewards_of_demonstrations_are_clipped_as_collected_ones_are(shown: str) -> None:
     replay = replay_of(shown, 1.0, clip_rewards=1.0)
-    replay.add(0, fragment())
+    replay.add(0, fragment_counting_from())
     assert np.unique(replay.sample(500, 0)["rewards"]).tolist() == pytest.approx([0.0, 0.9, 1.0])
 
 
 def test_priorities_reach_the_replay_that_a_row_is_from(shown: str) -> None:
     replay = replay_of(shown, 0.5)
-    replay.add(0, fragment())
+    replay.add(0, fragment_counting_from())
     batch = replay.sample(400, 0)
     indices = batch["indices"]
     own, demonstrated = indices[indices >= 0][0], indices[indices < 0][0]
@@ -155,7 +155,7 @@ def test_priorities_reach_the_replay_that_a_row_is_from(shown: str) -> None:
 def test_demonstrations_are_never_overwritten(shown: str) -> None:
     replay = replay_of(shown, 0.5)
     for k in range(60):
-        replay.add(0, fragment(first=20 * k))
+        replay.add(0, fragment_counting_from(first=20 * k))
     batch = replay.sample(2000, 0)
     first = batch["obs"][:, 0, 0]
     assert first[~are_shown(batch)].min() > 20 * 60 - 502
@@ -165,7 +165,7 @@ def test_demonstrations_are_never_overwritten(shown: str) -> None:
 
 def test_a_resumed_replay_draws_the_same(shown: str) -> None:
     replay = replay_of(shown, 0.5)
-    replay.add(0, fragment())
+    replay.add(0, fragment_counting_from())
     batch = replay.sample(8, 0)
     replay.update_priorities(batch["indices"], np.arange(8, dtype=np.float32))
     saved = pickle.loads(pickle.dumps(replay.state()))
@@ -174,7 +174,7 @@ def test_a_resumed_replay_draws_the_same(shown: str) -> None:
     again = replay_of(shown, 0.5)  # saved before its first fragment, as a run is that is stopped at once
     again.load_state(pickle.loads(pickle.dumps(other.state())))
     for each in (replay, other, again):
-        each.add(0, fragment(first=20))
+        each.add(0, fragment_counting_from(first=20))
     expected = replay.sample(50, 0)
     for found in (other.sample(50, 0), again.sample(50, 0)):
         for name, column in expected.items():
@@ -183,4 +183,4 @@ def test_a_resumed_replay_draws_the_same(shown: str) -> None:
 
 def test_without_demonstrations_it_says_how_to_make_some() -> None:
     with pytest.raises(UsageError, match="rlrun demonstrate"):
-        replay_of(None, 0.25).add(0, fragment())
+        replay_of(None, 0.25).add(0, fragment_counting_from())

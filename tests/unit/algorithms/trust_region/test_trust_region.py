@@ -115,7 +115,7 @@ def step_of(policy: Policy, algorithm: TRPO) -> NaturalGradientStep:
     return step
 
 
-def rows(actions: list[Any], advantages: list[float]) -> SampleBatch:
+def single_steps(actions: list[Any], advantages: list[float]) -> SampleBatch:
     """Single steps from an observation of 0, so that only biases matter."""
     number = len(actions)
     return SampleBatch(
@@ -139,7 +139,7 @@ def test_the_step_of_a_softmax_bandit_is_the_closed_form_natural_gradient() -> N
     parameters["policy_head.bias"].copy_(probabilities.log())
     advantages = torch.tensor([1.0, -2.0, 0.5])
     # Each action as often as the policy draws it: the sampled gradient is the expected one.
-    loss = step_of(policy, algorithm)(parameters, rows([0, 0, 1, 2], [1.0, 1.0, -2.0, 0.5]), {})
+    loss = step_of(policy, algorithm)(parameters, single_steps([0, 0, 1, 2], [1.0, 1.0, -2.0, 0.5]), {})
     step = loss.assign["policy_head.bias"] - probabilities.log()
     # F = diag(p) - p p^T maps the advantages to the gradient p (A - p^T A); F 1 = 0 leaves a constant open.
     natural = advantages - advantages.mean()
@@ -153,7 +153,9 @@ def test_a_line_search_keeps_the_divergence_within_its_bound_or_restores_the_wei
     """Small actions are rewarded: the divergence of a shrinking Gaussian outgrows its quadratic model."""
     algorithm = rlrun.TRPO(max_kl=0.5, line_search_steps=tried, model={"hiddens": []})
     policy, parameters = linear(algorithm, Box(-1, 1, (1,), np.float32))
-    loss = step_of(policy, algorithm)(parameters, rows([[-0.1], [0.1], [-1.5], [1.5]], [1.0, 1.0, -1.0, -1.0]), {})
+    loss = step_of(policy, algorithm)(
+        parameters, single_steps([[-0.1], [0.1], [-1.5], [1.5]], [1.0, 1.0, -1.0, -1.0]), {}
+    )
     length, kl = loss.statistics["step_length"].item(), loss.statistics["kl"].item()
     if tried == 1:
         assert (length, kl, loss.statistics["improvement"].item()) == (0.0, 0.0, 0.0)
@@ -168,7 +170,7 @@ def test_a_line_search_keeps_the_divergence_within_its_bound_or_restores_the_wei
 def test_a_step_that_is_not_finite_is_left_out() -> None:
     algorithm = rlrun.TRPO(model={"hiddens": []})
     policy, parameters = linear(algorithm, Discrete(3))
-    loss = step_of(policy, algorithm)(parameters, rows([0, 1], [float("inf"), 1.0]), {})
+    loss = step_of(policy, algorithm)(parameters, single_steps([0, 1], [float("inf"), 1.0]), {})
     assert all(torch.equal(loss.assign[name], parameters[name]) for name in loss.assign)
 
 

@@ -11,7 +11,7 @@ from rlrun.engine.data.restored_rows import RestoredRows
 from rlrun.engine.messages.errors import CheckpointError
 
 
-def rows(length: int, slots: int = 2, width: int = 3) -> dict[str, Any]:
+def rows_of_zeros(length: int, slots: int = 2, width: int = 3) -> dict[str, Any]:
     return {
         "obs": {"a": np.zeros((length + 1, slots, width), np.float32)},
         "valid": np.ones((length, slots), np.bool_),
@@ -21,35 +21,35 @@ def rows(length: int, slots: int = 2, width: int = 3) -> dict[str, Any]:
 
 def test_rows_of_any_length_along_the_free_axis_are_taken() -> None:
     restored = RestoredRows()
-    restored.load([rows(5), rows(1)])
-    restored.compare(rows(3))
+    restored.load([rows_of_zeros(5), rows_of_zeros(1)])
+    restored.compare(rows_of_zeros(3))
     side_by_side = RestoredRows(free_axis=1)
-    side_by_side.load([rows(5, slots=7)])
-    side_by_side.compare({**rows(5), "history": np.zeros((4, 7), np.float32)})
+    side_by_side.load([rows_of_zeros(5, slots=7)])
+    side_by_side.compare({**rows_of_zeros(5), "history": np.zeros((4, 7), np.float32)})
 
 
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        (rows(5, width=4), r"obs/a: float32 \[1, 2, 4\], not float32 \[1, 2, 3\]"),
-        (rows(5, slots=3), r"history: float32 \[4, 3\], not float32 \[4, 2\]"),
-        ({**rows(5), "more": np.zeros((5, 2))}, r"more: float64 \[0, 2\], not none"),
-        ({name: rows(5)[name] for name in ("valid", "history")}, r"obs/a: none, not float32"),
-        ({**rows(5), "valid": np.ones((5, 2))}, r"valid: float64 \[0, 2\], not bool"),
-        ({**rows(5), "obs": "text"}, "are no rows: 'str' object"),
+        (rows_of_zeros(5, width=4), r"obs/a: float32 \[1, 2, 4\], not float32 \[1, 2, 3\]"),
+        (rows_of_zeros(5, slots=3), r"history: float32 \[4, 3\], not float32 \[4, 2\]"),
+        ({**rows_of_zeros(5), "more": np.zeros((5, 2))}, r"more: float64 \[0, 2\], not none"),
+        ({name: rows_of_zeros(5)[name] for name in ("valid", "history")}, r"obs/a: none, not float32"),
+        ({**rows_of_zeros(5), "valid": np.ones((5, 2))}, r"valid: float64 \[0, 2\], not bool"),
+        ({**rows_of_zeros(5), "obs": "text"}, "are no rows: 'str' object"),
         ({}, "are no rows: 'valid'"),
     ],
     ids=["width", "slots", "more", "less", "dtype", "text", "nothing"],
 )
 def test_rows_of_another_kind_are_refused_once_others_arrive(held: dict[str, Any], said: str) -> None:
     restored = RestoredRows()
-    restored.load([rows(2), held])
+    restored.load([rows_of_zeros(2), held])
     with pytest.raises(CheckpointError, match=said):
-        restored.compare(rows(3))
+        restored.compare(rows_of_zeros(3))
 
 
 def test_what_was_collected_here_is_not_compared() -> None:
     restored = RestoredRows()
-    restored.load([rows(2)])
-    restored.compare(rows(3))
+    restored.load([rows_of_zeros(2)])
+    restored.compare(rows_of_zeros(3))
     restored.compare({})

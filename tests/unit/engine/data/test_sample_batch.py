@@ -5,7 +5,7 @@ from rlrun.engine.data.sample_batch import SampleBatch, concatenated
 from rlrun.engine.data.tree import leaves, map_tree, named_leaves
 
 
-def fragment(time=4, columns=2, first=0):
+def fragment_of_cells(time=4, columns=2, first=0):
     cells = np.arange(first, first + time * columns).reshape(time, columns)
     closing = np.arange(first, first + (time + 1) * columns).reshape(time + 1, columns)
     return SampleBatch(
@@ -14,26 +14,26 @@ def fragment(time=4, columns=2, first=0):
 
 
 def test_steps_leaves_out_the_closing_rows():
-    steps = fragment().steps()
+    steps = fragment_of_cells().steps()
     assert {leaf.shape[:2] for _, leaf in named_leaves(dict(steps))} == {(4, 2)}
     assert steps["obs"]["a"].tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
 def test_rows_of_length_one_hold_every_cell_once():
-    rows = fragment().steps().rows(1)
+    rows = fragment_of_cells().steps().rows(1)
     assert rows["actions"].shape == (8, 1)
     assert rows["obs"]["b"][0].shape == (8, 1, 1)
     assert sorted(rows["actions"].ravel()) == list(range(8))
 
 
 def test_longer_rows_are_consecutive_steps_of_one_column():
-    rows = fragment().steps().rows(2)
+    rows = fragment_of_cells().steps().rows(2)
     assert rows["actions"].tolist() == [[0, 2], [1, 3], [4, 6], [5, 7]]
     assert rows["obs"]["a"].tolist() == rows["actions"].tolist()
 
 
 def test_fragments_stand_side_by_side():
-    both = concatenated([fragment(), fragment(first=100)])
+    both = concatenated([fragment_of_cells(), fragment_of_cells(first=100)])
     assert both["actions"][0].tolist() == [0, 1, 100, 101]
     assert both["obs"]["a"].shape == (5, 4)
     assert both.num_rows == 16
@@ -41,11 +41,11 @@ def test_fragments_stand_side_by_side():
 
 def test_fragments_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match=r"different lengths.*\[3, 4\]"):
-        concatenated([fragment(), fragment(time=3)])
+        concatenated([fragment_of_cells(), fragment_of_cells(time=3)])
 
 
 def test_cleared_cells_hold_zeros_and_valid_ones_stay():
-    batch = fragment().steps()
+    batch = fragment_of_cells().steps()
     batch["valid"][1, 0] = False
     cleared = batch.zero_invalid()
     assert cleared["actions"].tolist() == [[0, 1], [0, 3], [4, 5], [6, 7]]

@@ -33,7 +33,7 @@ def writer(folder: Path, **limits: int) -> SetWriter:
     return SetWriter(folder, OBSERVATION, ACTION, further={"logp": LOGP_FORM}, **limits)
 
 
-def fragment(rng: np.random.Generator, steps: int) -> dict[str, Any]:
+def running_episode(rng: np.random.Generator, steps: int) -> dict[str, Any]:
     """Steps of a running episode."""
     return {
         "obs": {
@@ -50,7 +50,7 @@ def fragment(rng: np.random.Generator, steps: int) -> dict[str, Any]:
 
 
 def episode(rng: np.random.Generator, steps: int) -> dict[str, Any]:
-    own = fragment(rng, steps)
+    own = running_episode(rng, steps)
     own["terminateds"][-1] = True
     return own
 
@@ -92,7 +92,7 @@ def test_a_set_holds_the_episodes_that_were_written(tmp_path: Path) -> None:
 
 def test_slots_in_parallel_write_whole_episodes_in_the_order_of_their_ends(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    first, second = fragment(rng, 4), fragment(rng, 3)
+    first, second = running_episode(rng, 4), running_episode(rng, 3)
     # Slot "0": two steps and an end, the final observation, a step of the next episode.
     first["terminateds"][1] = True
     first["valid"] = np.array([True, True, False, True])
@@ -101,7 +101,7 @@ def test_slots_in_parallel_write_whole_episodes_in_the_order_of_their_ends(tmp_p
         written.add("0", first)
         second["truncateds"][-1] = True
         written.add("1", second)  # its final observation is the one after the last row
-        begins = fragment(rng, 1)
+        begins = running_episode(rng, 1)
         begins["valid"] = np.array([False])
         written.add("1", begins)
     found = DataSet(tmp_path / "set")
@@ -117,7 +117,7 @@ def test_slots_in_parallel_write_whole_episodes_in_the_order_of_their_ends(tmp_p
 
 def test_an_episode_that_was_not_restored_stays_as_a_cut_one(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
-    lost, own = fragment(rng, 3), fragment(rng, 2)
+    lost, own = running_episode(rng, 3), running_episode(rng, 2)
     with writer(tmp_path / "set") as written:
         written.add("0", lost)
         written.add("0", own, begins=True)
@@ -130,7 +130,7 @@ def test_an_episode_without_an_end_is_cut_into_parts_of_a_file(tmp_path: Path) -
     rng = np.random.default_rng(3)
     with writer(tmp_path / "set", rows_per_file=10) as written:
         for _ in range(7):
-            written.add("0", fragment(rng, 5))
+            written.add("0", running_episode(rng, 5))
     found = DataSet(tmp_path / "set")
     assert found.episodes.lengths.tolist() == [10, 10, 10, 5]
     assert [entry.rows for entry in found.manifest.files] == [11, 11, 11, 6]
@@ -141,7 +141,7 @@ def test_a_resume_cuts_what_is_newer_and_writes_it_again_with_equal_bytes(tmp_pa
         for step in range(begin, end):
             for slot in range(3):
                 rng = np.random.default_rng((step, slot))
-                own = fragment(rng, 4)
+                own = running_episode(rng, 4)
                 own["valid"] = np.ones(4, np.bool_)
                 if (step + slot) % 3 == 0:
                     own["terminateds"][1], own["valid"][2] = True, False
@@ -377,7 +377,7 @@ def test_slots_of_a_fragment_give_the_bytes_that_each_slot_alone_gives(tmp_path:
     at_once, alone = writer(tmp_path / "at once", **limits), writer(tmp_path / "alone", **limits)
     for _ in range(6):
         steps = int(rng.integers(1, 6))
-        parts = [fragment(rng, steps) | {"valid": rng.random(steps) > 0.3} for _ in range(3)]
+        parts = [running_episode(rng, steps) | {"valid": rng.random(steps) > 0.3} for _ in range(3)]
         begins = (rng.random(3) > 0.8).tolist()
         for slot, own in enumerate(parts):
             alone.add(str(slot), own, begins=begins[slot])

@@ -34,7 +34,7 @@ def saved_and_loaded(state):
     return decode(encode(state, arrays), arrays)
 
 
-def fragment(workers):
+def fragment_with_advantages(workers):
     """Returns a fragment [T, B] with advantages that the local worker has just collected."""
     workers.request(0)
     (rollout,) = workers.arrived()
@@ -47,7 +47,7 @@ def test_a_gradient_that_travels_moves_the_parameters_as_one_step_of_sgd_does(ma
     whole_fragments = algorithm is Impala
     compute = ComputeGradients(trainee.learner_factory, whole_fragments=whole_fragments)
     compute.set_weights(trainee.weights())
-    batch = fragment(workers)
+    batch = fragment_with_advantages(workers)
     batch["valid"][2, 1] = False
     gradients = compute(batch)
     assert (gradients["steps"], gradients["weights_version"]) == (11, 0)
@@ -67,7 +67,7 @@ def test_a_gradient_that_travels_moves_the_parameters_as_one_step_of_sgd_does(ma
 def test_gradients_are_those_at_the_weights_that_acted(make_trainee, wording):
     trainee, workers = learning(make_trainee)
     compute = ComputeGradients(trainee.learner_factory)
-    batch = fragment(workers)
+    batch = fragment_with_advantages(workers)
     with wording.raised(RuntimeError):
         compute(batch)
     compute.set_weights(trainee.weights())
@@ -83,7 +83,7 @@ def test_shares_and_lag_are_counted_per_gradient(make_trainee):
     workers.indices = (1, 2, 3)
     compute, applied = ComputeGradients(trainee.learner_factory), ApplyGradients(trainee)
     compute.set_weights(trainee.weights())
-    gradients = compute(fragment(workers))
+    gradients = compute(fragment_with_advantages(workers))
     for worker in (1, 2, 1, 1):
         applied((worker, gradients))
     assert applied.metrics() == {

@@ -25,7 +25,7 @@ from rlrun.engine.rollout.worker import Orders
 from tests.rounding import rounding_error
 
 
-def fragment(time=4, columns=2, reward=1.0):
+def constant_fragment(time=4, columns=2, reward=1.0):
     return SampleBatch(
         obs=np.zeros((time + 1, columns, 4), np.float32),
         values=np.zeros((time + 1, columns), np.float32),
@@ -37,7 +37,7 @@ def fragment(time=4, columns=2, reward=1.0):
 
 
 def test_advantages_are_added_and_the_fragment_stays_as_it_was():
-    item = fragment(time=2, columns=1)
+    item = constant_fragment(time=2, columns=1)
     done = ComputeAdvantages(gamma=0.5, gae_lambda=1.0)(item)
     assert done["advantages"][:, 0].tolist() == [1.5, 1.0]
     assert done["value_targets"][:, 0].tolist() == [1.5, 1.0]
@@ -45,21 +45,21 @@ def test_advantages_are_added_and_the_fragment_stays_as_it_was():
 
 
 def test_fragments_are_gathered_until_they_fill_a_batch():
-    sizes = [batch.num_rows for batch in from_items([fragment()] * 7).combine(ConcatBatches(20))]
+    sizes = [batch.num_rows for batch in from_items([constant_fragment()] * 7).combine(ConcatBatches(20))]
     assert sizes == [24, 24]
 
 
 def test_a_half_full_batch_survives_a_round_trip_through_its_state():
     first, second = ConcatBatches(16), ConcatBatches(16)
-    assert list(first(fragment(reward=1.0))) == []
+    assert list(first(constant_fragment(reward=1.0))) == []
     second.load_state(first.state())
-    (batch,) = second(fragment(reward=2.0))
+    (batch,) = second(constant_fragment(reward=2.0))
     assert batch["rewards"][0].tolist() == [1.0, 1.0, 2.0, 2.0]
     assert second.state() == {"waiting": []}
 
 
 def test_standardising_counts_valid_steps_only():
-    item = fragment()
+    item = constant_fragment()
     item["advantages"] = np.arange(8, dtype=np.float32).reshape(4, 2)
     item["valid"][3] = False
     done = Standardize("advantages")(item)["advantages"]
@@ -83,7 +83,7 @@ def test_an_exact_batch_holds_so_many_steps_and_the_rest_waits_for_the_next():
 
 
 def test_a_row_of_a_whole_fragment_ends_with_an_empty_cell_that_keeps_its_observation():
-    item = fragment(time=3, columns=2)
+    item = constant_fragment(time=3, columns=2)
     item["obs"][:] = np.arange(4)[:, None, None]
     item["terminateds"][0, 0], item["valid"][1, 0] = True, False
     rows = whole_fragment_rows(item)
@@ -191,7 +191,7 @@ def test_what_workers_have_seen_is_merged_once_and_goes_out_with_the_next_weight
 def test_the_age_of_the_weights_that_acted_is_measured_in_batches(trainee):
     train = TrainOnBatch(trainee)
     trainee.learner.weights_version = 5
-    item = fragment()
+    item = constant_fragment()
     item["weights_version"] = np.broadcast_to(np.int32([[5, 2]]), (4, 2))
     assert train(item) is item
     assert trainee.learner.weights_version == 6
@@ -202,7 +202,7 @@ def test_the_age_of_the_weights_that_acted_is_measured_in_batches(trainee):
 def test_rows_without_a_step_have_no_age(trainee):
     train = TrainOnBatch(trainee)
     trainee.learner.weights_version = 5
-    item = fragment()
+    item = constant_fragment()
     item["weights_version"] = np.broadcast_to(np.int32([[4, -100]]), (4, 2))
     item["valid"][:, 1] = False
     train(item)
@@ -212,7 +212,7 @@ def test_rows_without_a_step_have_no_age(trainee):
 @pytest.mark.parametrize("whole_fragments", [False, True])
 def test_a_minibatch_counts_steps_and_whole_fragments_are_not_cut(trainee, whole_fragments):
     train = TrainOnBatch(trainee, num_epochs=2, minibatch_size=8, whole_fragments=whole_fragments)
-    item = fragment(time=4, columns=6)
+    item = constant_fragment(time=4, columns=6)
     item["weights_version"] = np.zeros((4, 6), np.int32)
     train(item)
     assert trainee.learner.sgd_steps == 2 * 3
@@ -235,7 +235,7 @@ def test_rows_of_sequences_are_filled_with_steps_and_begin_with_the_state_before
 
 
 def test_a_recurrent_network_does_not_learn_from_single_steps(trainee, wording):
-    item = fragment()
+    item = constant_fragment()
     item.update(weights_version=np.zeros((4, 2), np.int32), state=np.zeros((4, 2, 6), np.float32))
     with wording.raised(UsageError):
         TrainOnBatch(trainee)(item)
@@ -245,7 +245,7 @@ def test_the_target_network_stays_behind_until_it_is_due(make_trainee):
     trainee, _ = small(make_trainee, WithTarget)
     learner = trainee.learner
     update = UpdateTargetNetwork(trainee, every=2)
-    item = fragment()
+    item = constant_fragment()
     item["weights_version"] = np.zeros((4, 2), np.int32)
     first = AddTargetOutputs(trainee)(item)["target_outputs"]
     assert first.shape == (4, 2, 2)

@@ -25,7 +25,7 @@ def trainee(make_trainee):
     return make_trainee(DQN(DQNConfig(model={"hiddens": [4]}, num_envs_per_worker=2, rollout_fragment_length=3)))[0]
 
 
-def fragment(first, length=3):
+def numbered_fragment(first, length=3):
     """Returns steps of one env slot whose observations count on from a number."""
     shape = (length, 1)
     numbers = np.arange(first, first + length + 1, dtype=np.float32)[:, None, None]
@@ -47,7 +47,7 @@ def replay_of(workers, **settings):
 def test_each_workers_fragments_are_one_stream_and_go_on_unchanged():
     replay = replay_of((4, 7))
     first = {4: 0, 7: 100}
-    pairs = [(worker, fragment(first[worker] + 3 * i)) for i in range(2) for worker in (4, 7)]
+    pairs = [(worker, numbered_fragment(first[worker] + 3 * i)) for i in range(2) for worker in (4, 7)]
     stored = list(from_items(pairs).for_each(StoreToReplay(replay)))
     assert all(item is given for item, (_, given) in zip(stored, pairs, strict=True))
     assert replay.stored_steps == 12
@@ -60,10 +60,10 @@ def test_each_workers_fragments_are_one_stream_and_go_on_unchanged():
 def test_a_replay_and_its_draws_are_the_state_of_the_operator_that_fills_it():
     replay, restored = replay_of((0,)), replay_of((0,))
     store, other = StoreToReplay(replay), StoreToReplay(restored)
-    store((0, fragment(0)))
+    store((0, numbered_fragment(0)))
     other.load_state(store.state())
     for each in (store, other):
-        each((0, fragment(3)))
+        each((0, numbered_fragment(3)))
     assert restored.stored_steps == 6
     drawn, again = replay.sample(5, 0, EVERY_STEP), restored.sample(5, 0, EVERY_STEP)
     np.testing.assert_array_equal(again["indices"], drawn["indices"])
@@ -78,7 +78,7 @@ def test_minibatches_are_counted_by_the_stored_steps_and_none_come_before_learni
     minibatches = replay_minibatches(replay, trainee, minibatch_size=5, training_intensity=0.5, learning_starts=4)
     counts = []
     for i in range(4):
-        store((0, fragment(3 * i)))
+        store((0, numbered_fragment(3 * i)))
         counts.append(0)
         while isinstance(polled := minibatches.node.poll(), Delivered):
             assert polled.value["rewards"].shape == (5, 1)
@@ -94,7 +94,7 @@ def test_a_replay_keeps_raw_observations_and_minibatches_are_normalised_by_prese
     )
     trainee, *_ = make_trainee(DQN(config))
     replay = replay_of((0,))
-    StoreToReplay(replay)((0, fragment(0)))
+    StoreToReplay(replay)((0, numbered_fragment(0)))
     settings = {"minibatch_size": 3, "training_intensity": 1.0, "learning_starts": 0}
     raw = replay_minibatches(replay, trainee, **settings)
     normalized = replay_minibatches(replay, trainee, **settings, normalize_observations=True)
@@ -107,7 +107,7 @@ def test_a_replay_keeps_raw_observations_and_minibatches_are_normalised_by_prese
 
 def test_errors_that_were_learned_from_decide_what_is_drawn_next(trainee):
     replay = replay_of((0,), sampling="prioritized", priority_alpha=1.0, priority_epsilon=1e-9)
-    StoreToReplay(replay)((0, fragment(0)))
+    StoreToReplay(replay)((0, numbered_fragment(0)))
     item = TrainedMinibatch(np.array([0, 1, 2]), np.array([0.0, 2.0, 0.0], np.float32))
     assert UpdatePriorities(replay)(item) is item
     assert set(replay.sample(50, 0, EVERY_STEP)["obs"][..., 0].ravel()) == {1.0}

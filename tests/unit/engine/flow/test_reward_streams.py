@@ -203,7 +203,7 @@ def intrinsic(make_trainee: MakeTrainee, **settings: Any) -> IntrinsicRewards:
     return IntrinsicRewards(trainee, config.curiosity)
 
 
-def fragment(seed: int, *, time: int = 20, slots: int = 2) -> SampleBatch:
+def random_fragment(seed: int, *, time: int = 20, slots: int = 2) -> SampleBatch:
     """Returns random observations; rows 4 and 11 hold final observations, and garbage."""
     draws = np.random.default_rng(seed)
     valid = np.ones((time, slots), np.bool_)
@@ -224,7 +224,7 @@ def test_rewards_are_divided_by_the_deviation_of_returns_that_no_end_cuts_off(ma
     operator = intrinsic(make_trainee)
     raw, scaled = [], []
     for seed in (0, 1):
-        batch = fragment(seed)
+        batch = random_fragment(seed)
         found = operator((0, batch))
         scaled.append(found["intrinsic_rewards"])
         plain = intrinsic(make_trainee)
@@ -233,7 +233,7 @@ def test_rewards_are_divided_by_the_deviation_of_returns_that_no_end_cuts_off(ma
         rows = SampleBatch(curiosity_next_obs=filtered, valid=batch["valid"], actions=batch["actions"])
         raw.append(errors(operator, rows))
     returns, running = [], np.zeros(2)
-    for rewards, batch in zip(raw, (fragment(0), fragment(1)), strict=True):
+    for rewards, batch in zip(raw, (random_fragment(0), random_fragment(1)), strict=True):
         for t in range(20):
             running = np.where(batch["valid"][t], rewards[t] + GAMMA * running, running)
             returns += list(running[batch["valid"][t]])
@@ -241,7 +241,7 @@ def test_rewards_are_divided_by_the_deviation_of_returns_that_no_end_cuts_off(ma
     np.testing.assert_allclose(
         scaled[1], np.where(batch["valid"], raw[1] / last, 0.0), rtol=rounding_error(len(returns))
     )
-    mean = np.concatenate([part[fragment(0)["valid"]] for part in scaled]).mean()
+    mean = np.concatenate([part[random_fragment(0)["valid"]] for part in scaled]).mean()
     assert operator.metrics() == {"intrinsic_reward_mean": pytest.approx(mean, rel=rounding_error(len(returns)))}
     assert operator.metrics() == {}
 
@@ -255,7 +255,7 @@ def errors(operator: IntrinsicRewards, rows: SampleBatch) -> np.ndarray[Any, Any
 
 
 def test_what_stands_in_rows_without_a_step_counts_nowhere(make_trainee: MakeTrainee) -> None:
-    batch, other = fragment(0), fragment(0)
+    batch, other = random_fragment(0), random_fragment(0)
     other["obs"][5] = 1e9  # the first observation behind an end is that of no step's outcome
     other["obs"][12] = 1e9
     first, second = intrinsic(make_trainee), intrinsic(make_trainee)
@@ -266,7 +266,7 @@ def test_what_stands_in_rows_without_a_step_counts_nowhere(make_trainee: MakeTra
 
 
 def test_behind_a_step_is_what_its_agent_is_shown_next(make_trainee: MakeTrainee) -> None:
-    batch, other = fragment(0), fragment(0)
+    batch, other = random_fragment(0), random_fragment(0)
     batch["valid"][7, 0] = other["valid"][7, 0] = False  # it has no decision there
     other["obs"][7, 0] = 1e9
     found, again = (intrinsic(make_trainee, kind="icm")((0, own)) for own in (batch, other))
@@ -277,7 +277,7 @@ def test_behind_a_step_is_what_its_agent_is_shown_next(make_trainee: MakeTrainee
 
 
 def test_observations_are_normalised_by_running_moments_and_clipped(make_trainee: MakeTrainee) -> None:
-    batch = fragment(0, time=400)
+    batch = random_fragment(0, time=400)
     batch["obs"][7, 0, 2] = 1e4
     seen = intrinsic(make_trainee)((0, batch))["curiosity_next_obs"]
     assert np.abs(seen).max() == 5.0
@@ -289,17 +289,17 @@ def test_observations_are_normalised_by_running_moments_and_clipped(make_trainee
 def test_each_worker_has_running_returns_of_its_own(make_trainee: MakeTrainee) -> None:
     one, other = intrinsic(make_trainee), intrinsic(make_trainee)
     for worker in (1, 2):
-        one((worker, fragment(worker)))
-    other((2, fragment(2)))
+        one((worker, random_fragment(worker)))
+    other((2, random_fragment(2)))
     assert sorted(one._running) == [1, 2]
     assert not np.array_equal(one._running[1], one._running[2])
 
 
 def test_a_resume_goes_on_with_the_moments(make_trainee: MakeTrainee) -> None:
     operator = intrinsic(make_trainee)
-    operator((None, fragment(0)))
+    operator((None, random_fragment(0)))
     resumed = intrinsic(make_trainee)
     resumed.load_state(saved(operator))
-    expected, found = operator((None, fragment(1))), resumed((None, fragment(1)))
+    expected, found = operator((None, random_fragment(1))), resumed((None, random_fragment(1)))
     for name in ("intrinsic_rewards", "curiosity_next_obs"):
         np.testing.assert_array_equal(found[name], expected[name])

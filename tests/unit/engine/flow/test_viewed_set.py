@@ -35,7 +35,9 @@ class ShortFilms(ShortEpisodes):
         return self.np_random.integers(0, 256, (36, 36, 1), np.uint8)
 
 
-def recorded(folder: Path, policy: ActorCriticPolicy, env: type[ShortEpisodes]) -> tuple[list[SampleBatch], ViewedSet]:
+def fragments_and_set(
+    folder: Path, policy: ActorCriticPolicy, env: type[ShortEpisodes]
+) -> tuple[list[SampleBatch], ViewedSet]:
     """Fragments of one env slot, and the data set that was recorded next to them; its episodes are in three files."""
     config = worker_of(policy, 7, env).config
     worker = RolloutWorker(replace(config, num_envs=1, records=True))
@@ -52,7 +54,7 @@ def recorded(folder: Path, policy: ActorCriticPolicy, env: type[ShortEpisodes]) 
 
 def test_views_read_the_files_that_are_open(tmp_path: Path) -> None:
     policy = policy_of(ShortEpisodes, views={"prev_rewards": 1})
-    recorded(tmp_path / "set", policy, ShortEpisodes)
+    fragments_and_set(tmp_path / "set", policy, ShortEpisodes)
     data = DataSet(tmp_path / "set")
     columns = data.file(0)
     assert ViewedSet(data, policy.leaves, policy.behavior().action_space).file(0) is columns
@@ -69,7 +71,7 @@ def assert_equal(found: Any, expected: Any) -> None:
 def test_views_of_a_set_are_those_that_acted_while_it_was_recorded(
     tmp_path: Path, env: type[ShortEpisodes], views: dict[str, int]
 ) -> None:
-    batches, data = recorded(tmp_path / "set", policy_of(env, views=views), env)
+    batches, data = fragments_and_set(tmp_path / "set", policy_of(env, views=views), env)
     steps = [batch["valid"].astype(bool) for batch in batches]
     shown = [viewed(batch)["obs"] for batch in batches]
     expected = map_tree(
@@ -87,7 +89,7 @@ def test_views_of_a_set_are_those_that_acted_while_it_was_recorded(
 
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_views_of_a_set_are_those_of_a_replay_that_the_run_filled(tmp_path: Path, n_step: int) -> None:
-    batches, data = recorded(tmp_path / "set", policy_of(), ShortEpisodes)
+    batches, data = fragments_and_set(tmp_path / "set", policy_of(), ShortEpisodes)
     ring = ReplayRing(1000, 1, n_step, 0.9)
     for batch in batches:
         ring.insert(0, batch)
@@ -101,7 +103,7 @@ def test_views_of_a_set_are_those_of_a_replay_that_the_run_filled(tmp_path: Path
 def test_sequences_of_views_begin_with_padding_at_each_episode_s_start_and_never_see_another_episode(
     tmp_path: Path,
 ) -> None:
-    _, data = recorded(tmp_path / "set", policy_of(), ShortEpisodes)
+    _, data = fragments_and_set(tmp_path / "set", policy_of(), ShortEpisodes)
     sequences = Sequences(data, length=2, burn_in=1)
     batch = sequences.gather(np.arange(len(sequences)))
     plain = data.rows(np.arange(data.num_rows), ("rewards", "actions"))

@@ -12,7 +12,7 @@ S, L = 3, 9
 numbers = st.floats(-5, 5, width=32)
 
 
-def rows(rewards, values, ends, cuts, log_ratios):
+def rows_with_empty_cells(rewards, values, ends, cuts, log_ratios):
     """Makes rows as a fragment gives them: behind each end an empty cell, and one behind the last step."""
     valid = np.ones((S, L), bool)
     terminateds, truncateds = ends.copy(), cuts & ~ends
@@ -64,7 +64,7 @@ flags = arrays(np.bool_, (S, L))
 def test_vtrace_equals_the_loop_over_steps_off_policy(
     rewards, values, ends, cuts, log_ratios, gamma, clip_rho, clip_c, lambda_
 ):
-    rewards, values, terminateds, _, log_ratios, valid = rows(rewards, values, ends, cuts, log_ratios)
+    rewards, values, terminateds, _, log_ratios, valid = rows_with_empty_cells(rewards, values, ends, cuts, log_ratios)
     settings = {"gamma": gamma, "clip_rho": clip_rho, "clip_c": clip_c, "lambda_": lambda_}
     targets, advantages = of_arrays(rewards, values, terminateds, log_ratios, valid, **settings)
     expected = vtrace_by_hand(rewards, values, terminateds, log_ratios, valid, **settings)
@@ -74,7 +74,9 @@ def test_vtrace_equals_the_loop_over_steps_off_policy(
 
 @given(rewards=grids, values=grids, ends=flags, cuts=flags, gamma=st.floats(0, 1))
 def test_on_policy_the_targets_are_n_step_returns(rewards, values, ends, cuts, gamma):
-    rewards, values, terminateds, _, log_ratios, valid = rows(rewards, values, ends, cuts, np.zeros((S, L)))
+    rewards, values, terminateds, _, log_ratios, valid = rows_with_empty_cells(
+        rewards, values, ends, cuts, np.zeros((S, L))
+    )
     targets, advantages = of_arrays(rewards, values, terminateds, log_ratios, valid, gamma=gamma)
     for s, t in zip(*valid.nonzero(), strict=True):
         total, discount, i = 0.0, 1.0, t
@@ -89,7 +91,9 @@ def test_on_policy_the_targets_are_n_step_returns(rewards, values, ends, cuts, g
 
 @given(rewards=grids, values=grids, ends=flags, cuts=flags, gamma=st.floats(0, 1), lambda_=st.floats(0, 1))
 def test_on_policy_the_targets_of_any_lambda_are_those_of_gae(rewards, values, ends, cuts, gamma, lambda_):
-    rewards, values, terminateds, truncateds, log_ratios, valid = rows(rewards, values, ends, cuts, np.zeros((S, L)))
+    rewards, values, terminateds, truncateds, log_ratios, valid = rows_with_empty_cells(
+        rewards, values, ends, cuts, np.zeros((S, L))
+    )
     targets, _ = of_arrays(rewards, values, terminateds, log_ratios, valid, gamma=gamma, lambda_=lambda_)
     _, expected = gae(rewards[:, :-1].T, values.T, terminateds[:, :-1].T, truncateds[:, :-1].T, gamma, lambda_)
     cells = valid[:, :-1]
@@ -98,7 +102,9 @@ def test_on_policy_the_targets_of_any_lambda_are_those_of_gae(rewards, values, e
 
 @given(rewards=grids, values=grids, ends=flags, gamma=st.floats(0, 1))
 def test_returns_that_do_not_end_with_an_episode_go_on_with_the_final_observation(rewards, values, ends, gamma):
-    rewards, values, terminateds, _, log_ratios, valid = rows(rewards, values, ends, ends, np.zeros((S, L)))
+    rewards, values, terminateds, _, log_ratios, valid = rows_with_empty_cells(
+        rewards, values, ends, ends, np.zeros((S, L))
+    )
     tensors = [torch.from_numpy(np.ascontiguousarray(x)) for x in (log_ratios, values, rewards, valid)]
     targets, advantages = vtrace(*tensors[:3], None, tensors[3], gamma=gamma)
     expected = of_arrays(rewards, values, np.zeros_like(terminateds), log_ratios, valid, gamma=gamma)
@@ -111,7 +117,9 @@ def test_garbage_in_cells_that_no_step_filled_changes_nothing_but_the_value_behi
     rewards, values, log_ratios = (rng.normal(size=(S, L)) for _ in range(3))
     cuts = np.zeros((S, L), bool)
     cuts[:, 3] = True
-    rewards, values, terminateds, _, log_ratios, valid = rows(rewards, values, ~cuts & cuts, cuts, log_ratios)
+    rewards, values, terminateds, _, log_ratios, valid = rows_with_empty_cells(
+        rewards, values, ~cuts & cuts, cuts, log_ratios
+    )
     clean = of_arrays(rewards, values, terminateds, log_ratios, valid, gamma=0.9)
     rewards[~valid], log_ratios[~valid] = 1e6, 7.0
     terminateds[~valid] = True

@@ -12,18 +12,18 @@ from rlrun.engine.kernels.steps import NoKernel
 pytestmark = pytest.mark.skipif(bool(why_no_library()), reason="no C compiler")
 
 
-def drawn(*shape, seed=0):
+def random_array(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
 def masked(x):
-    allowed = (drawn(5, 3, seed=7) > 0).astype(np.int8)
+    allowed = (random_array(5, 3, seed=7) > 0).astype(np.int8)
     return np.where(allowed, x, np.float32(-1e9))
 
 
 def in_place(x):
-    y = x @ drawn(3, 4, seed=1)
-    y += drawn(4, seed=2)
+    y = x @ random_array(3, 4, seed=1)
+    y += random_array(4, seed=2)
     np.tanh(y, out=y)
     y[:, 1:3] *= 2
     return y
@@ -50,9 +50,9 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_recorded_function_gives_what_numpy_gives_for_other_numbers(name):
     function = FUNCTIONS[name]
-    in_kernels = KernelFunction(function, drawn(5, 3))
+    in_kernels = KernelFunction(function, random_array(5, 3))
     for seed in (3, 4):
-        x = drawn(5, 3, seed=seed)
+        x = random_array(5, 3, seed=seed)
         found, wanted = in_kernels(x), function(x.copy())
         pairs = [(found[key], wanted[key]) for key in wanted] if isinstance(wanted, dict) else [(found, wanted)]
         for own, numpys in pairs:
@@ -63,7 +63,11 @@ def test_a_recorded_function_gives_what_numpy_gives_for_other_numbers(name):
 @settings(max_examples=25, deadline=None)
 @given(rows=st.integers(1, 40), inputs=st.integers(1, 20), outputs=st.integers(1, 20), seed=st.integers(0, 99))
 def test_layers_of_any_size_agree_with_float64(rows, inputs, outputs, seed):
-    weight, bias, x = drawn(inputs, outputs, seed=seed), drawn(outputs, seed=seed + 1), drawn(rows, inputs, seed=seed)
+    weight, bias, x = (
+        random_array(inputs, outputs, seed=seed),
+        random_array(outputs, seed=seed + 1),
+        random_array(rows, inputs, seed=seed),
+    )
     found = KernelFunction(lambda x: np.tanh(x @ weight + bias), np.zeros_like(x))(x)
     np.testing.assert_allclose(found, np.tanh(x.astype(np.float64) @ weight + bias), rtol=2e-5, atol=2e-6)
 
@@ -76,7 +80,7 @@ def test_other_arrays_are_read_from_the_same_memory_in_each_call():
 
 
 def test_the_examples_and_the_arguments_are_not_changed():
-    example, argument = drawn(2, 2), drawn(2, 2, seed=1)
+    example, argument = random_array(2, 2), random_array(2, 2, seed=1)
     before = example.copy(), argument.copy()
 
     def doubled(x):
@@ -108,4 +112,4 @@ def test_nan_and_infinity_come_out_as_from_numpy():
 )
 def test_what_cannot_be_recorded_fails_instead_of_being_left_out(function):
     with pytest.raises((NoKernel, AttributeError, TypeError)):
-        KernelFunction(function, drawn(2, 2))
+        KernelFunction(function, random_array(2, 2))

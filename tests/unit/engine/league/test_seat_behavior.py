@@ -90,7 +90,7 @@ def recorder_of(behavior: SeatBehavior, clock: str, *, worlds: int = 4, length: 
     )
 
 
-def recorded(recorder: SlotRecorder, behavior: SeatBehavior, fragment: int, length: int = 4) -> SampleBatch:
+def recorded_fragment(recorder: SlotRecorder, behavior: SeatBehavior, fragment: int, length: int = 4) -> SampleBatch:
     """Returns a fragment's batch, whose noise hangs on its number alone."""
     noise = behavior.noise_source.noise(generator(0, "noise", fragment), length, recorder.slots["seat"])
     return recorder.record({"seat": noise}).batches["seat"]
@@ -103,7 +103,7 @@ def test_an_opponent_stays_until_its_episode_ends_though_the_pool_is_another_in_
     actions, valid = [], []
     for fragment in range(20):
         behavior.load(lineup(self_that_takes(fragment % 4, f"main:{fragment}")))
-        batch = recorded(recorder, behavior, fragment)
+        batch = recorded_fragment(recorder, behavior, fragment)
         actions.append(batch["actions"])
         valid.append(batch["valid"].astype(bool))
     for slot in range(4):
@@ -117,11 +117,11 @@ def test_an_opponent_stays_until_its_episode_ends_though_the_pool_is_another_in_
 def test_an_opponent_that_left_the_lineup_is_forgotten_when_its_last_episode_ends() -> None:
     behavior = seat(self_that_takes(0, "main:0"))
     recorder = recorder_of(behavior, "parallel")
-    recorded(recorder, behavior, 0)
+    recorded_fragment(recorder, behavior, 0)
     behavior.load(lineup(self_that_takes(1, "main:1")))
     assert set(behavior.state()["players"]) == {"main:0"}
     for fragment in range(1, 3):
-        recorded(recorder, behavior, fragment)
+        recorded_fragment(recorder, behavior, fragment)
     assert set(behavior.state()["players"]) == {"main:1"}
 
 
@@ -149,17 +149,17 @@ def test_a_seat_that_is_restored_in_mid_game_goes_on_bit_for_bit_though_its_oppo
     second = lineup(random_self("main:7", trained, 7))
     behavior = seat(*first, trained=trained)
     recorder = recorder_of(behavior, "per_agent")
-    recorded(recorder, behavior, 0)
+    recorded_fragment(recorder, behavior, 0)
     behavior.load(second)
     of_seat, of_worlds = behavior.state(), recorder.state()
-    expected = [recorded(recorder, behavior, fragment) for fragment in range(1, 4)]
+    expected = [recorded_fragment(recorder, behavior, fragment) for fragment in range(1, 4)]
 
     again = seat(random_self("main:7", trained, 7), trained=trained)
     restored = recorder_of(again, "per_agent")
     again.load_state(of_seat)
     assert not restored.load_state(of_worlds)["seat"].any()
     for fragment, batch in enumerate(expected, 1):
-        np.testing.assert_array_equal(recorded(restored, again, fragment)["actions"], batch["actions"])
+        np.testing.assert_array_equal(recorded_fragment(restored, again, fragment)["actions"], batch["actions"])
 
 
 def test_a_saved_seat_names_no_code_to_be_run_and_another_opponent_takes_over() -> None:
@@ -217,7 +217,7 @@ class AnyOf:
 
 def test_nothing_is_kept_of_a_fragment_but_which_steps_there_were() -> None:
     behavior = seat(self_that_takes(0, "main:0"))
-    batch = recorded(recorder_of(behavior, "parallel"), behavior, 0)
+    batch = recorded_fragment(recorder_of(behavior, "parallel"), behavior, 0)
     behavior.collector.postprocess(batch)
     assert list(batch) == ["valid"]
 

@@ -108,7 +108,7 @@ def test_optimizers_make_the_steps_that_torch_makes(optimizer: Optimizer) -> Non
     torch.testing.assert_close(parameters[0], parameters[1], rtol=1e-5, atol=1e-6)
 
 
-def learned(translate: Any, calls_of: list[int]) -> tuple[Tensor, NDArray[np.float32]]:
+def learned_line(translate: Any, calls_of: list[int]) -> tuple[Tensor, NDArray[np.float32]]:
     """Learns a line by minibatches, a few at a call; returns the weights and the sums of loss and rate."""
     x = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
     y = x @ torch.tensor([1.0, -2.0, 0.5]) + 0.1
@@ -135,14 +135,14 @@ def learned(translate: Any, calls_of: list[int]) -> tuple[Tensor, NDArray[np.flo
 
 
 def test_many_minibatches_in_one_call_are_what_they_are_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    together, sums = learned(in_c, [])
-    apart, same_sums = learned(in_c, [1, 5, 2])
+    together, sums = learned_line(in_c, [])
+    apart, same_sums = learned_line(in_c, [1, 5, 2])
     monkeypatch.setattr(c_update, "LONGEST_CALL_S", 0.0)  # one minibatch in each call, as on a slow machine
-    slowly, still_the_same = learned(in_c, [])
+    slowly, still_the_same = learned_line(in_c, [])
     assert torch.equal(together, apart)
     assert torch.equal(together, slowly)
     assert sums.tolist() == same_sums.tolist() == still_the_same.tolist()
-    expected, expected_sums = learned(in_numpy, [])
+    expected, expected_sums = learned_line(in_numpy, [])
     torch.testing.assert_close(together, expected)
     np.testing.assert_allclose(sums, expected_sums, rtol=1e-5)
 

@@ -32,7 +32,7 @@ def learner_for(own_loss=None, **more):
     return LocalLearner(policy, [Objective("loss", own_loss or loss, max_grad_norm=0.5)], **settings)
 
 
-def batch_of(rows, length=1, seed=0):
+def batch_with_advantages(rows, length=1, seed=0):
     rng = np.random.default_rng(seed)
     return SampleBatch(
         obs=rng.normal(size=(rows, length, 3)).astype(np.float32),
@@ -51,7 +51,7 @@ def learn(learner, batch, **more):
 @pytest.mark.parametrize("microbatch_size", [8, 5, 100])
 def test_microbatches_give_the_same_update_as_the_whole_minibatch(length, microbatch_size):
     whole, parts = learner_for(), learner_for(microbatch_size=microbatch_size)
-    batch = batch_of(48, length)
+    batch = batch_with_advantages(48, length)
     np.testing.assert_allclose(learn(parts, batch), learn(whole, batch), atol=rounding_error(24 * length))
     assert whole.sgd_steps == parts.sgd_steps
     assert whole.take_statistics() == pytest.approx(parts.take_statistics(), abs=rounding_error(24 * length))
@@ -59,7 +59,7 @@ def test_microbatches_give_the_same_update_as_the_whole_minibatch(length, microb
 
 def test_gradients_of_halves_add_up_to_that_of_the_whole():
     whole, first, second = (learner_for() for _ in range(3))
-    batch = batch_of(40)
+    batch = batch_with_advantages(40)
     halves = [batch.map(lambda leaf: leaf[:25]), batch.map(lambda leaf: leaf[25:])]
     total = first.gradients(halves[0], scheduled={"lr": 1e-2}) + second.gradients(halves[1], scheduled={"lr": 1e-2})
     np.testing.assert_allclose(
@@ -71,7 +71,7 @@ def test_gradients_of_halves_add_up_to_that_of_the_whole():
 def test_applying_another_learner_s_gradients_is_learning_oneself():
     alone, driver, worker = (learner_for() for _ in range(3))
     for seed in range(4):
-        batch = batch_of(32, seed=seed)
+        batch = batch_with_advantages(32, seed=seed)
         alone.learn(batch, num_epochs=1, minibatch_size=32, scheduled={"lr": 1e-2})
         worker.load_flat(driver.flat())
         gradients = worker.gradients(batch, scheduled={"lr": 1e-2})
@@ -82,7 +82,7 @@ def test_applying_another_learner_s_gradients_is_learning_oneself():
 
 
 def test_shares_of_every_minibatch_are_disjoint_and_complete():
-    batch = batch_of(40)
+    batch = batch_with_advantages(40)
     batch["number"] = np.arange(40, dtype=np.float32).reshape(40, 1)
     batch["valid"][:] = True
     seen = []

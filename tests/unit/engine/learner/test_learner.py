@@ -47,7 +47,7 @@ def learner_for(*, objectives=None, update_executor="eager", seed=3, announce=pr
     )
 
 
-def batch_of(rows, seed=0):
+def nested_batch(rows, seed=0):
     rng = np.random.default_rng(seed)
     return SampleBatch(
         obs={"a": rng.normal(size=(rows, 1, 3)).astype(np.float32), "b": rng.integers(0, 2, (rows, 1))},
@@ -77,7 +77,7 @@ def cache(tmp_path_factory):
 @pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
 def test_compiled_and_eager_updates_agree_to_1e_5_over_20_updates(cache):
     eager, compiled = learner_for(), learner_for(update_executor="compiled")
-    batch = batch_of(160)
+    batch = nested_batch(160)
     for _ in range(2):
         first, second = learn(eager, batch), learn(compiled, batch)
     assert (eager.sgd_steps, compiled.sgd_steps) == (20, 20)
@@ -93,7 +93,7 @@ def test_a_compiled_update_is_found_again_by_its_graph(cache):
     told, results = [], []
     for _ in range(2):
         learner = learner_for(update_executor="compiled", announce=told.append)
-        results.append((learn(learner, batch_of(16)).tolist(), list(learner.take_statistics())))
+        results.append((learn(learner, nested_batch(16)).tolist(), list(learner.take_statistics())))
     assert results[0] == results[1]
     assert len(list(cache.glob("compiled/*.pt2"))) == 1
     assert len(told) <= 1
@@ -104,7 +104,7 @@ def batch_start(learner):
 
 
 def test_garbage_in_invalid_cells_changes_no_parameter():
-    clean = batch_of(64)
+    clean = nested_batch(64)
     clean["valid"][::5] = False
     dirty = clean.map(np.copy)
     for column in (dirty["obs"]["a"], dirty["actions"], dirty["advantages"], dirty["value_targets"]):
@@ -116,7 +116,7 @@ def test_garbage_in_invalid_cells_changes_no_parameter():
 
 
 def test_invalid_rows_weigh_as_if_they_were_not_there():
-    whole = batch_of(24)
+    whole = nested_batch(24)
     padded = SampleBatch(whole.map(lambda leaf: np.concatenate([leaf, leaf[:8]])))
     padded["valid"] = padded["valid"].copy()
     padded["valid"][24:] = False
@@ -135,7 +135,7 @@ def test_a_last_minibatch_is_filled_up_and_every_row_is_used_once_per_pass():
         seen.extend(batch["value_targets"][batch["valid"]].tolist())
         return actor_critic_loss(outputs, batch, scheduled)
 
-    batch = batch_of(40)
+    batch = nested_batch(40)
     batch["value_targets"] = np.arange(40, dtype=np.float32).reshape(40, 1)
     learner = learner_for(objectives=[Objective("loss", spy)])
     learn(learner, batch)
@@ -148,7 +148,7 @@ def test_adam_equals_torch_s_own():
     policy = learner.policy
     twin = torch.nn.Parameter(torch.from_numpy(learner.flat()))
     theirs = torch.optim.Adam([twin], lr=1e-3, eps=1e-8)
-    batch = batch_of(32)
+    batch = nested_batch(32)
     rows = batch.map(torch.from_numpy)
     settings = {"lr": torch.tensor(1e-3), "entropy_coeff": torch.tensor(0.01)}
     for _ in range(5):
@@ -161,10 +161,10 @@ def test_adam_equals_torch_s_own():
 
 def test_a_gradient_above_its_bound_is_scaled_down_to_it():
     free = learner_for(objectives=[Objective("loss", actor_critic_loss)])
-    learn(free, batch_of(16))
+    learn(free, nested_batch(16))
     norm = free.take_statistics()["grad_norm"]
     bounded = learner_for(objectives=[Objective("loss", actor_critic_loss, max_grad_norm=norm / 4)])
-    learn(bounded, batch_of(16))
+    learn(bounded, nested_batch(16))
     first = "loss/first"
     np.testing.assert_allclose(
         bounded.optimizer_state()[first] * 4,
@@ -176,10 +176,10 @@ def test_a_gradient_above_its_bound_is_scaled_down_to_it():
 
 def test_a_gradient_within_its_bound_stays_as_it_is():
     free = learner_for(objectives=[Objective("loss", actor_critic_loss)])
-    learn(free, batch_of(16))
+    learn(free, nested_batch(16))
     norm = free.take_statistics()["grad_norm"]
     bounded = learner_for(objectives=[Objective("loss", actor_critic_loss, max_grad_norm=1.1 * norm)])
-    learn(bounded, batch_of(16))
+    learn(bounded, nested_batch(16))
     np.testing.assert_array_equal(bounded.optimizer_state()["loss/first"], free.optimizer_state()["loss/first"])
     one = torch.tensor([3.0, 4.0])
     np.testing.assert_array_equal(clipped(one, one.norm(), 6.0), one)
@@ -203,7 +203,7 @@ def test_objectives_move_only_their_own_parameters_and_only_when_they_are_due():
     moved = []
     before = learner.flat()
     for _ in range(4):
-        after = learn(learner, batch_of(16))
+        after = learn(learner, nested_batch(16))
         moved.append({slot.name.split("_")[0] for slot in slots if changed(slot, before, after)})
         before = after
     assert moved == [{"value", "policy"}, {"value"}, {"value", "policy"}, {"value"}]
@@ -218,7 +218,7 @@ def test_no_further_pass_begins_once_a_statistic_exceeds_its_bound():
     def rising(outputs, batch, scheduled):
         return Loss(outputs.values.mean(), {"kl": batch["value_targets"].mean()})
 
-    batch = batch_of(32)
+    batch = nested_batch(32)
     batch["value_targets"][:] = 0.3
     stopped, free = (learner_for(objectives=[Objective("loss", rising)]) for _ in range(2))
     learn(stopped, batch, num_epochs=5, stop=("kl", 0.2))
@@ -228,20 +228,22 @@ def test_no_further_pass_begins_once_a_statistic_exceeds_its_bound():
 
 def test_a_learner_goes_on_from_its_state_as_if_it_had_not_stopped():
     straight, first, second = learner_for(), learner_for(), learner_for(seed=99)
-    learn(straight, batch_of(48), num_epochs=2)
-    learn(first, batch_of(48), num_epochs=2)
+    learn(straight, nested_batch(48), num_epochs=2)
+    learn(first, nested_batch(48), num_epochs=2)
     second.load_flat(first.flat())
     second.load_optimizer_state(first.optimizer_state())
     second.load_state(first.state())
-    np.testing.assert_array_equal(learn(second, batch_of(48, 1)), learn(straight, batch_of(48, 1)))
+    np.testing.assert_array_equal(learn(second, nested_batch(48, 1)), learn(straight, nested_batch(48, 1)))
     assert second.sgd_steps == 9
 
 
 def test_the_values_of_scheduled_settings_come_with_every_call():
     learner = learner_for()
     before = learner.flat()
-    np.testing.assert_array_equal(learn(learner, batch_of(16), scheduled={"lr": 0.0, "entropy_coeff": 0.01}), before)
-    assert (learn(learner, batch_of(16)) != before).any()
+    np.testing.assert_array_equal(
+        learn(learner, nested_batch(16), scheduled={"lr": 0.0, "entropy_coeff": 0.01}), before
+    )
+    assert (learn(learner, nested_batch(16)) != before).any()
 
 
 def test_what_acts_is_the_slice_that_the_policy_names_all_of_it_unless_it_says_so():
@@ -261,7 +263,7 @@ def test_what_acts_is_the_slice_that_the_policy_names_all_of_it_unless_it_says_s
 
 
 def test_read_only_batches_from_an_actor_are_learned_from_like_any_other():
-    batch = batch_of(32)
+    batch = nested_batch(32)
     frozen = batch.map(np.copy)
     for leaf in (*frozen["obs"].values(), *(frozen[name] for name in frozen if name != "obs")):
         leaf.flags.writeable = False
@@ -271,14 +273,14 @@ def test_read_only_batches_from_an_actor_are_learned_from_like_any_other():
 def test_the_statistics_of_the_last_update_are_there_until_all_are_taken():
     learner, other = learner_for(), learner_for()
     assert learner.last_statistics() == {}
-    learn(learner, batch_of(32), num_epochs=2)
+    learn(learner, nested_batch(32), num_epochs=2)
     first = learner.last_statistics()
-    learner.step(batch_of(16, seed=1), scheduled=SCHEDULED)
+    learner.step(nested_batch(16, seed=1), scheduled=SCHEDULED)
     second = learner.last_statistics()
 
-    learn(other, batch_of(32), num_epochs=2)
+    learn(other, nested_batch(32), num_epochs=2)
     assert first == other.take_statistics()
-    other.step(batch_of(16, seed=1), scheduled=SCHEDULED)
+    other.step(nested_batch(16, seed=1), scheduled=SCHEDULED)
     assert second == pytest.approx(other.take_statistics(), abs=rounding_error(16))
     assert learner.take_statistics() == pytest.approx(
         {name: (4 * first[name] + second[name]) / 5 for name in first}, abs=rounding_error(16)
@@ -296,7 +298,7 @@ def test_code_outside_of_rlrun_is_not_taken_for_a_graph_of_numpy_calls() -> None
 
     objectives = [Objective("loss", loss_that_looks_at_values)]
     eager, numpy = (learner_for(objectives=objectives, update_executor=each) for each in ("eager", "numpy"))
-    np.testing.assert_array_equal(learn(eager, batch_of(64)), learn(numpy, batch_of(64)))
+    np.testing.assert_array_equal(learn(eager, nested_batch(64)), learn(numpy, nested_batch(64)))
     assert len(calls) == 8 + 1  # the trace comes as far as the look at a value
 
 
@@ -318,6 +320,6 @@ def test_a_loss_reads_the_noise_of_its_rows_also_over_a_batch(update_executor):
     learner = LocalLearner(
         policy, [Objective("loss", loss)], device="cpu", update_executor=update_executor, seed=3, announce=print
     )
-    learner.learn(batch_of(8), num_epochs=2, minibatch_size=4, scheduled=SCHEDULED)
+    learner.learn(nested_batch(8), num_epochs=2, minibatch_size=4, scheduled=SCHEDULED)
     drawn = np.random.Generator(np.random.Philox(3)).normal(size=(8, 1)).astype(np.float32)
     assert learner.take_statistics()["noise"] == pytest.approx(drawn.mean(), abs=1e-6)

@@ -89,7 +89,7 @@ def learner_for(objectives=None, *, family=ValuesPolicy, update_executor="eager"
     )
 
 
-def batch_of(rows, seed=0):
+def rewarded_batch(rows, seed=0):
     rng = np.random.default_rng(seed)
     return SampleBatch(
         obs=rng.normal(size=(rows, 1, 3)).astype(np.float32),
@@ -102,7 +102,7 @@ def batch_of(rows, seed=0):
 
 
 def test_a_step_moves_as_an_epoch_of_one_minibatch_does_and_tells_every_row_s_priority():
-    stepped, learned, batch = learner_for(), learner_for(), batch_of(12)
+    stepped, learned, batch = learner_for(), learner_for(), rewarded_batch(12)
     target = stepped.target()
     values = values_of(stepped.flat(), batch["obs"])
     chosen = np.take_along_axis(values, batch["actions"][:, 0, None], 1)[:, 0]
@@ -125,7 +125,7 @@ def values_of(flat, observations):
 def test_the_target_moves_by_a_fraction_of_its_distance():
     learner = learner_for()
     before = learner.target()
-    learner.step(batch_of(12), scheduled={"lr": 1e-2})
+    learner.step(rewarded_batch(12), scheduled={"lr": 1e-2})
     now = learner.flat()
     assert np.abs(now - before).max() > 1e-3
     learner.update_target(0.25)
@@ -144,7 +144,7 @@ def test_an_objective_differentiates_and_moves_nothing_but_its_own_parameters():
     learner = learner_for([Objective("head", head_loss, parameters="head.")])
     names = learner.policy.parameters.named
     before = {name: part.copy() for name, part in names(learner.flat()).items()}
-    learner.step(batch_of(12), scheduled={"lr": 1e-2})
+    learner.step(rewarded_batch(12), scheduled={"lr": 1e-2})
     after = names(learner.flat())
     for name in before:
         assert needed[0][name] == name.startswith("head.")
@@ -153,7 +153,7 @@ def test_an_objective_differentiates_and_moves_nothing_but_its_own_parameters():
 
 def test_the_gradient_of_a_part_is_that_part_of_the_whole_gradient():
     whole, part = learner_for(), learner_for([Objective("loss", td_loss, parameters="trunk.")])
-    batch = batch_of(12)
+    batch = rewarded_batch(12)
     slots = [slot for slot in whole.policy.parameters.slots if slot.name.startswith("trunk.")]
     start, end = slots[0].offset, slots[-1].offset + slots[-1].size
     all_of_it = whole.gradients(batch, scheduled={"lr": 1e-2})
@@ -172,7 +172,7 @@ def test_an_objective_runs_at_every_so_many_th_step_with_its_own_learning_rate()
     moved = []
     for seed in range(7):
         before = learner.flat()
-        learner.step(batch_of(12, seed), scheduled={"lr": 1e-2, "slow_lr": 0.0})
+        learner.step(rewarded_batch(12, seed), scheduled={"lr": 1e-2, "slow_lr": 0.0})
         moved.append(not np.array_equal(before, learner.flat()))
     assert all(moved)
     np.testing.assert_array_equal(learner.policy.parameters.named(learner.flat())["head.weight"], head)  # lr is 0
@@ -188,12 +188,12 @@ def test_noise_for_losses_comes_with_every_minibatch_and_goes_on_after_a_checkpo
         return td_loss(outputs, batch, scheduled)
 
     first = learner_for([Objective("loss", noisy_loss)], family=NoisyPolicy)
-    first.step(batch_of(5), scheduled={"lr": 1e-2})
+    first.step(rewarded_batch(5), scheduled={"lr": 1e-2})
     state = first.state()
-    first.step(batch_of(5), scheduled={"lr": 1e-2})
+    first.step(rewarded_batch(5), scheduled={"lr": 1e-2})
     second = learner_for([Objective("loss", noisy_loss)], family=NoisyPolicy, seed=99)
     second.load_state(state)
-    second.step(batch_of(5), scheduled={"lr": 1e-2})
+    second.step(rewarded_batch(5), scheduled={"lr": 1e-2})
     assert seen[0].shape == (5, 1)
     assert not torch.equal(seen[0], seen[1])
     assert torch.equal(seen[1], seen[2])
@@ -208,7 +208,7 @@ def test_minibatches_in_one_call_are_learned_from_as_in_calls_of_their_own(famil
 
     objectives = [Objective("now", loss), Objective("then", loss, every=2)]
     together, one_by_one = (learner_for(objectives, family=family, update_executor=update_executor) for _ in range(2))
-    batch, scheduled = batch_of(15), {"lr": 1e-2}
+    batch, scheduled = rewarded_batch(15), {"lr": 1e-2}
     for _ in range(2):
         assert len(together.step(batch, scheduled=scheduled, minibatches=5)) == 0
         for first in range(0, 15, 3):
@@ -225,7 +225,7 @@ def test_kernels_tell_the_priorities_and_statistics_of_each_minibatch(update_exe
     eager, kernels = learner_for(), learner_for(update_executor=update_executor)
     near = {"rtol": 1e-5, "atol": 1e-6}
     for seed in range(3):
-        expected, found = (each.step(batch_of(12, seed), scheduled={"lr": 1e-2}) for each in (eager, kernels))
+        expected, found = (each.step(rewarded_batch(12, seed), scheduled={"lr": 1e-2}) for each in (eager, kernels))
         np.testing.assert_allclose(found, expected, **near)
         assert kernels.last_statistics() == pytest.approx(eager.last_statistics(), rel=1e-5)
     assert kernels.take_statistics() == pytest.approx(eager.take_statistics(), rel=1e-5)

@@ -23,7 +23,7 @@ def value_loss(outputs: Any, batch: SampleBatch, scheduled: Mapping[str, torch.T
     return Loss(error, {"error": error})
 
 
-def made(*, every: int = 1) -> tuple[MinibatchUpdates, torch.Tensor]:
+def updates_and_parameters(*, every: int = 1) -> tuple[MinibatchUpdates, torch.Tensor]:
     policy = plain_policy(ActorCriticPolicy, SPACE, gymnasium.spaces.Discrete(2), ModelConfig(hiddens=(8,)), seed=1)
     flat = policy.parameters.gather(policy.module)
     updates = MinibatchUpdates(
@@ -40,7 +40,7 @@ def made(*, every: int = 1) -> tuple[MinibatchUpdates, torch.Tensor]:
     return updates, flat
 
 
-def batch_of(rows: int) -> SampleBatch:
+def batch_with_targets(rows: int) -> SampleBatch:
     drawn = np.random.default_rng(0)
     numbers = {"obs": drawn.normal(size=(rows, 1, 3)), "value_targets": drawn.normal(size=(rows, 1))}
     columns = SampleBatch({name: values.astype(np.float32) for name, values in numbers.items()})
@@ -48,10 +48,10 @@ def batch_of(rows: int) -> SampleBatch:
 
 
 def test_applied_gradients_of_a_minibatch_are_its_step() -> None:
-    (stepped, by_step), (applied, by_gradients) = made(), made()
+    (stepped, by_step), (applied, by_gradients) = updates_and_parameters(), updates_and_parameters()
     before = by_step.clone()
-    stepped.step(batch_of(16), SETTINGS)
-    gradients = applied.gradients(batch_of(16), SETTINGS)
+    stepped.step(batch_with_targets(16), SETTINGS)
+    gradients = applied.gradients(batch_with_targets(16), SETTINGS)
     torch.testing.assert_close(by_gradients, before, rtol=0.0, atol=0.0)
     applied.apply_gradients(gradients, applied.statistics_of_gradients, SETTINGS)
     assert not torch.equal(by_step, before)
@@ -60,20 +60,20 @@ def test_applied_gradients_of_a_minibatch_are_its_step() -> None:
 
 
 def test_a_minibatch_that_no_objective_is_due_for_changes_nothing() -> None:
-    updates, flat = made(every=2)
-    updates.step(batch_of(16), SETTINGS)
+    updates, flat = updates_and_parameters(every=2)
+    updates.step(batch_with_targets(16), SETTINGS)
     before, state = flat.clone(), updates.optimizer_state()
-    assert updates.step(batch_of(16), SETTINGS).numel() == 0
+    assert updates.step(batch_with_targets(16), SETTINGS).numel() == 0
     assert torch.equal(flat, before)
     for name, values in updates.optimizer_state().items():
         np.testing.assert_array_equal(values, state[name])
 
 
 def test_updates_with_restored_optimizers_continue_bit_for_bit() -> None:
-    (first, flat), (second, restored) = made(), made()
-    first.step(batch_of(16), SETTINGS)
+    (first, flat), (second, restored) = updates_and_parameters(), updates_and_parameters()
+    first.step(batch_with_targets(16), SETTINGS)
     restored.copy_(flat)
     second.load_optimizer_state(first.optimizer_state())
-    first.step(batch_of(8), SETTINGS)
-    second.step(batch_of(8), SETTINGS)
+    first.step(batch_with_targets(8), SETTINGS)
+    second.step(batch_with_targets(8), SETTINGS)
     assert torch.equal(flat, restored)

@@ -84,13 +84,13 @@ def learner_for(given=None, **more):
     return LocalLearner(NumbersPolicy(), objectives() if given is None else given, **settings)
 
 
-def batch_of(x, valid=None):
+def batch_of_numbers(x, valid=None):
     x = np.array(x, np.float32).reshape(-1, 1)
     return SampleBatch(x=x, valid=np.ones(x.shape, bool) if valid is None else np.array(valid, bool).reshape(-1, 1))
 
 
 def step(learner, x=(1.0, 2.0, 6.0), valid=None, **more):
-    learner.step(batch_of(x, valid), scheduled={"lr": 0.1}, **more)
+    learner.step(batch_of_numbers(x, valid), scheduled={"lr": 0.1}, **more)
     return learner.flat().tolist()
 
 
@@ -102,7 +102,7 @@ AFTER_ONE_STEP = [2 - 0.3, 3 - 1.2, 0.5 * 10 + 0.5 * 3, 0.5 * 20 + 0.5 * 41 / 3]
 
 def test_later_objectives_read_what_was_carried_before_them_and_see_what_was_assigned():
     learner = learner_for()
-    batch = batch_of([1.0, 2.0, 6.0])
+    batch = batch_of_numbers([1.0, 2.0, 6.0])
     learner.step(batch, scheduled=SCHEDULED)
     np.testing.assert_allclose(learner.flat(), AFTER_ONE_STEP, rtol=rounding_error(3))
     statistics = learner.take_statistics()
@@ -226,7 +226,7 @@ def test_compiled_steps_with_a_target_carry_assign_and_give_priorities_like_plai
     eager, compiled = (learner_for(given, update_executor=each, has_target=True) for each in ("eager", "compiled"))
     near = rounding_error(3 * 3)  # rows, over as many steps
     for x in ((1.0, 2.0, 6.0), (4.0, -1.0, 0.0), (-3.0, 1.0, 2.0)):
-        expected, found = (learner.step(batch_of(x), scheduled=SCHEDULED) for learner in (eager, compiled))
+        expected, found = (learner.step(batch_of_numbers(x), scheduled=SCHEDULED) for learner in (eager, compiled))
         assert expected.max() > 0
         np.testing.assert_allclose(found, expected, rtol=near, atol=near)
         for learner in (eager, compiled):
@@ -305,7 +305,7 @@ def test_an_objective_without_a_loss_takes_gradients_from_elsewhere(wording):
 
 def test_gradients_for_another_learner_bring_what_was_carried_and_assigned():
     worker, driver = learner_for(), learner_for()
-    gradients = worker.gradients(batch_of([1.0, 2.0, 6.0]), scheduled=SCHEDULED)
+    gradients = worker.gradients(batch_of_numbers([1.0, 2.0, 6.0]), scheduled=SCHEDULED)
     assert worker.flat().tolist() == [2.0, 3.0, 10.0, 20.0]
     driver.apply_gradients(gradients, worker.statistics_of_gradients, scheduled=SCHEDULED)
     np.testing.assert_allclose(driver.flat(), AFTER_ONE_STEP, rtol=rounding_error(3))
@@ -328,13 +328,13 @@ def predictions(outputs, batch):
 def test_a_named_function_is_evaluated_over_the_networks_without_gradients(wording):
     learner = learner_for(has_target=True)
     step(learner)
-    found = learner.evaluate(predictions, batch_of([1.0, 2.0]))
+    found = learner.evaluate(predictions, batch_of_numbers([1.0, 2.0]))
     np.testing.assert_allclose(found["model"], [[1.7], [3.4]], rtol=rounding_error(3))
     np.testing.assert_allclose(found["both"], [[1.8], [3.0]], rtol=rounding_error(3))
     assert isinstance(found["model"], np.ndarray)
     for unnamed in (lambda outputs, batch: outputs["model"], noted_loss([], "model"), learner.evaluate):
         with wording.raised(ValueError):
-            learner.evaluate(unnamed, batch_of([1.0]))
+            learner.evaluate(unnamed, batch_of_numbers([1.0]))
 
 
 MODEL, ACTOR = objectives()

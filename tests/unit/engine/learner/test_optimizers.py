@@ -12,7 +12,7 @@ GRADIENTS = [[1.0, -2.0, 0.5], [0.5, 3.0, -1.0], [-2.0, 0.1, 0.0], [0.3, 0.3, 4.
 START = [0.5, -1.0, 2.0]
 
 
-def run(optimizer, lr=0.1):
+def optimized(optimizer, lr=0.1):
     parameters, state = torch.tensor(START), fresh_state(optimizer, 3)
     for gradient in GRADIENTS:
         optimizer.step(parameters, torch.tensor(gradient), state, torch.tensor(lr))
@@ -37,7 +37,7 @@ def test_they_are_torch_s_own(ours, theirs, settings):
     for gradient in GRADIENTS:
         twin.grad = torch.tensor(gradient)
         optimizer.step()
-    np.testing.assert_allclose(run(ours)[0], twin.detach(), atol=rounding_error(4 * len(GRADIENTS), size=2.0))
+    np.testing.assert_allclose(optimized(ours)[0], twin.detach(), atol=rounding_error(4 * len(GRADIENTS), size=2.0))
 
 
 @pytest.mark.parametrize("centered", [False, True])
@@ -46,7 +46,7 @@ def test_rmsprop_s_constant_is_added_under_the_root(centered):
     for gradient in np.array(GRADIENTS):
         mean, square = 0.8 * mean + 0.2 * gradient, 0.8 * square + 0.2 * gradient**2
         parameters = parameters - 0.1 * gradient / np.sqrt(square - centered * mean**2 + 0.5)
-    found, state = run(RMSProp(decay=0.8, epsilon=0.5, centered=centered))
+    found, state = optimized(RMSProp(decay=0.8, epsilon=0.5, centered=centered))
     np.testing.assert_allclose(found, parameters, rtol=rounding_error(4 * len(GRADIENTS)))
     np.testing.assert_allclose(state["second"], square, rtol=rounding_error(4 * len(GRADIENTS)))
 

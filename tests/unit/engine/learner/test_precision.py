@@ -31,7 +31,7 @@ def learner_for(precision, **more):
     return LocalLearner(policy, objectives, precision=precision, **settings)
 
 
-def batch_of(rows):
+def single_rows(rows):
     rng = np.random.default_rng(0)
     obs = rng.normal(size=(rows, 1, 3)).astype(np.float32)
     return SampleBatch(
@@ -44,7 +44,7 @@ def batch_of(rows):
 
 def test_a_gradient_in_bfloat16_is_near_that_in_float32_and_not_the_same():
     exact, rounded = (
-        learner_for(name).gradients(batch_of(64), scheduled={"lr": 1e-2})[:-2] for name in ("float32", "bfloat16")
+        learner_for(name).gradients(single_rows(64), scheduled={"lr": 1e-2})[:-2] for name in ("float32", "bfloat16")
     )
     difference = np.linalg.norm(exact - rounded) / np.linalg.norm(exact)
     assert 1e-5 < difference < 0.03
@@ -55,7 +55,7 @@ def test_a_learner_in_bfloat16_learns_and_keeps_float32_parameters(microbatch_si
     learner = learner_for("bfloat16", microbatch_size=microbatch_size)
     losses = []
     for _ in range(30):
-        learner.learn(batch_of(64), num_epochs=2, minibatch_size=32, scheduled={"lr": 1e-2})
+        learner.learn(single_rows(64), num_epochs=2, minibatch_size=32, scheduled={"lr": 1e-2})
         losses.append(learner.take_statistics()["loss"])
     assert losses[0] > 1
     assert losses[-1] < 0.05

@@ -35,7 +35,7 @@ NEAR = rounding_error(11 + 9 + 8 + 6)  # inputs of all layers: the observation, 
 IMAGE_SUMS = 64 + 512 + 576 + 64 + 512 + 9 + 8 + 6  # of three convolutions and the layers after them
 
 
-def made(towers, space=NESTED, core=None, vectors=(), hiddens=(9, 8), normalization=None):
+def network_of(towers, space=NESTED, core=None, vectors=(), hiddens=(9, 8), normalization=None):
     model = ModelConfig(hiddens=hiddens, activation="elu", normalization=normalization)
     spec = network_spec(observation_leaves(space, {}, normalize=False), model, *towers, core=core, vectors=vectors)
     with seeded(3):
@@ -63,24 +63,24 @@ def at(observations, t):
     return {key: leaf[t] for key, leaf in observations.items()} if isinstance(observations, dict) else observations[t]
 
 
-def rows(observations):
+def rows_first(observations):
     if isinstance(observations, dict):
-        return {key: rows(leaf) for key, leaf in observations.items()}
+        return {key: rows_first(leaf) for key, leaf in observations.items()}
     return torch.from_numpy(np.ascontiguousarray(np.moveaxis(observations, 0, 1)))
 
 
 def over_rows(module, observations, state=None, starts=None, **vectors):
-    inputs = {"obs": rows(observations), **{name: rows(vector) for name, vector in vectors.items()}}
+    inputs = {"obs": rows_first(observations), **{name: rows_first(vector) for name, vector in vectors.items()}}
     with torch.no_grad():
         heads, after = module(
-            inputs, None if state is None else torch.from_numpy(state), None if starts is None else rows(starts)
+            inputs, None if state is None else torch.from_numpy(state), None if starts is None else rows_first(starts)
         )
     return {name: np.moveaxis(head.numpy(), 0, 1) for name, head in heads.items()}, after
 
 
 @pytest.mark.parametrize("towers", HEADS.values(), ids=HEADS)
 def test_numpy_puts_out_what_torch_does_for_every_kind_of_head(towers):
-    spec, module = made(towers)
+    spec, module = network_of(towers)
     observations = observations_of(NESTED)
     expected, _ = over_rows(module, observations)
     network = acting(spec, module)
@@ -95,7 +95,7 @@ def test_numpy_puts_out_what_torch_does_for_every_kind_of_head(towers):
 @pytest.mark.parametrize("kind", ["plain", "layers of its own", "dueling streams", "two towers"])
 @pytest.mark.parametrize("core", [None, Core("gru", 6)], ids=["no core", "gru"])
 def test_numpy_normalises_layers_as_torch_does(kind, core):
-    spec, module = made(HEADS[kind], core=core, normalization="layer")
+    spec, module = network_of(HEADS[kind], core=core, normalization="layer")
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
@@ -113,7 +113,7 @@ def test_numpy_normalises_layers_as_torch_does(kind, core):
 
 
 def test_layer_normalisation_gives_units_mean_0_and_variance_1_before_scale_shift_and_activation():
-    spec, module = made(
+    spec, module = network_of(
         (Tower((Head("outputs", "head", 2),)),), space=Box(-9, 9, (2,)), hiddens=(2,), normalization="layer"
     )
     with torch.no_grad():
@@ -133,7 +133,7 @@ def test_layer_normalisation_gives_units_mean_0_and_variance_1_before_scale_shif
 
 
 def test_further_inputs_stand_beside_the_encoded_observation():
-    spec, module = made(PLAIN, vectors=(("actions", 2), ("goal", 3)))
+    spec, module = network_of(PLAIN, vectors=(("actions", 2), ("goal", 3)))
     observations, generator = observations_of(NESTED), np.random.default_rng(1)
     further = {name: generator.normal(size=(LENGTH, SLOTS, n)).astype(np.float32) for name, n in spec.vectors}
     expected, _ = over_rows(module, observations, **further)
@@ -147,7 +147,7 @@ def test_further_inputs_stand_beside_the_encoded_observation():
 @pytest.mark.parametrize("space", [NESTED, Discrete(4)], ids=["nested", "choices"])
 @pytest.mark.parametrize("heads", ["plain", "two towers", "two heads"])
 def test_step_by_step_is_the_same_as_row_by_row_with_episodes_that_start_within(kind, space, heads):
-    spec, module = made(HEADS[heads], space=space, core=Core(kind, 6))
+    spec, module = network_of(HEADS[heads], space=space, core=Core(kind, 6))
     generator = np.random.default_rng(2)
     observations = observations_of(space)
     starts = generator.random((LENGTH, SLOTS)) < 0.1
@@ -166,7 +166,7 @@ def test_step_by_step_is_the_same_as_row_by_row_with_episodes_that_start_within(
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_cores_are_torch_s_own(kind):
-    spec, module = made(PLAIN, core=Core(kind, 6), hiddens=())
+    spec, module = network_of(PLAIN, core=Core(kind, 6), hiddens=())
     own = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[kind](spec.inputs(spec.towers[0]), 6, batch_first=True)
     inputs, hidden = (getattr(module, name) for name in spec.core_layers(spec.towers[0]))
     with torch.no_grad():
@@ -174,7 +174,7 @@ def test_cores_are_torch_s_own(kind):
         own.weight_hh_l0.copy_(hidden.weight)
         own.bias_ih_l0.copy_(inputs.bias)
         own.bias_hh_l0.zero_()
-        observations = rows(observations_of(NESTED))
+        observations = rows_first(observations_of(NESTED))
         encoded = module.encoder({key: leaf.flatten(0, 1) for key, leaf in observations.items()})
         outputs, _ = own(encoded.view(SLOTS, LENGTH, -1))
         heads, state = module(
@@ -186,7 +186,7 @@ def test_cores_are_torch_s_own(kind):
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_nothing_from_before_an_episode_s_start_gets_a_gradient(kind):
-    _, module = made(PLAIN, space=Box(-1, 1, (3,)), core=Core(kind, 6))
+    _, module = network_of(PLAIN, space=Box(-1, 1, (3,)), core=Core(kind, 6))
     observations = torch.randn(2, 6, 3, requires_grad=True)
     starts = torch.zeros(2, 6, dtype=torch.bool)
     starts[0, 3] = True
@@ -199,7 +199,7 @@ def test_nothing_from_before_an_episode_s_start_gets_a_gradient(kind):
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_images_with_a_core_act_in_torch_as_they_learn(kind):
-    spec, module = made(PLAIN, space=IMAGE, core=Core(kind, 6))
+    spec, module = network_of(PLAIN, space=IMAGE, core=Core(kind, 6))
     observations = observations_of(IMAGE)[:3]
     starts = np.zeros((3, SLOTS), np.bool_)
     starts[2, 1] = True
@@ -216,7 +216,7 @@ def test_images_with_a_core_act_in_torch_as_they_learn(kind):
 
 
 def test_a_part_for_one_head_has_only_what_that_head_needs():
-    spec, module = made(HEADS["two towers"])
+    spec, module = network_of(HEADS["two towers"])
     value = spec.only("value")
     assert [tower.prefix for tower in value.towers] == ["v_"]
     expected, _ = over_rows(module, observations_of(NESTED))
@@ -228,7 +228,7 @@ def test_a_part_for_one_head_has_only_what_that_head_needs():
 
 
 def test_a_network_in_a_slice_of_the_flat_vector_finds_its_parameters_there():
-    spec, module = made(PLAIN)
+    spec, module = network_of(PLAIN)
     root = torch.nn.ModuleDict({"other": torch.nn.Linear(3, 2), "own": module})
     table = FlatParameters(root)
     start, size = table.range_under("own.")
@@ -241,7 +241,7 @@ def test_a_network_in_a_slice_of_the_flat_vector_finds_its_parameters_there():
 
 
 def test_a_new_lstm_remembers_and_orthogonal_layers_are_orthogonal():
-    spec, _ = made(PLAIN, core=Core("lstm", 6))
+    spec, _ = network_of(PLAIN, core=Core("lstm", 6))
     module = NetworkModule(spec)
     initialize([module], module, orthogonal=True, seed=0)
     assert module.lstm_inputs.bias.tolist() == [0.0] * 6 + [1.0] * 6 + [0.0] * 12

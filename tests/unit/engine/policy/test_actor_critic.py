@@ -139,13 +139,13 @@ def test_observations_without_axes_or_without_numbers_are_learned_from_like_othe
     behavior.load(Weights(0, flat))
     raw = map_tree(lambda leaf: leaf.reshape(7, 3, *leaf.shape[1:]), samples(space, 21))
     behavior.load(Weights(1, flat, behavior.collector.moments(raw, np.ones((7, 3), np.bool_))))
-    batch = recorded(behavior, space)
+    batch = recorded_acting(behavior, space)
     batch["valid"] = np.ones((6, 3), bool)
     outputs = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), batch.steps().map(torch.as_tensor))
     np.testing.assert_allclose(outputs.values.detach(), batch["values"][:-1], atol=rounding_error(5 + 8))
 
 
-def recorded(behavior, space, length=6, columns=3):
+def recorded_acting(behavior, space, length=6, columns=3):
     observations = map_tree(
         lambda leaf: leaf.reshape(length + 1, columns, *leaf.shape[1:]), samples(space, (length + 1) * columns)
     )
@@ -166,7 +166,7 @@ def test_what_a_fragment_records_is_what_the_learner_computes(space):
     flat = randomized(policy)
     behavior = policy.behavior()
     behavior.load(Weights(0, flat))
-    batch = recorded(behavior, space)
+    batch = recorded_acting(behavior, space)
     batch["valid"] = np.ones((6, 3), bool)
     rows = batch.steps().map(torch.as_tensor)
     outputs = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), rows)
@@ -310,7 +310,7 @@ def test_layers_that_share_a_weight_share_it_in_the_learner_as_well():
     flat = np.random.default_rng(0).normal(size=policy.parameters.size).astype(np.float32)
     behavior = policy.behavior()
     behavior.load(Weights(0, flat))
-    batch = recorded(behavior, Box(-1, 1, (4,)))
+    batch = recorded_acting(behavior, Box(-1, 1, (4,)))
     batch["valid"] = np.ones((6, 3), bool)
     outputs = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), batch.steps().map(torch.as_tensor))
     near = rounding_error(4 + 4 + 4)

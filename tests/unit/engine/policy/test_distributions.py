@@ -10,7 +10,7 @@ from rlrun.engine.policy.action_spaces.multi_binary import Bernoulli
 from rlrun.engine.policy.action_spaces.multi_discrete import MultiCategorical
 
 
-def drawn(seed, *shape):
+def random_doubles(seed, *shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
@@ -32,7 +32,7 @@ CASES = {
 
 @pytest.mark.parametrize(("ours", "theirs"), CASES.values(), ids=CASES)
 def test_divergence_and_entropy_are_those_of_torch(ours, theirs):
-    first, second = drawn(1, 5, 2, 6), drawn(2, 5, 2, 6)
+    first, second = random_doubles(1, 5, 2, 6), random_doubles(2, 5, 2, 6)
     expected = sum(kl_divergence(p, q) for p, q in zip(theirs(first), theirs(second), strict=True))
     torch.testing.assert_close(ours(first).kl(ours(second)), expected)
     torch.testing.assert_close(ours(first).entropy(), sum(p.entropy() for p in theirs(first)))
@@ -40,7 +40,7 @@ def test_divergence_and_entropy_are_those_of_torch(ours, theirs):
 
 @pytest.mark.parametrize("make", [make for make, _ in CASES.values()], ids=CASES)
 def test_a_distribution_like_another_is_of_its_kind_and_diverges_from_itself_by_nothing(make):
-    outputs = drawn(3, 4, 6)
-    found = make(drawn(4, 4, 6)).like(outputs)
+    outputs = random_doubles(3, 4, 6)
+    found = make(random_doubles(4, 4, 6)).like(outputs)
     torch.testing.assert_close(found.outputs, outputs)
     torch.testing.assert_close(found.kl(make(outputs)), torch.zeros(4, dtype=torch.float64))

@@ -29,13 +29,13 @@ def policy_of(family: Any = ActorCriticPolicy, **settings: Any) -> Policy:
     return plain_policy(family, SEEN, ACTIONS, model, **settings)  # type: ignore[no-any-return]
 
 
-def loaded(policy: Policy, behavior: BehaviorPolicy | None = None) -> BehaviorPolicy:
+def loaded_anew(policy: Policy, behavior: BehaviorPolicy | None = None) -> BehaviorPolicy:
     behavior = behavior or policy.behavior()
     behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy(), schedules={"epsilon": 0.0}))
     return behavior
 
 
-def fragment(behavior: BehaviorPolicy) -> SampleBatch:
+def acted_fragment(behavior: BehaviorPolicy) -> SampleBatch:
     generator = np.random.default_rng(0)
     noise, batch = behavior.noise_source.noise(generator, LENGTH, SLOTS), behavior.collector.allocate(LENGTH, SLOTS)
     batch["obs"] = generator.uniform(-1, 1, (LENGTH + 1, SLOTS, 2)).astype(np.float32)
@@ -77,7 +77,7 @@ def test_a_recorder_records_nothing_by_itself_but_the_actions() -> None:
         recording=Recording(),
         world_columns=(WORLD_STATE,),
     )
-    batch = fragment(loaded(policy, behavior))
+    batch = acted_fragment(loaded_anew(policy, behavior))
     behavior.collector.postprocess(batch)
     assert batch.keys() == {"actions", "obs"}
     assert behavior.collector.world_columns == (WORLD_STATE,)
@@ -90,7 +90,7 @@ def test_a_recorder_adds_columns_of_a_whole_fragment_and_has_the_log_probs_of_ot
         own.network, own.action_space, own.exploration, policy.leaves, normalize_observations=False,
         recording=TwiceAsMuch(),
     )  # fmt: skip
-    batch = fragment(loaded(policy, behavior))
+    batch = acted_fragment(loaded_anew(policy, behavior))
     behavior.collector.postprocess(batch)
     np.testing.assert_array_equal(batch["twice"], 2 * batch["actions"])
     assert taken_log_probs(own) is not None
@@ -98,16 +98,16 @@ def test_a_recorder_adds_columns_of_a_whole_fragment_and_has_the_log_probs_of_ot
 
 
 def test_log_probs_are_those_of_the_outputs_that_gave_the_actions() -> None:
-    behavior = loaded(policy_of(QPolicy))
+    behavior = loaded_anew(policy_of(QPolicy))
     behavior.collector.record_log_probs(lambda outputs, actions: outputs.argmax(-1) - np.float32(actions))
-    assert fragment(behavior)["taken_logp"].tolist() == [[0.0] * SLOTS] * LENGTH  # greedy, by the same outputs
+    assert acted_fragment(behavior)["taken_logp"].tolist() == [[0.0] * SLOTS] * LENGTH  # greedy, by the same outputs
 
 
 def test_another_execution_collects_and_the_policys_own_network_evaluates() -> None:
     policy = policy_of()
-    behavior, expected = loaded(policy), fragment(loaded(policy))
+    behavior, expected = loaded_anew(policy), acted_fragment(loaded_anew(policy))
     behavior.collector.collect_by(Counted)
-    batch = fragment(behavior)
+    batch = acted_fragment(behavior)
     collecting, recording = behavior.collector.collecting, behavior.collector.recording
     assert isinstance(recording, LogProbsAndValues)
     values = recording.value_network
@@ -122,12 +122,12 @@ def test_another_execution_collects_and_the_policys_own_network_evaluates() -> N
 
 
 def test_parameter_noise_perturbs_a_copy_of_the_network() -> None:
-    behavior = loaded(policy_of(QPolicy, exploration="parameter_noise"))
+    behavior = loaded_anew(policy_of(QPolicy, exploration="parameter_noise"))
     collector = behavior.collector
     assert collector.collecting is not collector.network
     assert collector.network is behavior.network
     before = behavior.outputs(np.ones((1, 2), np.float32))
-    fragment(behavior)
+    acted_fragment(behavior)
     inputs = {"obs": np.ones((1, 2), np.float32)}
     assert not np.array_equal(collector.collecting(inputs)[0]["outputs"], before)
     np.testing.assert_array_equal(behavior.outputs(inputs["obs"]), before)

@@ -76,7 +76,7 @@ def world(length: int = LENGTH, seed: int = 0) -> SampleBatch:
     return SampleBatch(obs=obs, truncateds=ends, terminateds=ends & ~ends, valid=valid, starts=starts)
 
 
-def recorded(behavior: BehaviorPolicy, seen: SampleBatch) -> SampleBatch:
+def acted_over(behavior: BehaviorPolicy, seen: SampleBatch) -> SampleBatch:
     """Acts over a fragment; what the network put out at each step stays beside what is delivered."""
     length, slots = seen["valid"].shape
     noise = behavior.noise_source.noise(np.random.default_rng(1), length, slots)
@@ -89,7 +89,7 @@ def recorded(behavior: BehaviorPolicy, seen: SampleBatch) -> SampleBatch:
     return SampleBatch(batch, network_outputs=outputs)
 
 
-def learned(policy: ActorCriticPolicy, rows: SampleBatch) -> tuple[SampleBatch, Any]:
+def outputs_over(policy: ActorCriticPolicy, rows: SampleBatch) -> tuple[SampleBatch, Any]:
     columns = rows.map(torch.from_numpy)
     views = policy.parameters.views(torch.from_numpy(flat_of(policy)))
     with torch.no_grad():
@@ -115,7 +115,7 @@ def in_a_graph(policy: ActorCriticPolicy, rows: SampleBatch, executor: str) -> t
 
 
 def assert_the_learner_agrees(policy: ActorCriticPolicy, batch: SampleBatch, length: int) -> None:
-    rows, found = learned(policy, sequence_rows(batch.steps(), length))
+    rows, found = outputs_over(policy, sequence_rows(batch.steps(), length))
     where = rows["valid"]
     assert where.sum() == batch["valid"].sum()
     assert rows["episode_starts"][:, 1:].any()
@@ -134,7 +134,7 @@ def test_rows_of_steps_give_what_was_acted_with_step_by_step(core: str, shared: 
         seen = world(seed=seed)
         if seed:
             seen["starts"][0] = False
-        batch = recorded(behavior, seen)
+        batch = acted_over(behavior, seen)
         assert batch["state"].shape[2] == STATE_SIZES[core] * (1 if shared else 2)
         assert batch["state"][0].any() == bool(seed)
         assert_the_learner_agrees(policy, batch, length)
@@ -146,7 +146,7 @@ def test_rows_of_steps_give_what_was_acted_with_step_by_step(core: str, shared: 
 )
 def test_graphs_of_rows_give_what_was_acted_with_step_by_step(core: str, executor: str) -> None:
     policy = policy_of(core, shared=False)
-    batch = recorded(acting(policy), world())
+    batch = acted_over(acting(policy), world())
     rows = sequence_rows(batch.steps(), 4)
     assert rows["episode_starts"][:, 1:].any()
     outputs, values = in_a_graph(policy, rows, executor)
@@ -165,8 +165,8 @@ def test_rows_of_whole_fragments_give_what_was_acted_with_and_the_values_of_fina
         seen = world(7, seed=seed)
         if seed:
             seen["starts"][0] = False
-        batch = recorded(behavior, seen)
-        rows, found = learned(policy, whole_fragment_rows(batch))
+        batch = acted_over(behavior, seen)
+        rows, found = outputs_over(policy, whole_fragment_rows(batch))
         where = rows["valid"]
         near = {"atol": NEAR, "rtol": NEAR}
         torch.testing.assert_close(found.distribution.outputs[where], rows["network_outputs"][where], **near)
@@ -179,7 +179,7 @@ def test_rows_of_whole_fragments_give_what_was_acted_with_and_the_values_of_fina
 def test_a_whole_fragment_begins_with_its_first_step_and_the_state_before_that() -> None:
     """Row 0 holds the final observation of an episode from before, in slot 1 nothing at all."""
     policy = policy_of("gru", True)
-    batch = recorded(acting(policy), world(6))
+    batch = acted_over(acting(policy), world(6))
     batch["valid"][:] = True
     batch["valid"][0, :2] = batch["valid"][1, 1] = False
     batch["truncateds"][:] = batch["episode_starts"][:] = False
@@ -229,7 +229,7 @@ def test_noise_as_a_function_of_attention_is_refused(wording) -> None:
 @pytest.mark.parametrize(("core", "shared"), CORES[:4])
 def test_state_dependent_noise_is_a_function_of_what_the_core_puts_out(core: str, shared: bool) -> None:
     policy = policy_of(core, shared, Box(-1, 1, (2,)), use_sde=True, log_std_init=-1.0)
-    assert_the_learner_agrees(policy, recorded(acting(policy), world()), 8)
+    assert_the_learner_agrees(policy, acted_over(acting(policy), world()), 8)
 
 
 def test_images_with_a_core_act_in_torch_and_values_follow_from_the_state_there_too() -> None:
@@ -240,7 +240,7 @@ def test_images_with_a_core_act_in_torch_and_values_follow_from_the_state_there_
     seen["obs"] = {"image": images, "speed": seen["obs"]}
     behavior = policy.behavior()
     behavior.load(Weights(0, flat_of(policy) / 8))
-    batch = recorded(behavior, seen)
+    batch = acted_over(behavior, seen)
     views = policy.parameters.views(torch.from_numpy(flat_of(policy) / 8))
     rows = sequence_rows(batch.steps(), 3).map(torch.from_numpy)
     with torch.no_grad():
@@ -275,7 +275,7 @@ def test_an_episode_s_final_observation_is_valued_with_its_state_and_the_next_ep
     seen["valid"][:] = True
     seen["starts"][0] = seen["starts"][5, 0] = seen["truncateds"][3, 0] = True
     seen["valid"][4, 0] = False
-    batch = recorded(acting(policy), seen)
+    batch = acted_over(acting(policy), seen)
     obs, values = batch["obs"][:, 0], batch["values"][:, 0]
     assert values[4] == pytest.approx(value_behind(policy, obs[:5]), abs=NEAR)
     assert values[4] != pytest.approx(value_behind(policy, obs[4:5]), abs=1e-3)
@@ -295,12 +295,12 @@ def test_the_closing_value_has_the_state_behind_the_last_step_and_does_not_move_
     seen["valid"][:] = True
     seen["starts"][0], seen["truncateds"][4] = True, cut_off
     behavior = acting(policy)
-    batch = recorded(behavior, seen)
+    batch = acted_over(behavior, seen)
     state = behavior.state()["recurrent_state"]
     for slot in range(SLOTS):
         expected = value_behind(policy, batch["obs"][:, slot])
         assert batch["values"][5, slot] == pytest.approx(expected, abs=NEAR)
-    behind = recorded(behavior, SampleBatch(seen, starts=np.zeros_like(seen["starts"])))
+    behind = acted_over(behavior, SampleBatch(seen, starts=np.zeros_like(seen["starts"])))
     np.testing.assert_array_equal(behind["state"][0], state)
     alone = value_behind(policy, behind["obs"][:1, 0], state[0])
     assert behind["values"][0, 0] == pytest.approx(alone, abs=NEAR)
@@ -334,7 +334,7 @@ def test_without_orthogonal_weights_or_with_every_lstm_begins_with_remembering()
 
 def test_asked_outside_of_training_it_remembers_until_it_is_told_that_an_episode_begins() -> None:
     policy = policy_of("lstm", False)
-    batch, behavior = recorded(acting(policy), world()), acting(policy)
+    batch, behavior = acted_over(acting(policy), world()), acting(policy)
     raw = world()
     for t in range(LENGTH):
         behavior.begin_episodes(raw["starts"][t])

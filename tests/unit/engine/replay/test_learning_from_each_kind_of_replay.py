@@ -26,7 +26,7 @@ CONFIG = {
 Learned = tuple[NDArray[np.float32], list[dict[str, Any]]]
 
 
-def learned(env: Any, replay: dict[str, Any], model: dict[str, Any], iterations: int) -> Learned:
+def learned_from(env: Any, replay: dict[str, Any], model: dict[str, Any], iterations: int) -> Learned:
     """Trains; returns the weights at the end, and all results but times and sizes."""
     with Training(env, DQN(**CONFIG, model=model, replay=replay), seed=1) as training:
         results = [training.step() for _ in range(iterations)]
@@ -46,8 +46,8 @@ def learned(env: Any, replay: dict[str, Any], model: dict[str, Any], iterations:
 def test_a_run_whose_replay_lies_on_disk_learns_the_same_bits(tmp_path: Path, sampling: Any) -> None:
     in_memory = {"capacity": 300, "sampling": sampling}  # the oldest half is overwritten
     on_disk = {**in_memory, "on_disk": str(tmp_path)}
-    weights, results = learned("CartPole-v1", in_memory, {"hiddens": [16]}, 3)
-    weights_from_disk, results_from_disk = learned("CartPole-v1", on_disk, {"hiddens": [16]}, 3)
+    weights, results = learned_from("CartPole-v1", in_memory, {"hiddens": [16]}, 3)
+    weights_from_disk, results_from_disk = learned_from("CartPole-v1", on_disk, {"hiddens": [16]}, 3)
     np.testing.assert_array_equal(weights_from_disk, weights)
     assert results_from_disk == results
 
@@ -90,7 +90,7 @@ def test_a_run_that_keeps_each_stacked_image_once_learns_the_same_bits(
     model = {"conv": "nature", "hiddens": [], "activation": "relu", "orthogonal_init": False}
     # Not filled: once it is, steps whose older images are overwritten can be drawn from whole stacks alone.
     whole: dict[str, Any] = {"capacity": 1000}
-    weights, results = learned(env, whole, model, 2)
-    weights_by_image, results_by_image = learned(env, {**whole, "frame_stack": 3}, model, 2)
+    weights, results = learned_from(env, whole, model, 2)
+    weights_by_image, results_by_image = learned_from(env, {**whole, "frame_stack": 3}, model, 2)
     np.testing.assert_array_equal(weights_by_image, weights)
     assert results_by_image == results

@@ -17,7 +17,7 @@ from rlrun.engine.replay.replay_config import SAVED_UP_TO_BYTES, ReplayConfig
 from tests.rounding import rounding_error
 
 
-def fragment(first: int, length: int, columns: int = 1, ends: tuple[int, ...] = ()) -> SampleBatch:
+def rewarded_fragment(first: int, length: int, columns: int = 1, ends: tuple[int, ...] = ()) -> SampleBatch:
     """Returns steps whose observations count on from a number, and whose rewards are that number."""
     shape = (length, columns)
     numbers = np.arange(first, first + length + 1, dtype=np.float32)[:, None] + 1000 * np.arange(columns)
@@ -56,7 +56,7 @@ def frequencies(replay: ReplayBuffer, draws: int = 2000) -> dict[float, float]:
 def test_a_minibatch_has_all_a_learner_needs(sampling: Any) -> None:
     config = ReplayConfig(capacity=50, sampling=sampling)
     replay = ReplayBuffer(config, num_workers=1, n_step=2, gamma=0.5, seed=0)
-    assert replay.add(0, fragment(10, 8, ends=(3,))) == 7
+    assert replay.add(0, rewarded_fragment(10, 8, ends=(3,))) == 7
     batch = replay.sample(32, 0)
     obs = batch["obs"][:, 0, 0]
     assert set(obs) == {10.0, 11.0, 12.0, 13.0, 15.0, 16.0}
@@ -82,8 +82,8 @@ def test_a_minibatch_has_all_a_learner_needs(sampling: Any) -> None:
 
 def test_all_transitions_are_those_that_can_be_drawn_each_once_and_none_is_counted() -> None:
     replay = ReplayBuffer(ReplayConfig(capacity=10), num_workers=1, n_step=1, gamma=0.5, seed=0)
-    replay.add(0, fragment(0, 6))
-    replay.add(0, fragment(6, 7, ends=(2,)))
+    replay.add(0, rewarded_fragment(0, 6))
+    replay.add(0, rewarded_fragment(6, 7, ends=(2,)))
     found = replay.transitions()
     assert sorted(found["obs"][:, 0, 0]) == [4, 5, 6, 7, 8, 10, 11, 12]
     np.testing.assert_array_equal(found["next_obs"], found["obs"] + 1)
@@ -96,32 +96,32 @@ def test_all_transitions_are_those_that_can_be_drawn_each_once_and_none_is_count
 
 def test_new_steps_are_drawn_like_the_largest_error_so_far() -> None:
     replay = prioritized(100, priority_alpha=1.0, priority_epsilon=1e-9)
-    replay.add(0, fragment(0, 3))
+    replay.add(0, rewarded_fragment(0, 3))
     assert frequencies(replay) == pytest.approx({0.0: 1 / 3, 1.0: 1 / 3, 2.0: 1 / 3}, abs=0.01)
     replay.update_priorities(np.array([0, 1, 2]), np.array([5.0, 3.0, 0.0], np.float32))
-    replay.add(0, fragment(3, 1))
+    replay.add(0, rewarded_fragment(3, 1))
     assert frequencies(replay) == pytest.approx({0.0: 5 / 13, 1.0: 3 / 13, 3.0: 5 / 13}, abs=0.01)
 
 
 def test_errors_that_come_with_steps_are_their_priorities_once_they_are_ready() -> None:
     replay = prioritized(100, n_step=3, priority_alpha=1.0, priority_epsilon=1e-9)
-    replay.add(0, with_priorities(fragment(0, 3), [[4.0], [2.0], [1.0]]))
+    replay.add(0, with_priorities(rewarded_fragment(0, 3), [[4.0], [2.0], [1.0]]))
     assert frequencies(replay, 100) == {0.0: 1.0}
-    replay.add(0, with_priorities(fragment(3, 2), [[9.0], [9.0]]))
+    replay.add(0, with_priorities(rewarded_fragment(3, 2), [[9.0], [9.0]]))
     assert frequencies(replay) == pytest.approx({0.0: 4 / 7, 1.0: 2 / 7, 2.0: 1 / 7}, abs=0.01)
-    replay.add(0, fragment(5, 2))
+    replay.add(0, rewarded_fragment(5, 2))
     assert frequencies(replay) == pytest.approx(
         {0.0: 4 / 25, 1.0: 2 / 25, 2.0: 1 / 25, 3.0: 9 / 25, 4.0: 9 / 25}, abs=0.01
     )
-    replay.add(0, fragment(7, 2))  # steps 5 and 6 come with no error, so they have the largest
+    replay.add(0, rewarded_fragment(7, 2))  # steps 5 and 6 come with no error, so they have the largest
     assert frequencies(replay)[6.0] == pytest.approx(9 / 43, abs=0.01)
 
 
 def test_overwritten_steps_are_never_drawn_nor_updated() -> None:
     replay = prioritized(10, priority_alpha=1.0)
-    replay.add(0, fragment(0, 6))
+    replay.add(0, rewarded_fragment(0, 6))
     drawn = replay.sample(50, 0)
-    replay.add(0, fragment(6, 7))
+    replay.add(0, rewarded_fragment(6, 7))
     assert set(frequencies(replay)) == {4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0}
     replay.update_priorities(drawn["indices"], np.full(50, 1e9, np.float32))
     # The index of step 3 has the newest observation in it, and no step.
@@ -131,7 +131,7 @@ def test_overwritten_steps_are_never_drawn_nor_updated() -> None:
 
 def test_frequencies_follow_the_exponent_of_the_priorities() -> None:
     replay = prioritized(1000, priority_alpha=0.6, priority_epsilon=0.01)
-    replay.add(0, fragment(0, 400))
+    replay.add(0, rewarded_fragment(0, 400))
     errors = np.random.default_rng(0).exponential(1.0, 400).astype(np.float32)
     replay.update_priorities(np.arange(400), errors)
     counts = np.bincount(np.concatenate([replay.sample(50, 0)["indices"] for _ in range(2000)]), minlength=400)
@@ -144,14 +144,14 @@ def test_frequencies_follow_the_exponent_of_the_priorities() -> None:
 
 def test_each_equal_part_of_the_priorities_gives_one_draw() -> None:
     replay = prioritized(100)
-    replay.add(0, fragment(0, 64))
+    replay.add(0, rewarded_fragment(0, 64))
     for _ in range(5):
         assert sorted(replay.sample(64, 0)["indices"].tolist()) == list(range(64))
 
 
 def test_weights_make_up_for_the_frequencies_as_far_as_beta_says() -> None:
     replay = prioritized(100, priority_alpha=0.5, priority_beta=((0, 0.4), (100, 1.0)), priority_epsilon=0.25)
-    replay.add(0, fragment(0, 20))
+    replay.add(0, rewarded_fragment(0, 20))
     errors = np.random.default_rng(0).exponential(1.0, 20).astype(np.float32)
     replay.update_priorities(np.arange(20), errors)
     powers = (errors.astype(np.float64) + 0.25) ** 0.5
@@ -163,7 +163,7 @@ def test_weights_make_up_for_the_frequencies_as_far_as_beta_says() -> None:
 
 def test_an_error_that_is_not_finite_counts_as_the_largest() -> None:
     replay = prioritized(100, priority_alpha=1.0, priority_epsilon=1e-9)
-    replay.add(0, fragment(0, 4))
+    replay.add(0, rewarded_fragment(0, 4))
     replay.update_priorities(np.array([0, 1, 2, 3]), np.array([3.0, 0.0, np.nan, np.inf], np.float32))
     assert frequencies(replay) == pytest.approx({0.0: 3 / 9, 2.0: 3 / 9, 3.0: 3 / 9}, abs=0.01)
 
@@ -187,7 +187,7 @@ def test_a_saved_replay_goes_on_draw_for_draw(
         drawn = []
         for i in range(begin, end):
             rng = np.random.default_rng(i)
-            new = fragment(4 * (i // 2), 4, 2, ends=(i % 3,))
+            new = rewarded_fragment(4 * (i // 2), 4, 2, ends=(i % 3,))
             replay.add(i % 2, with_priorities(new, rng.random((4, 2))) if with_errors else new)
             if replay.num_ready:
                 drawn.append(replay.sample(16, i))
@@ -219,7 +219,7 @@ def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(
         config = ReplayConfig(capacity=60, sampling=sampling)
         found = ReplayBuffer(config, num_workers=2, n_step=1, gamma=0.9, seed=seed)
         for worker in (0, 1):
-            found.add(worker, fragment(0, 12, 2, ends=tuple(sorted(ends))))
+            found.add(worker, rewarded_fragment(0, 12, 2, ends=tuple(sorted(ends))))
         return found
 
     together, one_by_one = replay(), replay()
@@ -234,7 +234,7 @@ def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(
 def filled(config: ReplayConfig, steps: int = 200) -> ReplayBuffer:
     replay = ReplayBuffer(config, num_workers=1, n_step=1, gamma=0.9, seed=0)
     for first in range(0, steps, 20):
-        replay.add(0, fragment(first, 20))
+        replay.add(0, rewarded_fragment(first, 20))
     return replay
 
 
@@ -261,7 +261,7 @@ def test_what_is_large_is_saved_only_when_asked_for() -> None:
 def test_what_lies_on_disk_is_drawn_and_saved_like_what_lies_in_memory(tmp_path: Path, frame_stack: int | None) -> None:
     def go_on(replay: ReplayBuffer, first: int) -> None:
         for i in range(first, first + 120, 10):
-            steps = fragment(i, 10)
+            steps = rewarded_fragment(i, 10)
             numbers = steps["obs"][..., None, None] - np.arange(2, -1, -1).reshape(1, 1, 3, 1, 1)
             replay.add(0, SampleBatch(steps, obs=numbers.astype(np.float32)))
 
@@ -293,7 +293,7 @@ def test_it_draws_as_cpprb_does() -> None:
     theirs = cpprb.PrioritizedReplayBuffer(512, {"obs": {}}, alpha=0.6, eps=0.01)
     theirs.add(obs=np.arange(500), priorities=errors)
     ours = prioritized(512, priority_alpha=0.6, priority_beta=0.7, priority_epsilon=0.01)
-    ours.add(0, fragment(0, 500))
+    ours.add(0, rewarded_fragment(0, 500))
     ours.update_priorities(np.arange(500), errors)
     counts, their_weights = np.zeros((2, 500)), np.zeros(500)
     for _ in range(1000):

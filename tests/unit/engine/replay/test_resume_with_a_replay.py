@@ -19,7 +19,7 @@ CONFIG = {
 }
 
 
-def rows(training: Training, iterations: int) -> list[dict[str, Any]]:
+def numbers_of_iterations(training: Training, iterations: int) -> list[dict[str, Any]]:
     results = (training.step() for _ in range(iterations))
     return all_numbers(results)
 
@@ -27,11 +27,11 @@ def rows(training: Training, iterations: int) -> list[dict[str, Any]]:
 def test_a_resumed_run_gives_the_same_results(tmp_path: Path) -> None:
     replay = {"capacity": 500, "sampling": "prioritized", "priority_beta": [[0, 0.4], [2000, 1.0]]}
     with Training("CartPole-v1", DQN(**CONFIG, replay=replay), seed=1) as training:
-        rows(training, 3)
+        numbers_of_iterations(training, 3)
         training.save(tmp_path / "checkpoint")
-        expected = rows(training, 3)
+        expected = numbers_of_iterations(training, 3)
     with Training.restore(tmp_path / "checkpoint") as restored:
-        assert rows(restored, 3) == expected
+        assert numbers_of_iterations(restored, 3) == expected
 
 
 def test_a_resumed_run_without_its_replay_fills_it_before_it_learns(tmp_path: Path) -> None:
@@ -39,10 +39,10 @@ def test_a_resumed_run_without_its_replay_fills_it_before_it_learns(tmp_path: Pa
     with Training(
         "CartPole-v1", DQN(**{**CONFIG, "replay": replay, "min_env_steps_per_iteration": 100}), seed=1
     ) as training:
-        (*_, last) = rows(training, 4)
+        (*_, last) = numbers_of_iterations(training, 4)
         training.save(tmp_path / "checkpoint")
     with Training.restore(tmp_path / "checkpoint") as restored:
-        results = rows(restored, 3)
+        results = numbers_of_iterations(restored, 3)
     assert last["sgd_steps"] > 0
     learned = [result["sgd_steps"] - last["sgd_steps"] for result in results]
     stored = [result["env_steps"] - last["env_steps"] for result in results]
@@ -55,4 +55,4 @@ def test_results_tell_how_much_memory_the_replay_takes() -> None:
     config = {**CONFIG, "n_step": 1, "min_env_steps_per_iteration": 10}
     with Training("CartPole-v1", DQN(**{**config, "replay": {"capacity": 1_000_000}})) as training:
         # Observation, action and reward, whether it ended, was cut off, is a step and can be drawn.
-        assert rows(training, 1)[0]["replay/gigabytes"] == (4 * 4 + 8 + 4 + 4) / 1000
+        assert numbers_of_iterations(training, 1)[0]["replay/gigabytes"] == (4 * 4 + 8 + 4 + 4) / 1000

@@ -38,7 +38,7 @@ def policy_for(
     return CuriousPolicy(alone, observations, actions, config, seed=1)
 
 
-def rows(actions: Any, number: int = 6) -> SampleBatch:
+def random_transitions(actions: Any, number: int = 6) -> SampleBatch:
     draws = np.random.default_rng(0)
     return SampleBatch(
         curiosity_obs=torch.from_numpy(draws.normal(size=(number, 1, 3)).astype(np.float32)),
@@ -52,16 +52,16 @@ def outputs_of(policy: CuriousPolicy, batch: SampleBatch) -> Any:
     return policy.outputs(policy.parameters.views(policy.parameters.gather(policy.module)), batch)
 
 
-def run(policy: CuriousPolicy, name: str, **inputs: Any) -> Tensor:
+def features_of(policy: CuriousPolicy, name: str, **inputs: Any) -> Tensor:
     heads, _ = policy.novelty.networks[name](inputs)
     features: Tensor = heads["features"]
     return features
 
 
 def test_rnd_pays_what_a_network_does_not_know_of_a_random_one() -> None:
-    policy, batch = policy_for(), rows(np.zeros((6, 1), np.int64))
+    policy, batch = policy_for(), random_transitions(np.zeros((6, 1), np.int64))
     known, target = (
-        run(policy, name, obs=batch["curiosity_next_obs"]) for name in ("learned.predictor", "fixed.target")
+        features_of(policy, name, obs=batch["curiosity_next_obs"]) for name in ("learned.predictor", "fixed.target")
     )
     expected = (known - target).square().mean(-1)
     outputs = outputs_of(policy, batch)
@@ -71,7 +71,7 @@ def test_rnd_pays_what_a_network_does_not_know_of_a_random_one() -> None:
 
 
 def test_no_loss_moves_the_random_network() -> None:
-    policy, batch = policy_for(), rows(np.zeros((6, 1), np.int64))
+    policy, batch = policy_for(), random_transitions(np.zeros((6, 1), np.int64))
     flat = policy.parameters.gather(policy.module).requires_grad_()
     policy.outputs(policy.parameters.views(flat), batch).novelty_losses().sum().backward()
     assert flat.grad is not None
@@ -88,12 +88,14 @@ def test_icm_pays_what_a_model_does_not_foresee_and_learns_from_which_action_it_
     space = Discrete(3) if kind == "discrete" else Box(-1.0, 1.0, (2,))
     taken = np.array([[0], [2], [1], [0], [1], [2]])
     acted = taken if kind == "discrete" else np.random.default_rng(1).normal(size=(6, 1, 2)).astype(np.float32)
-    policy, batch = policy_for(space, kind="icm", forward_weight=0.25), rows(acted)
-    now, behind = (run(policy, "learned.features", obs=batch[f"curiosity_{what}"]) for what in ("obs", "next_obs"))
+    policy, batch = policy_for(space, kind="icm", forward_weight=0.25), random_transitions(acted)
+    now, behind = (
+        features_of(policy, "learned.features", obs=batch[f"curiosity_{what}"]) for what in ("obs", "next_obs")
+    )
     given = torch.from_numpy(np.eye(3, dtype=np.float32)[taken]) if kind == "discrete" else batch["actions"]
-    foreseen = run(policy, "learned.forward_model", obs=now, actions=given)
+    foreseen = features_of(policy, "learned.forward_model", obs=now, actions=given)
     forward = 0.5 * (foreseen - behind).square().mean(-1)
-    told = run(policy, "learned.inverse_model", obs={"now": now, "next": behind})
+    told = features_of(policy, "learned.inverse_model", obs={"now": now, "next": behind})
     if kind == "discrete":
         inverse = torch.nn.functional.cross_entropy(told.flatten(0, 1), batch["actions"].flatten(), reduction="none")
         inverse = inverse.view(6, 1)
@@ -110,10 +112,10 @@ def test_icm_refuses_actions_that_it_has_no_models_of(wording) -> None:
 
 
 def test_re3_pays_the_distance_to_a_neighbour_among_the_steps() -> None:
-    policy, batch = policy_for(kind="re3", num_neighbours=2), rows(np.zeros((6, 1), np.int64))
+    policy, batch = policy_for(kind="re3", num_neighbours=2), random_transitions(np.zeros((6, 1), np.int64))
     batch["valid"][4] = False
     found = outputs_of(policy, batch).intrinsic_rewards()[:, 0]
-    features = run(policy, "fixed.encoder", obs=batch["curiosity_next_obs"])[:, 0].detach().numpy()
+    features = features_of(policy, "fixed.encoder", obs=batch["curiosity_next_obs"])[:, 0].detach().numpy()
     others = [0, 1, 2, 3, 5]
     for i in others:
         distances = sorted(np.linalg.norm(features[i] - features[j]) for j in others if j != i)
@@ -133,7 +135,7 @@ def test_re3_tells_features_apart_that_are_large_and_close() -> None:
 
 
 def test_re3_pays_nothing_where_there_are_too_few_neighbours() -> None:
-    policy, batch = policy_for(kind="re3", num_neighbours=3), rows(np.zeros((6, 1), np.int64))
+    policy, batch = policy_for(kind="re3", num_neighbours=3), random_transitions(np.zeros((6, 1), np.int64))
     batch["valid"][2:] = False
     assert not outputs_of(policy, batch).intrinsic_rewards()[:2].any()
 

@@ -16,7 +16,7 @@ def noise_with(every):
     return plain_policy(ActorCriticPolicy, *spaces, model, seed=0).behavior().noise_source
 
 
-def drawn(every, length, fragments):
+def drawn_matrices(every, length, fragments):
     """Matrices and the actions' own noise, [number of fragments * T, B, ...]."""
     draw = FragmentNoise(noise_with(every), 5, 1, length, SLOTS)
     noise = np.concatenate([draw(fragment) for fragment in fragments])
@@ -27,7 +27,7 @@ def drawn(every, length, fragments):
 @pytest.mark.parametrize("every", [1, 3, 4, 16, 64, 100])
 def test_a_matrix_stays_for_exactly_so_many_steps_across_fragments(every, length):
     steps = 3 * max(every, 40)
-    matrices, own = drawn(every, length, range(-(-steps // length)))
+    matrices, own = drawn_matrices(every, length, range(-(-steps // length)))
     for t in range(1, len(matrices)):
         same = (matrices[t] == matrices[t - 1]).all()
         assert same == bool(t % every), t
@@ -37,13 +37,13 @@ def test_a_matrix_stays_for_exactly_so_many_steps_across_fragments(every, length
 
 @pytest.mark.parametrize(("every", "length"), [(64, 10), (64, 1), (3, 4), (7, 40)])
 def test_whoever_begins_with_a_later_fragment_draws_the_same(every, length):
-    expected = np.concatenate(drawn(every, length, range(40)), -1)
+    expected = np.concatenate(drawn_matrices(every, length, range(40)), -1)
     for first in (1, 7, 23):
-        found = np.concatenate(drawn(every, length, range(first, 40)), -1)
+        found = np.concatenate(drawn_matrices(every, length, range(first, 40)), -1)
         np.testing.assert_array_equal(found, expected[first * length :])
 
 
 def test_without_a_frequency_each_fragment_has_a_matrix_of_its_own():
-    matrices, _ = drawn(None, 40, range(3))
+    matrices, _ = drawn_matrices(None, 40, range(3))
     assert [len(np.unique(matrices[first : first + 40, 0, 0])) for first in (0, 40, 80)] == [1, 1, 1]
     assert len(np.unique(matrices[:, 0, 0])) == 3

@@ -32,7 +32,7 @@ ALGORITHMS = {
 }
 
 
-def made(algorithm: Any, env: str, length: int) -> tuple[partial[Sampler], Orders]:
+def sampler_and_orders(algorithm: Any, env: str, length: int) -> tuple[partial[Sampler], Orders]:
     """What makes a sampler of two env slots, and the orders that it follows."""
     world = EnvConfig(id=env)
     policy = algorithm.policy(spaces_of(world), seed=3)
@@ -58,14 +58,14 @@ def columns(rollout: Rollout) -> dict[str, Any]:
 def test_one_made_anew_at_a_told_place_makes_the_fragments_that_the_other_would_have_made(
     algorithm: Any, env: str, length: int
 ) -> None:
-    make, orders = made(algorithm, env, length)
+    make, orders = sampler_and_orders(algorithm, env, length)
     first = make()
     first.follow(orders)
     state: Any = None
     for _ in range(9):
         state = with_logs_joined(first.sample().place, state)
         np.testing.assert_equal(state, first.state())
-    make, orders = made(algorithm, env, length)
+    make, orders = sampler_and_orders(algorithm, env, length)
     second = make(state=state)
     second.follow(orders)
     for _ in range(3):
@@ -78,7 +78,7 @@ def test_one_made_anew_at_a_told_place_makes_the_fragments_that_the_other_would_
 
 
 def test_nothing_is_told_unless_it_is_asked_for() -> None:
-    make, orders = made(ALGORITHMS["noisy DQN"], "CartPole-v1", 2)
+    make, orders = sampler_and_orders(ALGORITHMS["noisy DQN"], "CartPole-v1", 2)
     sampler = make(tells_place=False)
     sampler.follow(orders)
     assert sampler.sample().place is None
@@ -127,7 +127,7 @@ class ActorsHere:
 
 def test_a_lost_worker_goes_on_from_the_place_of_its_last_delivered_fragment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_workers, "SupervisedActors", ActorsHere)
-    make, orders = made(ALGORITHMS["recurrent PPO"], "CartPole-v1", 3)
+    make, orders = sampler_and_orders(ALGORITHMS["recurrent PPO"], "CartPole-v1", 3)
     limits: dict[str, Any] = {"marks": None, "num_cpus": 1.0, "timeout_s": 1.0, "max_restarts": 9}
     workers = RemoteWorkers(*make.args[1:], (1, 2), due={}, tell_places=True, **limits)
     actors: Any = workers._actors

@@ -57,7 +57,9 @@ def worker_of(algorithm: Algorithm[Any], *, records: bool = True, env_steps: int
     return worker
 
 
-def recorded(algorithm: Algorithm[Any], **more: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, RolloutWorker]:
+def log_probs_and_outputs(
+    algorithm: Algorithm[Any], **more: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, RolloutWorker]:
     """Log-probabilities, own actions and network outputs of all steps of a fragment, in slots [T, B]."""
     worker = worker_of(algorithm, **more)
     rollout = worker.sample()
@@ -75,7 +77,7 @@ def mixed(epsilon: Any, preferred: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("algorithm", "epsilons"), [(DQN(model=MODEL), 0.4), (Apex(model=MODEL), None)])
 def test_epsilon_greedy_actions_have_the_probability_of_their_env_slot(algorithm: Any, epsilons: float | None) -> None:
-    found, actions, outputs, _ = recorded(algorithm)
+    found, actions, outputs, _ = log_probs_and_outputs(algorithm)
     own = np.array([0.4 ** (1 + 7 * slot / 2) for slot in range(3)]) if epsilons is None else epsilons
     expected = mixed(own, actions == outputs.argmax(-1))
     np.testing.assert_allclose(found[found != 0], expected[found != 0], rtol=1e-6)
@@ -83,7 +85,7 @@ def test_epsilon_greedy_actions_have_the_probability_of_their_env_slot(algorithm
 
 
 def test_soft_q_actions_have_the_probability_of_the_softmax() -> None:
-    found, actions, outputs, _ = recorded(DQN(model=MODEL, exploration="soft_q"))
+    found, actions, outputs, _ = log_probs_and_outputs(DQN(model=MODEL, exploration="soft_q"))
     preferred = np.take_along_axis(np.exp(log_softmax(outputs / np.float32(0.5))), actions[..., None], -1)[..., 0]
     np.testing.assert_allclose(found[found != 0], mixed(0.4, preferred)[found != 0], rtol=1e-5)
 
@@ -91,10 +93,10 @@ def test_soft_q_actions_have_the_probability_of_the_softmax() -> None:
 @pytest.mark.parametrize("family", [SAC, TD3])
 def test_continuous_actions_have_the_density_of_torques_and_are_uniform_before_learning_starts(family: Any) -> None:
     algorithm = family(model=MODEL, learning_starts=STARTS)
-    found, actions, outputs, worker = recorded(algorithm)
+    found, actions, outputs, worker = log_probs_and_outputs(algorithm)
     expected = behavior_log_probs(worker.behaviors["default"], outputs, actions)  # type: ignore[arg-type]
     np.testing.assert_allclose(found[found != 0], expected[found != 0], rtol=1e-4, atol=1e-5)
-    early, *_ = recorded(algorithm, env_steps=0)
+    early, *_ = log_probs_and_outputs(algorithm, env_steps=0)
     np.testing.assert_allclose(early[early != 0], -np.log(4), rtol=1e-6)  # torques from -2 to 2
 
 

@@ -96,7 +96,7 @@ def weights(version: int) -> dict[str, Weights]:
     return {"default": Weights(version, np.zeros(3, np.float32))}
 
 
-def rows(flow: Flow[SampleBatch], number: int) -> list[list[int]]:
+def rows_of_flow(flow: Flow[SampleBatch], number: int) -> list[list[int]]:
     return [batch["row"].tolist() for batch in flow.take(number)]
 
 
@@ -116,9 +116,9 @@ def test_the_local_worker_samples_when_it_is_pulled_with_the_weights_of_that_mom
     workers = local_set()
     flow = policy_workers(workers).rollouts(mode=mode)
     workers.order(Orders(weights(4)))
-    assert rows(flow, 1) == [[0, 4]]
+    assert rows_of_flow(flow, 1) == [[0, 4]]
     workers.order(Orders(weights(5)))
-    assert rows(flow, 2) == [[1, 5], [2, 5]]
+    assert rows_of_flow(flow, 2) == [[1, 5], [2, 5]]
     assert workers.counts.env_steps == 30
     assert workers.counts.sample_s == 1.5
     assert workers.worker_restarts == 0
@@ -127,8 +127,8 @@ def test_the_local_worker_samples_when_it_is_pulled_with_the_weights_of_that_mom
 
 def test_another_view_of_a_local_worker_that_has_started_asks_it_in_rounds_too() -> None:
     workers = local_set()
-    assert rows(policy_workers(workers).rollouts(), 1) == [[0, -1]]
-    assert rows(policy_workers(workers).rollouts(), 1) == [[1, -1]]
+    assert rows_of_flow(policy_workers(workers).rollouts(), 1) == [[0, -1]]
+    assert rows_of_flow(policy_workers(workers).rollouts(), 1) == [[1, -1]]
 
 
 def test_the_local_worker_is_closed_with_the_set_and_the_next_call_starts_another() -> None:
@@ -158,7 +158,7 @@ def test_the_state_brings_back_the_worker_and_what_was_counted() -> None:
     flow.take(3)
     assert again.load_state(workers.state()) == 2
     restored.load_state(flow.state())
-    assert rows(restored, 1) == rows(flow, 1) == [[3, -1, 4]]
+    assert rows_of_flow(restored, 1) == rows_of_flow(flow, 1) == [[3, -1, 4]]
     assert again.counts.env_steps == workers.counts.env_steps == 40
     assert again.counts.take_episodes() == workers.counts.take_episodes()
     assert again.counts.take_filter_deltas("default")["returns"].mean == 2.5

@@ -68,7 +68,9 @@ def behavior(columns: tuple[str, ...]) -> BehaviorPolicy:
     return own
 
 
-def recorded(columns: tuple[str, ...], length: int, fragments: int, clock: str, life: int = STEPS) -> list[SampleBatch]:
+def recorded_states(
+    columns: tuple[str, ...], length: int, fragments: int, clock: str, life: int = STEPS
+) -> list[SampleBatch]:
     worlds = [Ticks(clock, life) for _ in range(2)]
     made = LoopWorlds(
         "ticks",
@@ -88,7 +90,7 @@ def recorded(columns: tuple[str, ...], length: int, fragments: int, clock: str, 
 @pytest.mark.parametrize("life", [STEPS, 2])
 @pytest.mark.parametrize("length", [3, 7])
 def test_each_row_has_the_state_of_its_own_moment_and_so_has_the_closing_row(length: int, life: int) -> None:
-    for batch in recorded((WORLD_STATE,), length, 4, "parallel", life):
+    for batch in recorded_states((WORLD_STATE,), length, 4, "parallel", life):
         assert batch[WORLD_STATE].shape == (length + 1, 4, 1)
         np.testing.assert_array_equal(batch[WORLD_STATE], 10 * batch["obs"])
         assert ACTS not in batch
@@ -97,7 +99,7 @@ def test_each_row_has_the_state_of_its_own_moment_and_so_has_the_closing_row(len
 @pytest.mark.parametrize("length", [3, 7])
 def test_an_agent_that_takes_turns_is_recorded_with_the_state_it_acts_in(length: int) -> None:
     steps = 0
-    for batch in recorded((WORLD_STATE,), length, 4, "per_agent"):
+    for batch in recorded_states((WORLD_STATE,), length, 4, "per_agent"):
         np.testing.assert_array_equal(batch[WORLD_STATE][:-1], 10 * batch["obs"][:-1])
         packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
         packed = packing.pack(batch[WORLD_STATE]), packing.pack(batch["obs"])
@@ -107,7 +109,7 @@ def test_an_agent_that_takes_turns_is_recorded_with_the_state_it_acts_in(length:
 
 
 def test_whether_agents_act_behind_a_fragment_is_recorded_where_it_is_asked_for() -> None:
-    before, after = recorded((ACTS,), 3, 2, "parallel", life=2)
+    before, after = recorded_states((ACTS,), 3, 2, "parallel", life=2)
     np.testing.assert_array_equal(before[ACTS][:-1], before["valid"])
     np.testing.assert_array_equal(before[ACTS][-1], after["valid"][0])
     np.testing.assert_array_equal(before[ACTS], [[1, 1, 1, 1], [1, 1, 1, 1], [1, 0, 1, 0], [1, 0, 1, 0]])
@@ -115,7 +117,7 @@ def test_whether_agents_act_behind_a_fragment_is_recorded_where_it_is_asked_for(
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 def test_who_does_not_ask_records_what_was_recorded_before(clock: str) -> None:
-    plain, asked = recorded((), 5, 2, clock), recorded((WORLD_STATE,), 5, 2, clock)
+    plain, asked = recorded_states((), 5, 2, clock), recorded_states((WORLD_STATE,), 5, 2, clock)
     for batch, more in zip(plain, asked, strict=True):
         assert more.keys() - batch.keys() == {WORLD_STATE}
         for name, column in batch.items():

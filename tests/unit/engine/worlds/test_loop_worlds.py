@@ -562,7 +562,7 @@ def test_slots_tell_the_same_lives_as_dicts(seed: int, steps: int) -> None:
         assert told[number] == streams_by_dicts(of_world, steps)
 
 
-def recorded(worlds: LoopWorlds, steps: int) -> tuple[list[dict[str, Any]], WorldRows]:
+def recorded_actions(worlds: LoopWorlds, steps: int) -> tuple[list[dict[str, Any]], WorldRows]:
     """Steps busy worlds; returns by world the actions since its reset, [length, K]."""
     rows = worlds.reset()
     per_world = worlds.slots["p"] // worlds.num_worlds
@@ -584,7 +584,7 @@ def busy(count: int) -> LoopWorlds:
 @pytest.mark.parametrize("steps", [0, 1, 7, 40, 41])
 def test_a_replay_returns_to_where_every_world_was(steps: int) -> None:
     worlds, again = busy(3), busy(3)
-    actions, rows = recorded(worlds, steps)
+    actions, rows = recorded_actions(worlds, steps)
     restored, exact = again.restore(worlds.places(), actions, worlds.hashes(), 60.0)
     assert exact == [True] * 3
     assert again.places() == worlds.places()
@@ -607,7 +607,7 @@ def test_a_replay_returns_to_where_every_world_was(steps: int) -> None:
 
 def test_a_world_that_shows_something_else_begins_its_next_episode() -> None:
     worlds = busy(2)
-    actions, _ = recorded(worlds, 3)
+    actions, _ = recorded_actions(worlds, 3)
     places = worlds.places()
     _, exact = worlds.restore(places, actions, [worlds.hashes()[0], "0" * 32], 60.0)
     assert exact == [True, False]
@@ -619,14 +619,14 @@ def test_a_world_that_shows_something_else_begins_its_next_episode() -> None:
 
 def test_a_replay_without_time_left_begins_the_next_episodes() -> None:
     worlds = busy(1)
-    actions, _ = recorded(worlds, 3)
+    actions, _ = recorded_actions(worlds, 3)
     _, exact = worlds.restore(worlds.places(), actions, worlds.hashes(), 0.0)
     assert exact == [False]
 
 
 def test_a_world_whose_actions_are_not_all_kept_begins_its_next_episode() -> None:
     worlds = busy(1)
-    actions, _ = recorded(worlds, 3)
+    actions, _ = recorded_actions(worlds, 3)
     _, exact = worlds.restore(worlds.places(), [{"p": actions[0]["p"][1:]}], worlds.hashes(), 60.0)
     assert exact == [False]
 

@@ -33,7 +33,7 @@ def lines(folder: Path) -> list[Any]:
     return [json.loads(line) for line in (folder / "search.jsonl").read_text().splitlines()]
 
 
-def run(searcher: JournaledSearcher, configurations: int) -> dict[int, Configuration]:
+def run_search(searcher: JournaledSearcher, configurations: int) -> dict[int, Configuration]:
     """Two at once, told of results on the way; one in five fails. Told twice, it changes nothing."""
     for number in range(configurations + 1):
         if number < configurations:
@@ -73,14 +73,14 @@ def test_a_search_killed_at_any_point_goes_on_as_if_it_had_not_been(
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     whole.mkdir()
     cut.mkdir()
-    uninterrupted = run(open_search(whole, kind), configurations)
+    uninterrupted = run_search(open_search(whole, kind), configurations)
     written = (whole / "search.jsonl").read_bytes()
     ends = [place + 1 for place, byte in enumerate(written) if byte == ord("\n")]
     torn = [end + 9 for end in [0, *ends[:-1]]]
     for end in [0, *ends, *torn]:
         (cut / "search.jsonl").write_bytes(written[:end])
         resumed = open_search(cut, kind)
-        assert run(resumed, configurations) == uninterrupted
+        assert run_search(resumed, configurations) == uninterrupted
         assert resumed.notes() == []
         assert len(lines(cut)) == len(ends)
         assert open_search(cut, kind).history.scores == resumed.history.scores
@@ -96,7 +96,7 @@ def test_what_was_suggested_is_given_again(tmp_path: Path) -> None:
 
 def test_results_are_known_after_a_resume(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
-    run(searcher, 6)
+    run_search(searcher, 6)
     resumed = open_search(tmp_path)
     assert resumed.history.scores == searcher.history.scores
     assert resumed.history.scores[4] is None
@@ -110,7 +110,7 @@ def test_numbers_may_come_in_any_order(tmp_path: Path) -> None:
 
 
 def test_options_come_back_from_the_journal_as_the_spec_wrote_them(tmp_path: Path) -> None:
-    run(open_search(tmp_path), 9)
+    run_search(open_search(tmp_path), 9)
     options = SPACES["net"]["choice"]
     assert all(
         any(values[("net",)] is option for option in options) for values in open_search(tmp_path).suggested.values()
@@ -157,7 +157,7 @@ def test_the_first_ones_are_drawn_at_random_until_enough_have_a_score(tmp_path: 
 
 
 def test_what_is_recorded_wins_over_what_would_be_suggested_now(tmp_path: Path, wording) -> None:
-    run(open_search(tmp_path), 6)
+    run_search(open_search(tmp_path), 6)
     text = (tmp_path / "search.jsonl").read_text().splitlines()
     place = max(place for place, line in enumerate(text) if '"suggest"' in line)
     event = json.loads(text[place])
@@ -172,7 +172,7 @@ def test_what_is_recorded_wins_over_what_would_be_suggested_now(tmp_path: Path, 
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
-    run(open_search(tmp_path), 3)
+    run_search(open_search(tmp_path), 3)
     text = (tmp_path / "search.jsonl").read_text().splitlines(keepends=True)
     for wrong, what in (("{x\n", "cannot be understood"), ('{"suggest": "x"}\n', "cannot be understood")):
         (tmp_path / "search.jsonl").write_text("".join([*text[:2], wrong, *text[3:]]))
@@ -194,7 +194,7 @@ def refuses(values: Configuration) -> None:
 @pytest.mark.parametrize("kind", SEARCHERS)
 def test_a_refused_suggestion_is_drawn_again_and_said_once(kind: str, tmp_path: Path) -> None:
     searcher = open_search(tmp_path, kind, refuses)
-    found = run(searcher, 8)
+    found = run_search(searcher, 8)
     assert max(values[("lr",)] for values in found.values()) <= 1e-3
     (note,) = searcher.notes()
     assert "was refused and another one drawn: config: lr 0." in note

@@ -4,12 +4,13 @@
     python -m scripts.house --against 6bb1e51      # next to a revision
 
 Nothing is imported. A closure is every file of the package that a file imports, and what these import in turn. It is
-printed three times: for imports that run when the module is imported, for those inside functions as well, and for
-those under `TYPE_CHECKING` as well. Importing a module imports the packages around it, so a facade in an `__init__.py`
-hides nothing; such a file is counted where it holds more than a docstring. The package's own `__init__.py`, which every
-import runs, is counted where a file imports from it by name. Code lines are those that are neither blank nor only a
-comment or part of a docstring; import lines are the code lines of import statements. Complexity is McCabe's (TSE 1976),
-with each boolean operator and comprehension counted as a branch; the highest of each district are printed.
+printed four times: for imports that run when the module is imported, for those inside functions as well, for those
+under `TYPE_CHECKING` as well, and for what tables of import paths name in the same district as well. Importing a module
+imports the packages around it, so a facade in an `__init__.py` hides nothing; such a file is counted where it holds
+more than a docstring. The package's own `__init__.py`, which every import runs, is counted where a file imports from it
+by name. Code lines are those that are neither blank nor only a comment or part of a docstring; import lines are the
+code lines of import statements. Complexity is McCabe's (TSE 1976), with each boolean operator and comprehension counted
+as a branch; the highest of each district are printed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import re
 import subprocess
 import sys
 import tarfile
@@ -31,8 +33,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "rlrun"
 ALGORITHMS = f"{PACKAGE}.algorithms"
 CLOSURES = ("ppo", "dqn", "sac", "qmix", "apex", "r2d2")
-LEVELS = {"module": "when imported", "function": "and in functions", "types": "and for types"}
+LEVELS = {"module": "when imported", "function": "and in functions", "types": "and for types", "named": "and by name"}
 """Which imports a closure follows: each level those of the ones before it as well."""
+IMPORT_PATH = re.compile(rf"({PACKAGE}(?:\.\w+)+):\w+")
+"""Text that names an object of the package, as tables of what is imported on demand have it."""
 MOST_COMPLEX = 3
 """Number of functions of a district that are printed with their complexity."""
 
@@ -81,6 +85,12 @@ class Module:
         """Its lines of import statements, those inside functions too."""
         imports = (node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom))
         return len({line for node in imports for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)})
+
+    @cached_property
+    def named(self) -> list[str]:
+        """Import paths of the package's objects in its texts: those of tables of what is imported on demand."""
+        texts = (node.value for node in ast.walk(self.tree) if isinstance(node, ast.Constant))
+        return [text for text in texts if isinstance(text, str) and IMPORT_PATH.fullmatch(text)]
 
     def definitions(self) -> Iterator[Definition]:
         """Yields its classes and functions, inner ones too."""
@@ -245,6 +255,9 @@ class House:
                 parts = name.split(".")
                 around = (".".join(parts[:length]) for length in range(2, len(parts)))
                 yield from ((each, level) for each in around if not module.name.startswith(f"{each}."))
+        for name in (path.partition(":")[0] for path in module.named):
+            if name in self.modules and name.split(".")[1] == module.name.split(".")[1]:
+                yield name, "named"
 
 
 def imports_of(node: ast.AST, level: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
